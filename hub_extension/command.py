@@ -41,6 +41,9 @@ COMMANDS = {
     "tag": Entry(f"{HERE}.tag:tag", "", "Add tags to a job, or take some from it."),
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
+    "finish": Entry(
+        f"{HERE}.jobs:finish", "", "Mark waiting jobs as finished: they succeed, and are not run again."
+    ),
     "cancel": Entry(f"{HERE}.jobs:cancel", "", "End jobs for good."),
     "projects": Entry(
         f"{HERE}.pool:projects", "", "Show each project's quota and what it holds, borrows, waits for."
@@ -61,6 +64,9 @@ COMMANDS = {
     ),
     "replay": Entry(
         f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
+    ),
+    "renumber": Entry(
+        f"{HERE}.renumber:renumber", "hub", "Give other uids to users who share one with another pool."
     ),
     "doctor": Entry(f"{HERE}.doctor:doctor", "hub", "Check a set-up, and tell what to do about what is wrong."),
     "backup": Entry(f"{HERE}.backup:backup", "hub", "Save the pool's state in a file, also while it runs."),

@@ -22,7 +22,9 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from jupyterhub import roles
+from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.app import JupyterHub
+from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.scopes import scope_definitions
 from jupyterhub.services.service import Service
 from traitlets.config import Config
@@ -31,6 +33,7 @@ from traitlets.log import get_logger
 from traitlets.utils.importstring import import_item
 
 from springtide.hub_extension.accounts import shared_notice, whose_accounts
+from springtide.hub_extension.local_hub.orphans import HUB_PID, STATE_DIR
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
 from springtide.hub_extension.web.auth import (
     ADMIN_SCOPE,
@@ -41,7 +44,7 @@ from springtide.hub_extension.web.auth import (
     SERVICE_SCOPES,
     STOP_SCOPE,
 )
-from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, AccountError, Accounts
 from springtide.scheduler.wording import given
 
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
@@ -69,12 +72,14 @@ def configure(c: Config, **overrides: object) -> None:
     settings = c.Springtide
     settings.update(overrides)
     _allow_subdomains(c)
+    _close_hub_pages(c)
     elsewhere = _running_by_itself(c)
     if elsewhere is None:
         state = StateDir(Path(str(settings.get("state_dir") or "springtide-state")))
         settings.state_dir = str(state.path)
         if settings.get("executor") != "kubernetes":
             _choose_accounts(c, state)
+            c.BuildQuota.state_dir = str(state.path)
         if not settings.get("port"):
             settings.port = state.ports([SERVICE])[SERVICE]
         address, token = f"http://{LOOPBACK}:{settings.port}", state.secret("service-token")
@@ -103,9 +108,11 @@ def _choose_accounts(c: Config, state: StateDir) -> None:
         settings.accounts = whose_accounts(settings.get("accounts"), root=os.geteuid() == 0)
         if settings.accounts == "own":
             uids = tuple(settings.get("account_uids") or DEFAULT_UIDS)
-            Accounts(state.path, uids).prepare()
+            registry = Path(str(settings.get("uid_registry") or MACHINE)).expanduser().absolute()
+            Accounts(state.path, uids, registry).prepare()
             c.LocalNotebook.accounts_dir = str(state.path)
             c.LocalNotebook.account_uids = uids
+            c.LocalNotebook.uid_registry = str(registry)
             return
     except AccountError as error:
         sys.exit(f"springtide: {error}")
@@ -144,7 +151,11 @@ def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
         "name": SERVICE,
         "url": address,
         "command": [sys.executable, "-m", "springtide.hub_extension"],
-        "environment": {"SPRINGTIDE_CONFIG": json.dumps(settings)},
+        "environment": {
+            "SPRINGTIDE_CONFIG": json.dumps(settings),
+            STATE_DIR: str(settings["state_dir"]),
+            HUB_PID: str(os.getpid()),
+        },
         "api_token": token,
     }
 
@@ -251,6 +262,34 @@ def _of_notebooks(scopes: list[str]) -> list[str]:
                 "administer the pool. List the scopes that notebooks need instead."
             )
     return scopes
+
+
+def _close_hub_pages(c: Config) -> None:
+    """Keep the hub's own pages from scripts of other pages, also of a notebook server under the same host name.
+
+    No window that opened one of them keeps a reference to it, no script reads its ``_xsrf`` cookie, and none
+    fetches a page, which has the XSRF token in it.
+    """
+    settings = _value(c.JupyterHub, "tornado_settings", {})
+    headers = {"Cross-Origin-Opener-Policy": "same-origin", **settings.get("headers", {})}
+    xsrf = settings.get("xsrf_cookie_kwargs") or settings.get("cookie_options", {})
+    closed = {"headers": headers, "xsrf_cookie_kwargs": {**xsrf, "httponly": True}}
+    _extend(c.JupyterHub, "tornado_settings", closed)
+    BaseHandler.prepare = _prepare_for_page_views
+
+
+_prepare = BaseHandler.prepare
+
+
+async def _prepare_for_page_views(handler: BaseHandler) -> None:
+    """Answer page views of tabs, and calls of the API, which checks the XSRF token of those that are read."""
+    mode = handler.request.headers.get("Sec-Fetch-Mode", "navigate")
+    if mode == "navigate" or (mode != "no-cors" and isinstance(handler, APIHandler)):
+        await _prepare(handler)
+        return
+    handler.set_status(403)
+    handler.set_header("Content-Type", "text/plain; charset=utf-8")
+    handler.finish("A page of the hub opens in a tab only.\n")
 
 
 def _allow_subdomains(c: Config) -> None:

@@ -29,10 +29,13 @@ from springtide.scheduler.model import (
     SettingsChanged,
     Snapshot,
     Standing,
+    StartsIf,
 )
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.state.service import service_rank_of
 from springtide.scheduler.simulate.carry_out import paused
+from springtide.scheduler.simulate.settle import settle
+from springtide.scheduler.simulate.starts_if import Diagnosis, Origin
 from springtide.scheduler.simulate.virtual import Course, VirtualPool
 
 HORIZON = 14 * 86400.0
@@ -73,8 +76,8 @@ class Window:
 class Shift:
     """What the next decisions would do to a job: ``kind`` is ``started``, ``paused`` or ``moved``.
 
-    ``before`` and ``after`` are where its workers are; ``at_once`` says that the first plan decides it, so that
-    nothing has to stop before.
+    ``before`` and ``after`` are where its workers are; ``at_once`` says that it is decided before anything
+    has to stop.
     """
 
     job: str
@@ -91,13 +94,14 @@ class Outlook:
     """A forecast: the windows of the jobs asked for, and the standing of the projects after the next decisions.
 
     ``shifts`` are the effects of these decisions; ``until`` is how far the forecast reaches, on the snapshot's
-    clock.
+    clock. ``starts_if`` is what lets the jobs start that were diagnosed.
     """
 
     starts: Mapping[str, Window]
     standing: Mapping[str, Standing]
     shifts: tuple[Shift, ...] = ()
     until: float = 0.0
+    starts_if: Mapping[str, StartsIf] = field(default_factory=dict)
 
 
 Past = Mapping[str, Sequence[float]]
@@ -112,6 +116,7 @@ def forecast(
     asked: Collection[str] | None = None,
     changes: Sequence[Change] = (),
     *,
+    diagnosed: Collection[str] = (),
     horizon: float = HORIZON,
     past: Past | None = None,
     most: int | None = None,
@@ -121,14 +126,16 @@ def forecast(
     """Return the outlook from a snapshot.
 
     ``asked`` are ids of waiting jobs, None for all. ``changes`` are made first: a job that is not submitted, other
-    projects or nodes. Run times are estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job
-    of unknown length has run, the longer it is expected to go on.
+    projects or nodes. ``diagnosed`` are waiting jobs of which is found what lets them start. Run times are
+    estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job of unknown length has run, the
+    longer it is expected to go on.
 
     The policy is simulated three times, with likely, long and short run times, for ``horizon`` seconds. The cost
     is bounded by ``most``, the number of waiting jobs, and by ``stop``. A ``grain`` above 0 rounds run times up by
     less than that part of them, so that many jobs end at once and fewer plans are made.
     """
     start = prepared(snapshot, changes)
+    starts_if = _diagnosis(start, diagnosed)
     if grain:
         start = _ticked(start)
     waiting = {job.id for job in start.jobs if job.phase is Phase.WAITING}
@@ -145,7 +152,19 @@ def forecast(
     starts = {job: _window(job, runs, cut=cut) for job in sorted(wanted)}
     starts |= dict.fromkeys(sorted(known - wanted), Window(None, None, None, DEEP))
     starts |= dict.fromkeys(sorted(set(asked or ()) - known), Window(None, None, None, GONE))
-    return Outlook(starts, runs[0].standing, runs[0].shifts, runs[0].until)
+    return Outlook(starts, runs[0].standing, runs[0].shifts, runs[0].until, starts_if)
+
+
+def _diagnosis(start: Snapshot, diagnosed: Collection[str]) -> Mapping[str, StartsIf]:
+    """Return what lets these jobs start, of those that still wait once the pool has come to rest."""
+    known = {job.id for job in start.jobs} & set(diagnosed)
+    if not known:
+        return {}
+    rest = settle(start)
+    jobs = tuple(rest.jobs.values())
+    decisions = sum(before is not after for before, after in zip(start.jobs, jobs, strict=True))
+    diagnosis = Diagnosis(replace(start, jobs=jobs), rest.planner, [Origin(start, decisions=decisions)])
+    return {job_id: diagnosis.starts_if(job_id) for job_id in sorted(known)}
 
 
 def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
@@ -281,8 +300,9 @@ class _Notes:
 
     def __init__(self) -> None:
         self.last: dict[str, Decision] = {}
-        self.first: frozenset[str] | None = None
-        """The jobs that the first plan decides about."""
+        self.at_once: set[str] = set()
+        """The jobs that are decided about before anything has to stop."""
+        self._stopping = False
 
     def apply(self, change: Change) -> None:
         """Do nothing: changes follow from the decisions."""
@@ -291,8 +311,9 @@ class _Notes:
         """Record the decisions."""
         found = {item.job: item for item in plan.decisions if not isinstance(item, Reserve | Drop)}
         self.last |= found
-        if self.first is None:
-            self.first = frozenset(found)
+        if not self._stopping:
+            self.at_once.update(found)
+        self._stopping = self._stopping or any(isinstance(item, Pause | Move) for item in plan.decisions)
 
     def settled(self, now: float) -> None:
         """Do nothing: the decisions are recorded already."""
@@ -300,14 +321,20 @@ class _Notes:
 
 @dataclass(frozen=True, slots=True)
 class _Lengths:
-    """Remaining run times by a rule, rounded with ``grain``."""
+    """Remaining run times by a rule, and what time limits leave, rounded with ``grain``."""
 
     rule: Rule
     past: Past
     grain: float
 
     def of(self, job: Job, now: float) -> float:
-        seconds = self.rule(job, now, self.past.get(job.id, ()))
+        return self._rounded(self.rule(job, now, self.past.get(job.id, ())))
+
+    def most(self, job: Job, now: float) -> float:
+        """Return the seconds that the time limit leaves to the job."""
+        return self._rounded(_most(job, now))
+
+    def _rounded(self, seconds: float) -> float:
         if not self.grain or not 0 < seconds < math.inf:
             return seconds
         step = 2.0 ** math.floor(math.log2(max(TICK, seconds * self.grain)))
@@ -331,14 +358,17 @@ def _run(
 ) -> _Run:
     """Return what happens if all run times follow a rule."""
     now = start.now
-    lengths = {job.id: ahead.of(job, now) for job in start.jobs if job.phase is not Phase.HELD}
     planner, notes = Planner(start), _Notes()
     pool = VirtualPool(
         planner,
         now=now,
         witness=notes,
-        running=[_midway(job, lengths[job.id], now) for job in start.jobs if job.phase is Phase.RUNNING],
-        waiting=[Course(job, lengths[job.id]) for job in start.jobs if job.phase is Phase.WAITING],
+        running=[_midway(job, ahead, now) for job in start.jobs if job.phase is Phase.RUNNING],
+        waiting=[
+            Course(job, ahead.of(job, now), ahead.most(job, now))
+            for job in start.jobs
+            if job.phase is Phase.WAITING
+        ],
     )
     left = set(wanted)
 
@@ -356,10 +386,11 @@ def _run(
     return _Run(starts, standing, shifts, pool.now if stop() else until, idle)
 
 
-def _midway(job: Job, left: float, now: float) -> Course:
+def _midway(job: Job, ahead: _Lengths, now: float) -> Course:
     """Return the course of a running job, counted from the start of its live attempt."""
     ran = now - (now if job.started is None else job.started)
-    return Course(job, left + ran * len(job.placement) / job.workers, first_start=job.started)
+    duration = ahead.of(job, now) + ran * len(job.placement) / job.workers
+    return Course(job, duration, ahead.most(job, now) + ran, first_start=job.started)
 
 
 def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable[Shift]:
@@ -377,7 +408,7 @@ def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable
         else:
             continue
         beneficiary = decision.beneficiary if isinstance(decision, Pause | Move) else None
-        at_once = job.id in (notes.first or ())
+        at_once = job.id in notes.at_once
         yield Shift(job.id, kind, decision.reason, beneficiary, job.placement, after.placement, at_once)
 
 

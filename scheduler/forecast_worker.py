@@ -35,7 +35,8 @@ class ForecastRequest(msgspec.Struct, frozen=True):
 
     ``asked`` are ids of waiting jobs, None for all. ``past`` are run times in seconds, shortest first, by kind of
     job. ``most`` is the maximum number of waiting jobs to take into account; ``budget`` the computing time and
-    ``horizon`` the time to look ahead, in seconds.
+    ``horizon`` the time to look ahead, in seconds. ``diagnosed`` are waiting jobs of which is found what lets them
+    start.
     """
 
     now: float
@@ -48,6 +49,7 @@ class ForecastRequest(msgspec.Struct, frozen=True):
     most: int
     horizon: float
     budget: float
+    diagnosed: list[str] = []
 
 
 class JobBatch(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ def answer(request: ForecastRequest, batches: Sequence[JobBatch], clock: Callabl
     return forecast(
         Snapshot(request.now, request.nodes, request.projects, jobs, request.settings),
         request.asked,
+        diagnosed=request.diagnosed,
         horizon=request.horizon,
         past=past,
         most=request.most,

@@ -146,11 +146,16 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The placement of one worker: ``gpus`` are indices on ``node``."""
+    """The placement of one worker: ``gpus`` are indices on ``node``, as its GPUs are numbered at present.
+
+    ``uuids`` are these GPUs, in the same order, whatever they are numbered; empty where the node itself chooses
+    them, and in decisions, which are about places.
+    """
 
     rank: int
     node: str
     gpus: tuple[int, ...]
+    uuids: tuple[str, ...] = field(default=(), compare=False)
 
 
 Placement: TypeAlias = tuple[Worker, ...]
@@ -350,6 +355,34 @@ class Reason:
 
     code: str
     params: Mapping[str, str | int | float | tuple[str, ...] | None] = field(default_factory=dict)
+
+
+class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A change of the pool with which alone a waiting job runs in the next plan to rest.
+
+    Its JSON has what changes: jobs that end or are withdrawn, by id; new quotas and limits of projects, as a
+    scenario has them; the number of new nodes, like the largest of a type that the job accepts.
+    """
+
+    remove_jobs: tuple[str, ...] = ()
+    quota: Mapping[str, Amount] = msgspec.field(default_factory=dict)
+    limit: Mapping[str, Amount] = msgspec.field(default_factory=dict)
+    add_nodes: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of jobs, projects and nodes that it changes."""
+        return len(self.remove_jobs) + len(self.quota) + len(self.limit) + self.add_nodes
+
+
+class StartsIf(msgspec.Struct, frozen=True):
+    """What lets a waiting job start: alternatives, the smallest first.
+
+    ``impossible`` says that the pool as it is can never run the job.
+    """
+
+    alternatives: tuple[Alternative, ...] = ()
+    impossible: bool = False
 
 
 @dataclass(frozen=True, slots=True)

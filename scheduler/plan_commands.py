@@ -17,9 +17,10 @@ from springtide.scheduler.forecast import Window, forecast
 from springtide.scheduler.model import Order, Settings, Surplus
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
 from springtide.scheduler.simulate import run
+from springtide.scheduler.simulate.plan_report import planned
 from springtide.scheduler.simulate.report import JOB_COLUMNS, job_rows
 from springtide.scheduler.simulate.run import Load, Policy, Result, load_of
-from springtide.scheduler.simulate.settle import as_json, opening, settle
+from springtide.scheduler.simulate.settle import opening
 from springtide.scheduler.simulate.trace import jobs_of, parse_nodes, read_quotas, read_trace
 from springtide.scheduler.simulate.virtual import Costs
 
@@ -74,8 +75,7 @@ def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
             click.echo(f"springtide plan: {error}", err=True)
             failed = True
             continue
-        snapshot = opening(scenario)
-        shown = as_json(settle(snapshot), str(file))
+        shown = planned(scenario, str(file))
         if forecasting:
             shown["forecast"] = _forecast(scenario)
         click.echo(json.dumps(shown, ensure_ascii=False))

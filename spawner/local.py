@@ -13,10 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
+from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Integer, Tuple, Unicode, default
 
-from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Account, AccountError, Accounts, home_name
+from springtide.scheduler.executors import notebooks
+from springtide.scheduler.executors.accounts import (
+    DEFAULT_UIDS,
+    MACHINE,
+    Account,
+    AccountError,
+    Accounts,
+    home_name,
+)
 from springtide.scheduler.executors.supervisor.account import become, forbid_new_privileges
+from springtide.scheduler.wire import Workspace
+from springtide.scheduler.wording import listed
 from springtide.spawner.processes import identity
 from springtide.spawner.quota import BuildQuota, refusal
 
@@ -25,7 +36,11 @@ LONGEST_LINE = 400
 
 
 class LocalNotebook(BuildQuota, LocalProcessSpawner):
-    """Base class of both local spawners: an account per user, a log per notebook, and detection of reused pids."""
+    """Base class of both local spawners: an account per user, a log per notebook, and the truth about processes.
+
+    A server whose start was interrupted by the end of the hub is found again in the process table, and what a
+    server leaves behind ends with it.
+    """
 
     accounts_dir = Unicode(
         help="The pool's state directory, which knows the account of each user; empty: as the spawner it is "
@@ -33,6 +48,9 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     ).tag(config=True)
     account_uids = Tuple(
         Integer(), Integer(), default_value=DEFAULT_UIDS, help="First and last uid of the pool's accounts."
+    ).tag(config=True)
+    uid_registry = Unicode(
+        str(MACHINE), help="The file in which all pools of this machine record their uids. Set by `configure`."
     ).tag(config=True)
     log_dir = Unicode(help="Directory for the notebooks' logs; empty: they write where the hub does.").tag(
         config=True
@@ -42,13 +60,15 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     popen_kwargs: dict[str, Any]
 
     _identity: str | None = None
+    _address: tuple[str, int] | None = None
 
     # ---------- start
 
     async def start(self) -> Any:
         """Start the server, and return its address once it listens.
 
-        Raises the result of `refusal` if the server ends before.
+        The hub's database knows the process before the wait, so that the next hub finds the server. Raises the
+        result of `refusal` if the server ends before it listens.
         """
         configured: dict[str, Any] = self.popen_kwargs
         with self._log_path().open("wb") if self.log_dir else nullcontext() as log:
@@ -64,8 +84,19 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
             finally:
                 self.popen_kwargs = configured
         self._identity = self._identity_now()
+        self._address = ip, port
+        self._store_state()
         await self._until_it_listens(ip, port)
         return ip, port
+
+    def _store_state(self) -> None:
+        """Store the state in the hub's database now; the hub does that when the start is complete."""
+        try:
+            self.orm_spawner.state = self.get_state()
+            self.db.commit()
+        except SQLAlchemyError as error:
+            self.db.rollback()
+            self.log.error("The state of %s cannot be stored: %s", self._log_name, error)  # noqa: TRY400
 
     async def _until_it_listens(self, ip: str, port: int) -> None:
         while not await listens(ip, port):
@@ -88,6 +119,10 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     # ---------- the account
 
     @property
+    def _accounts(self) -> Accounts:
+        return Accounts(Path(self.accounts_dir), self.account_uids, Path(self.uid_registry))
+
+    @property
     def account(self) -> Account | None:
         """Account that the notebook runs as; None if the underlying spawner chooses it.
 
@@ -96,17 +131,23 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         if not self.accounts_dir:
             return None
         try:
-            return Accounts(Path(self.accounts_dir), self.account_uids).of(self.user.name)
+            return self._accounts.of(self.user.name)
         except AccountError as error:
             raise refusal(str(error), status=500, reason="account") from None
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         """Return the function that the new process calls first, which changes to the account and its home."""
         account = self.account
-        if account is None:
-            as_built: Callable[[], None] = super().make_preexec_fn(name)
-            return as_built
-        return _enter(account)
+        enter: Callable[[], None] = super().make_preexec_fn(name) if account is None else _enter(account)
+        if not self.state_dir:
+            return enter
+        state_dir, hub = Path(self.state_dir), os.getpid()
+
+        def before_exec() -> None:
+            notebooks.before_exec(state_dir, hub)
+            enter()
+
+        return before_exec
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Return ``env`` with the variables of the account, such as its home directory."""
@@ -156,26 +197,123 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
             return None
 
     async def poll(self) -> int | None:
-        """Return the underlying spawner's status; another process with the pid of an ended notebook is ignored."""
-        if self.proc is None and self.pid and self._identity and self._identity_now() != self._identity:
+        """Return the underlying spawner's status.
+
+        Another process with the pid of an ended notebook is ignored. A server that runs although the hub knows no
+        process of it, because the hub ended while it started, is taken over.
+        """
+        if self.proc is None and not self._reserving and not self._is_known():
             self.pid = 0
+            await self._take_over()
         status: int | None = await super().poll()
         return status
 
+    def _is_known(self) -> bool:
+        """Return whether the process that the state names runs; without an identity it is believed."""
+        return bool(self.pid) and (not self._identity or self._identity_now() == self._identity)
+
+    async def _take_over(self) -> None:
+        """Look for the server among the processes of this machine, and keep the newest of its starts."""
+        found = notebooks.of_server(await self._notebooks(), self.user.name, self.name)
+        if not found:
+            return
+        mark, leader = found[-1].mark, found[-1].leader
+        self.log.warning("%s was found again as process %d", self._log_name, leader.pid)
+        self.pid = leader.pid
+        self._identity = self._identity_now()
+        self._address = self.ip or "127.0.0.1", mark.port
+        if self._workspace is None:
+            self._workspace = Workspace(
+                user=mark.user,
+                server=mark.server,
+                gpus=len(mark.gpus),
+                uuids=list(mark.gpus),
+                labels=[],
+                node="",
+                simulated=False,
+                since=0.0,
+                gpu_type=mark.gpu_type,
+            )
+            self._confirmed = False
+        self._store_state()
+
+    async def _notebooks(self) -> tuple[notebooks.Notebook, ...]:
+        if not self.state_dir:
+            return ()
+        return await asyncio.to_thread(notebooks.running, Path(self.state_dir), self._uid_of())
+
+    async def _end_processes(self) -> tuple[notebooks.Process, ...]:
+        """End all processes of this server, and return those that do not end."""
+        if not self.state_dir:
+            return ()
+        mine = self.user.name, self.name
+        return await asyncio.to_thread(notebooks.end, Path(self.state_dir), *mine, self._uid_of())
+
+    def _uid_of(self) -> notebooks.UidOf:
+        if not self.accounts_dir:
+            return lambda _: None
+        return self._accounts.known
+
+    async def end_earlier(self) -> None:
+        """End an earlier server of this name, which a lost database of the hub, or a failed stop, has left.
+
+        Raises the result of `refusal` if it does not end.
+        """
+        try:
+            left = await self._end_processes()
+        except notebooks.NotebooksUnknownError as error:
+            raise refusal(str(error), status=500, reason="earlier") from error
+        if left:
+            raise refusal(
+                f"An earlier notebook server of this name still runs (process {pids_of(left)}) and does not end. "
+                "Tell an admin of this hub.",
+                status=500,
+                reason="earlier",
+            )
+
+    async def end_leftovers(self) -> None:
+        """End the processes that the stopped server has left behind, such as programs of its terminals."""
+        try:
+            left = await self._end_processes()
+        except notebooks.NotebooksUnknownError as error:
+            self.log.error("What %s has left behind is not known: %s", self._log_name, error)  # noqa: TRY400
+            return
+        if left:
+            self.log.error(
+                "%s has left processes that do not end, and their GPUs stay reserved: %s",
+                self._log_name,
+                pids_of(left),
+            )
+
+    async def get_url(self) -> str:
+        """Return the address of the server, also of one that the hub did not see start."""
+        if self._address is None:
+            as_stored: str = await super().get_url()
+            return as_stored
+        ip, port = self._address
+        protocol = "https" if self.internal_ssl else "http"
+        return f"{protocol}://{f'[{ip}]' if ':' in ip else ip}:{port}{self.server.base_url}"
+
     def get_state(self) -> dict[str, Any]:
-        """Return the underlying spawner's state and the identity of the process."""
-        state = super().get_state()
-        return state | {"identity": self._identity} if self._identity else state
+        """Return the underlying spawner's state, the identity of the process, and its address."""
+        state: dict[str, Any] = super().get_state()
+        if self._identity:
+            state["identity"] = self._identity
+        if self._address:
+            state["address"] = list(self._address)
+        return state
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Load the state of a notebook that outlived the hub, with the identity of its process."""
         super().load_state(state)
         self._identity = state.get("identity")
+        self._address = tuple(state["address"]) if "address" in state else None
 
     def clear_state(self) -> None:
         """Clear the state of a server that has ended or is about to start."""
         super().clear_state()
         self._identity = None
+        self._address = None
 
 
 class LocalBuildSpawner(LocalNotebook, LocalProcessSpawner):
@@ -207,6 +345,11 @@ def _enter(account: Account) -> Callable[[], None]:
             os.chdir("/")
 
     return enter
+
+
+def pids_of(processes: Sequence[notebooks.Process]) -> str:
+    """Return the pids of processes for a message."""
+    return listed([str(each.pid) for each in processes])
 
 
 async def listens(ip: str, port: int) -> bool:

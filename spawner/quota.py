@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Collection
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from traitlets.log import get_logger
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.datasets.dataset import Dataset, variable
+from springtide.scheduler.executors import notebooks
 from springtide.scheduler.wire import Workspace
 from springtide.scheduler.wording import count
 from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus, requested_type
@@ -57,6 +59,10 @@ class BuildQuota(Spawner):
     )
     token_file = Unicode(help="The file with the service's own token; set by `configure`.").tag(config=True)
     token = Unicode(help="The service's own token where it is in no file; set by `configure`.").tag(config=True)
+    state_dir = Unicode(
+        help="The state directory of a pool on this machine, by which it finds its notebook servers among all "
+        "processes; empty where the pool is elsewhere. Set by `configure`."
+    ).tag(config=True)
     default_gpus = Integer(1, min=0, help="GPUs of a notebook that was not told how many to take.").tag(
         config=True
     )
@@ -69,6 +75,7 @@ class BuildQuota(Spawner):
     ).tag(config=True)
 
     _workspace: Workspace | None = None
+    _start_id = ""
     _news = ASKING
     _told: asyncio.Event | None = None
     _reserving = False
@@ -131,10 +138,12 @@ class BuildQuota(Spawner):
         """Reserve GPUs, then start the server. Raises the result of `refusal` if the reservation fails."""
         self._reserving = True
         try:
+            await self.end_earlier()
             self._workspace = await self._reserve(self.requested_gpus(), self.requested_type())
         finally:
             self._reserving = False
         self._tell(started_on(self._workspace))
+        self._start_id = secrets.token_hex(8)
         return await super().start()
 
     async def _reserve(self, gpus: int, gpu_type: str) -> Workspace:
@@ -189,22 +198,45 @@ class BuildQuota(Spawner):
         return status
 
     async def _confirm(self) -> None:
-        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it."""
-        assert self._workspace is not None
+        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it.
+
+        Where the spawner chose its GPUs, their UUIDs say which they are. A cluster chooses those of a pod.
+        """
+        found = self._workspace
+        assert found is not None
         try:
-            await self._reservations.reserve(
-                self._notebook, self._workspace.gpus, gpu_type=self._workspace.gpu_type, waits=lambda: None
+            reserved = await self._reservations.reserve(
+                self._notebook,
+                found.gpus,
+                gpu_type=found.gpu_type,
+                runs_on=() if found.resource else found.uuids,
+                waits=lambda: None,
             )
         except Superseded:
             self.log.debug("%s was stopped before its reservation was confirmed", self._log_name)
         except PoolError as error:
             self.log.error("%s runs without a reservation: %s", self._log_name, error)  # noqa: TRY400
+        else:
+            if reserved.uuids != found.uuids:
+                self.log.error("%s runs on %s, and has %s reserved", self._log_name, found.uuids, reserved.uuids)
+            elif self._workspace is found:
+                self._workspace = reserved
 
     def run_post_stop_hook(self) -> Awaitable[None]:
         """Release the GPUs, then run the admin's hook. The hub calls this after each end and each failed start."""
         return self._release(super().run_post_stop_hook)
 
+    async def end_earlier(self) -> None:
+        """End an earlier server of this name that the hub does not know; nothing where that cannot be known.
+
+        Raises the result of `refusal` if it does not end.
+        """
+
+    async def end_leftovers(self) -> None:
+        """End what the stopped server has left behind; nothing for a spawner that cannot know it."""
+
     async def _release(self, hook: Any) -> None:
+        await self.end_leftovers()
         await self._reservations.release(self._notebook, patience=5)
         done = hook()
         if asyncio.iscoroutine(done) or asyncio.isfuture(done):
@@ -215,7 +247,22 @@ class BuildQuota(Spawner):
         env: dict[str, str] = super().get_env()
         uuids = ",".join(self._workspace.uuids) if self._workspace else ""
         gpus = {"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids or "void"}
-        return env | gpus | variable(self._datasets)
+        return env | gpus | self._mark() | variable(self._datasets)
+
+    def _mark(self) -> dict[str, str]:
+        """Return the variable by which the pool finds the server among the processes of this machine."""
+        if not self.state_dir or self._workspace is None:
+            return {}
+        mark = notebooks.Mark(
+            pool=self.state_dir,
+            user=self.user.name,
+            server=self.name,
+            start=self._start_id,
+            gpus=tuple(self._workspace.uuids),
+            gpu_type=self._workspace.gpu_type,
+            port=self.port,
+        )
+        return {notebooks.VARIABLE: msgspec.json.encode(mark).decode()}
 
     # ---------- state that outlives the hub
 

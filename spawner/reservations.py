@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from springtide.scheduler.client import PoolError, Unreachable
@@ -53,15 +53,23 @@ class Reservations:
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def reserve(
-        self, notebook: Notebook, gpus: int, *, gpu_type: str = "", waits: Callable[[], None]
+        self,
+        notebook: Notebook,
+        gpus: int,
+        *,
+        gpu_type: str = "",
+        runs_on: Sequence[str] = (),
+        waits: Callable[[], None],
     ) -> Workspace:
         """Reserve GPUs of a type, or return the existing reservation. Waits while the service does not answer.
 
-        Calls ``waits`` after each failed attempt. Raises `PoolError` if the service refuses, and `Superseded` if a
-        newer request replaces this one. A cancellation ends the wait, but not a request in progress, which a later
-        `release` undoes.
+        ``runs_on`` are the UUIDs of the GPUs of a notebook that runs already. Calls ``waits`` after each failed
+        attempt. Raises `PoolError` if the service refuses, and `Superseded` if a newer request replaces this
+        one. A cancellation ends the wait, but not a request in progress, which a later `release` undoes.
         """
-        request = WorkspaceRequest(user=notebook[0], server=notebook[1], gpus=gpus, gpu_type=gpu_type)
+        request = WorkspaceRequest(
+            user=notebook[0], server=notebook[1], gpus=gpus, gpu_type=gpu_type, runs_on=list(runs_on)
+        )
         return await self._carry_out(notebook, lambda: self._pool.reserve_workspace(request), waits)
 
     async def release(self, notebook: Notebook, *, patience: float) -> None:

@@ -7,11 +7,13 @@ which tests share a worker; and how much the proofs prove.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,13 @@ import pytest
 from group_fixtures import group_of
 from hypothesis import HealthCheck, settings
 
+from springtide.scheduler.executors.accounts import registry
+
 HERE = Path(__file__).parent
+
+registry.MACHINE = Path(tempfile.mkdtemp(prefix="springtide-test-uids-")) / "uids.json"
+"""Pools of tests record their uids apart from those of this machine."""
+atexit.register(shutil.rmtree, registry.MACHINE.parent, ignore_errors=True)
 
 # Tests assert behaviour, never time: a busy machine takes long for an example.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,6 +53,7 @@ MARKER_OF_FOLDER = {
     "command/test_jobs_from_a_terminal.py": "process",
     "command/test_replay.py": "process",
     "command/test_single.py": "process",
+    "command/test_interrupted_up.py": "hub",
     "command/test_up.py": "hub",
     "docs/test_code_blocks.py": "process",
     "docs/test_generated_parts.py": "process",

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Set, Union
 
 from springtide.training import datasets, trials
 from springtide.training.agreement import Alone
@@ -20,6 +20,11 @@ from springtide.training.reports import Reports
 
 AGAIN = 75
 """Exit code of a job that has saved a checkpoint and is to be started again."""
+
+PAUSE_SEEN, RETURNED, DONE = "pause-seen", "returned", "done"
+"""Milestones of a job: it has learnt of a pause, its function or notebook has returned, it is complete."""
+SIGNAL_WAIT = 5.0
+"""Maximum time from the pause file to the signal that follows it, in seconds."""
 
 RETRY_AFTER = 0.5
 """Time between two tries to write a checkpoint to a full disk, in seconds."""
@@ -66,12 +71,16 @@ class Job:
         self._checkpoints = Checkpoints(
             self.checkpoint_directory, keep=keep, rank=self.rank, world=self.world, attempt=self.attempt
         )
-        self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if self.rank == 0 else None, self.attempt)
+        report = environment.get("SPRINGTIDE_REPORT")
+        self._reports = Reports(report if self.rank == 0 else None, self.attempt)
+        self._milestones = self._reports if self.rank == 0 else Reports(report, self.attempt)
         self._agreement = self._agree()
         self._agreement_of_jax = self._agree("jax")
         self.owes_checkpoint = False
         self._asked = False
         self._asked_at = 0.0
+        self._signalled = False
+        self._reached: Set[str] = set()
         self._looked = 0.0
         self._calls = 0
 
@@ -132,7 +141,7 @@ class Job:
     def _tries_until(self, began: float, *, last: bool) -> float:
         if last:
             return began + LAST_PATIENCE
-        return self._asked_at + GRACE_USED * self.grace if self.pause_asked() else began
+        return self._asked_at + GRACE_USED * self.grace if self._is_asked() else began
 
     def save(self, state: Any, step: Optional[float] = None) -> None:
         """Write a checkpoint of one value that can be pickled, or of bytes, as by `write`."""
@@ -162,10 +171,54 @@ class Job:
         may call it any number of times for a step, and some of them for every tenth step only.
         """
         self._calls += 1
-        return self._agreement.reached(self._calls if step is None else step, self.pause_asked)
+        return self._seen(self._agreement.reached(self._calls if step is None else step, self._is_asked))
 
     def pause_asked(self) -> bool:
         """Return whether this process has been asked to pause. Training loops call `should_pause` instead."""
+        return self._seen(self._is_asked())
+
+    def done(self) -> None:
+        """Say that the work of the job is complete, from any process: when it exits with 0, the job has succeeded.
+
+        A job that exits with 0 after it was asked to pause is run again, unless it has called this, its last
+        report had ``step == of``, or it is a function or notebook that returned and had not learnt of the pause.
+        """
+        self._reach(DONE)
+
+    def was_told_to_stop(self) -> bool:
+        """Return whether the program has learnt of a pause, by this library or by a SIGTERM that it took itself.
+
+        The pause file comes before the signal. While SIGTERM is this library's, the signal is waited for.
+        """
+        if PAUSE_SEEN in self._reached or not self._is_asked():
+            return PAUSE_SEEN in self._reached
+        until = time.monotonic() + SIGNAL_WAIT
+        while self._answers_sigterm() and not self._signalled and time.monotonic() < until:
+            time.sleep(_LOOK_EVERY)
+        return not self._signalled and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
+
+    def returned(self, *, told_to_stop: bool) -> None:
+        """Say that the function or notebook has returned, or that it may have done so because of a pause."""
+        if told_to_stop:
+            self._reach(PAUSE_SEEN)
+        elif self.rank == 0:
+            self._reach(RETURNED)
+
+    def _answers_sigterm(self) -> bool:
+        return signal.getsignal(signal.SIGTERM) == self._signal
+
+    def _reach(self, milestone: str) -> None:
+        """Report a milestone once, from any process."""
+        if milestone not in self._reached:
+            self._reached.add(milestone)
+            self._milestones.milestone(milestone)
+
+    def _seen(self, pause: bool) -> bool:
+        if pause:
+            self._reach(PAUSE_SEEN)
+        return pause
+
+    def _is_asked(self) -> bool:
         if not self._asked and self._pause_file is not None:
             now = time.monotonic()
             if now - self._looked >= _LOOK_EVERY:
@@ -181,7 +234,7 @@ class Job:
         """
         self._reports.flush()
         trials.flush()
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._ask:
+        if threading.current_thread() is threading.main_thread() and self._answers_sigterm():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(AGAIN)
 
@@ -204,7 +257,7 @@ class Job:
             done = int(found.step or 0)
         for epoch in range(done, of):
             yield epoch
-            pause = self.should_pause(epoch + 1) and epoch + 1 < of
+            pause = epoch + 1 < of and self.should_pause(epoch + 1)
             owed = self.owes_checkpoint and self.world == 1
             if pause or owed or (epoch + 1) % every == 0 or epoch + 1 == of:
                 self.write(save, epoch + 1, last=epoch + 1 == of)
@@ -221,6 +274,10 @@ class Job:
         self._reports.report(step, of, values)
         trials.observe(step, values)
 
+    def lost_result(self, why: str) -> None:
+        """Report that what the function returned could not be kept, and why."""
+        self._reports.lost_result(why)
+
     # ---------- internal
 
     def _agree(self, name: str = "") -> Union[Alone, Gang]:
@@ -229,9 +286,13 @@ class Job:
         return Gang(self.checkpoint_directory, self.attempt, self.rank, self.world, name)
 
     def _reached_for_jax(self, step: int) -> bool:
-        return self._agreement_of_jax.reached(step, self.pause_asked)
+        return self._seen(self._agreement_of_jax.reached(step, self._is_asked))
 
-    def _ask(self, *_: Any) -> None:
+    def _signal(self, *_: Any) -> None:
+        self._signalled = True
+        self._ask()
+
+    def _ask(self) -> None:
         if not self._asked:
             self._asked, self._asked_at = True, time.monotonic()
 
@@ -258,13 +319,18 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
         return _job
 
 
+def job_of_process() -> Job:
+    """Return the job of this process as the program has made it, without a handler of SIGTERM where it has not."""
+    return _job or Job(os.environ)
+
+
 def _answer_sigterm(job: Job) -> None:
     """Make SIGTERM request a pause in this process; child processes still end by it."""
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         return
-    handler = job._ask  # noqa: SLF001 - private part of the same module
+    handler = job._signal  # noqa: SLF001 - private part of the same module
     signal.signal(signal.SIGTERM, handler)
 
     def hold() -> None:

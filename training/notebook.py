@@ -29,8 +29,9 @@ class NotebookError:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a notebook: completed, failed with an error, or paused."""
+    """The end of a notebook: ``returned`` after its last cell, ended by a cell, failed, or paused."""
 
+    returned: bool = False
     paused: bool = False
     error: Optional[NotebookError] = None
 
@@ -83,7 +84,7 @@ def _execute(job: Job, source: Path, kept: Path) -> Ended:
         return _error("NoSuchKernel", f"The notebook wants the kernel {error.name!r}, which is not here.")
     finally:
         client.keep()
-    return Ended()
+    return Ended(returned=True)
 
 
 def _error(kind: str, message: str) -> Ended:

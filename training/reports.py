@@ -12,6 +12,8 @@ from typing import Any, Callable, Dict, Optional
 BURST = 100
 """Maximum number of lines written in a burst; later reports are limited to `PER_SECOND`."""
 PER_SECOND = 20.0
+MAX_TEXT = 1000
+"""Maximum number of characters of a text that the pool takes."""
 
 
 class Reports:
@@ -68,6 +70,17 @@ class Reports:
         """Tell the state of the trial that the job is."""
         if self._path is not None:
             self._append(self._line(None, None, {}, saved=False, trial=told))
+
+    def milestone(self, name: str) -> None:
+        """Report that a process learnt of a pause, returned, or is done."""
+        if self._path is not None:
+            self.flush()
+            self._append(self._line(None, None, {}, saved=False, milestone=name))
+
+    def lost_result(self, why: str) -> None:
+        """Report that the result of the job could not be kept."""
+        if self._path is not None:
+            self._append(self._line(None, None, {}, saved=False, lost_result=why[:MAX_TEXT]))
 
     def flush(self) -> None:
         """Write the report that was kept back."""

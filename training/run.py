@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -23,10 +25,14 @@ from typing import Any, Dict, List, NoReturn, Optional, Tuple
 from springtide.training import trials
 from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
-from springtide.training.job import Job, current_job
+from springtide.training.job import Job, current_job, job_of_process
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
+RESULT_PROBLEM = "result.problem.json"
+"""File that tells why a result was not kept: the error's ``type`` and ``message``, and the result's ``repr``."""
+MAX_REPR = 10_000
+"""Maximum length of the text of a result that could not be kept, in characters."""
 RESULT_OF_RANK = "result.{}.pkl"
 MAX_RANK_BYTES = 16 << 20
 """Maximum size of the pickled result of a process other than the first, in bytes: a model that all of them
@@ -53,22 +59,25 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
 
 def run_function(path: Path) -> None:
     """Call the function in the payload and save its result; of several processes, that of each."""
-    job = Job(os.environ)
+    job, began = Job(os.environ), time.time()
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         call = _read(path)
         result, is_done = _called(call, job, path.parent)
-        data = _pickled(result) if job.rank == 0 and is_done else None
     except Exception as error:  # noqa: BLE001 - any exception of the function
         text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
         fail(job, type(error).__name__, str(error), text)
-    if data is not None:
-        _save_as_json(result, len(data), job.output_directory / RESULT_AS_JSON)
-        write_atomically(job.output_directory / RESULT, data)
+    program = job_of_process()
+    told_to_stop = program.was_told_to_stop()
+    with suppress(ValueError):  # a thread that is not the main one
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what the function returned is saved, also during a pause
     if job.rank == 0:
+        if is_done:
+            _save(result, job, began)
         _forget_error(job)
     elif is_done:
         _save_of_rank(result, job)
+    program.returned(told_to_stop=told_to_stop)
 
 
 def _read(path: Path) -> Dict[str, Any]:
@@ -112,6 +121,38 @@ def _pickled(result: Any) -> bytes:
         return bytes(cloudpickle.dumps(result))
 
 
+def _save(result: Any, job: Job, began: float) -> None:
+    """Save the result, or why it cannot be: the work of the job is done, so the job does not fail for it.
+
+    What an earlier attempt has returned does not stay beside it; this one ``began`` then, since the epoch.
+    """
+    directory = job.output_directory
+    try:
+        data = _pickled(result)
+    except Exception as error:  # noqa: BLE001 - objects of users may raise anything
+        why = f"{type(error).__name__}: {error}"[:MAX_REPR]
+        problem = {"type": type(error).__name__, "message": str(error)[:MAX_REPR], "repr": _shown(result)}
+        write_atomically(directory / RESULT_PROBLEM, json.dumps(problem).encode())
+        if (directory / RESULT).exists():
+            _remove_older(directory / RESULT_AS_JSON, began)
+            _remove(directory / RESULT)
+        sys.stderr.write(f"The result cannot be pickled, so only its text is kept: {why}\n")
+        job.lost_result(why)
+        return
+    if (directory / RESULT).exists():
+        _remove_older(directory / RESULT_AS_JSON, began)
+    _save_as_json(result, len(data), directory / RESULT_AS_JSON)
+    write_atomically(directory / RESULT, data)
+    _remove(directory / RESULT_PROBLEM)
+
+
+def _shown(result: Any) -> str:
+    try:
+        return repr(result)[:MAX_REPR]
+    except Exception:  # noqa: BLE001 - objects of users may raise anything
+        return f"<{type(result).__name__}>"
+
+
 def _save_of_rank(result: Any, job: Job) -> None:
     """Save the result of a process other than the first, unless it is large; without it the job does not fail."""
     try:
@@ -145,8 +186,19 @@ def _single_number(value: Any) -> Any:
 
 
 def _forget_error(job: Job) -> None:
+    _remove(job.output_directory / ERROR)
+
+
+def _remove_older(path: Path, than: float) -> None:
+    """Remove a file that was written before this time, in seconds since the epoch."""
     with suppress(FileNotFoundError):
-        (job.output_directory / ERROR).unlink()
+        if path.stat().st_mtime < than:
+            path.unlink()
+
+
+def _remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.unlink()
 
 
 def run_notebook(path: Path) -> None:
@@ -166,6 +218,8 @@ def run_notebook(path: Path) -> None:
     if ended.error is not None:
         fail(job, ended.error.kind, ended.error.message, ended.error.text)
     _forget_error(job)
+    if ended.returned:
+        job.returned(told_to_stop=job.was_told_to_stop())
 
 
 def main(argv: Optional[List[str]] = None) -> None:

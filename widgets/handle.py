@@ -124,6 +124,10 @@ class Handle(ABC):
         """End the job for good."""
         self._connection.ask(Client.cancel, self.id)
 
+    def mark_finished(self) -> None:
+        """End the job, which waits after an attempt, as succeeded: it is complete, and is not run again."""
+        self._connection.ask(Client.finish, self.id)
+
     def rerun(self, **options: Any) -> Self:
         """Run the job again and return the handle of the new run at once: ``job.rerun(gpus=2)``.
 

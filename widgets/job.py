@@ -32,6 +32,7 @@ from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted
 from springtide.widgets.results import Metrics, Outputs
 
 RESULT = "result.pkl"
+RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
 LOG_WAIT_S = 10.0
@@ -95,7 +96,24 @@ class Job(Handle):
             msg = "A command has no result. Read what it wrote to its output directory with job.output(name)."
             raise NoResultError(msg)
         self._require_trust(job.user, trust=trust, call="job.result(trust=True)")
-        return pickle.loads(self.output(RESULT))  # noqa: S301 - the caller's own, or trusted in so many words
+        try:
+            kept = self.output(RESULT)
+        except NoResultError as error:
+            raise self._not_kept(error) from None
+        return pickle.loads(kept)  # noqa: S301 - the caller's own, or trusted in so many words
+
+    def _not_kept(self, error: NoResultError) -> NoResultError:
+        """Return the error for a result that could not be pickled; the given one for any other that is missing."""
+        try:
+            problem = json.loads(self.output(RESULT_PROBLEM))
+            why, text = (phrases.clean(str(problem[name])) for name in ("message", "repr"))
+        except (NoResultError, ValueError, KeyError, TypeError):
+            return error
+        msg = (
+            f"Job {self.id} has succeeded, but what it returned cannot be pickled: {why} Only its text was kept: "
+            f"{text}. Return something that pickle can write, or save it to current_job().output_directory."
+        )
+        return NoResultError(msg)
 
     def results(self, timeout: float | None = None, *, trust: bool = False) -> list[Any]:
         """Return what the function returned in each worker of the job, by rank; the first one is `result`.

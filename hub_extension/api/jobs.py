@@ -38,8 +38,10 @@ from springtide.scheduler.wire import (
     TrialsEdit,
     UsageSeries,
 )
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, is_printable
 
+READING_S = 3600
+"""Time in which a person's readings of a job's log, or of its files, are one entry of the audit trail, in s."""
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
@@ -146,6 +148,9 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     if query.order.removeprefix("-") not in ORDERS:
         hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
         raise Refusal(422, "invalid", f"{given(query.order, 40)} is no order of jobs.", field="order", hint=hint)
+    if not is_printable(query.search):
+        message = f"{given(query.search, 40)} has characters that no name has."
+        raise Refusal(422, "invalid", message, field="search", hint="Search for letters, digits and signs.")
     visible = permissions.visible_projects(caller)
     wanted = JobFilter(
         states=states,
@@ -180,10 +185,29 @@ async def _owned(call: Call[object, object]) -> Job:
     if not permissions.may(call.caller, Action.STOP, job.project, job.user):
         message = (
             f"The job is {job.user}'s; only {job.user} and administrators of {given(job.project)} may pause, "
-            "resume or cancel it."
+            "resume, cancel or finish it."
         )
         raise Refusal(403, "forbidden", message)
     return job
+
+
+async def _record(call: Call[object, object], job: Job, what: str) -> None:
+    """Record in the audit trail what the caller did with another person's job."""
+    if not permissions.owns(call.caller, job.user):
+        before = {"user": job.user, "name": job.name}
+        await call.pool.engine.record(call.caller.name, what, job.id, before, {})
+
+
+async def _record_reading(call: Call[object, object], job: Job, what: str) -> None:
+    """Record that somebody who is not of the project reads what a job wrote, at most once in `READING_S`."""
+    caller, now = call.caller, call.pool.clock()
+    if permissions.owns(caller, job.user) or (job.project in caller.groups and not caller.service):
+        return
+    key = (caller.name, job.id, what)
+    last = call.pool.readings.get(key)
+    if last is None or now - last >= READING_S:
+        call.pool.readings.put(key, now)
+        await _record(call, job, what)
 
 
 async def job(call: Call[NoQuery, None]) -> Job:
@@ -213,6 +237,11 @@ async def cancel(call: Call[NoQuery, None]) -> Job:
     return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
 
 
+async def finish(call: Call[NoQuery, None]) -> Job:
+    """Mark a job that waits after an attempt as finished: it ends as succeeded."""
+    return await call.pool.engine.finish((await _owned(call)).id, call.caller.name)
+
+
 class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which trials of a sweep to list, in which order. ``state`` may name several states."""
 
@@ -233,6 +262,7 @@ async def retry(call: Call[NoQuery, None]) -> Job:
     """Put the failed trials of a sweep in again."""
     found = await _owned(call)
     await call.pool.engine.sweeps.retry(found.id)
+    await _record(call, found, "job.retry")
     return await call.pool.engine.job(found.id)
 
 
@@ -240,10 +270,11 @@ async def edit_trials(call: Call[NoQuery, TrialsEdit]) -> Job:
     """Change the number or the bounds of a sweep's trials."""
     found = await _owned(call)
     await call.pool.engine.sweeps.edit(found.id, call.body)
+    await _record(call, found, "job.edit_trials")
     return await call.pool.engine.job(found.id)
 
 
-ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel}
+ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
 
 
 async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
@@ -263,6 +294,7 @@ async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
 async def log(call: Call[LogQuery, None]) -> LogChunk:
     """Return a part of a worker's log."""
     query, found = call.query, await seen(call)
+    await _record_reading(call, found, "job.read_log")
     return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
 
 
@@ -292,12 +324,15 @@ async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
 
 async def outputs(call: Call[NoQuery, None]) -> OutputList:
     """Return the files that the job left so far."""
-    return await call.pool.engine.outputs((await seen(call)).id)
+    found = await seen(call)
+    await _record_reading(call, found, "job.read_outputs")
+    return await call.pool.engine.outputs(found.id)
 
 
 async def output(call: Call[NoQuery, None]) -> File:
     """Return a file of the job's output directory."""
     name, found = call.path["name"], await seen(call)
+    await _record_reading(call, found, "job.read_outputs")
     return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
 
 
@@ -327,6 +362,7 @@ ROUTES = (
     Route("POST", "/jobs/{id}/pause", "Pause a job until it is resumed", Who.LOGGED_IN, pause, answers=Job),
     Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),
     Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
+    Route("POST", "/jobs/{id}/finish", "Mark a waiting job as finished", Who.LOGGED_IN, finish, answers=Job),
     Route(
         "GET",
         "/jobs/{id}/trials",

@@ -156,6 +156,11 @@ def may_administer(caller: Caller) -> bool:
     return caller.admin
 
 
+def may_see_all_workspaces(caller: Caller) -> bool:
+    """Return whether the caller may list everybody's workspaces: an administrator, or the hub itself."""
+    return caller.admin or caller.spawner
+
+
 def may_reserve(caller: Caller) -> bool:
     """Return whether the caller may reserve and release build GPUs."""
     return caller.spawner

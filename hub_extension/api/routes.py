@@ -12,12 +12,14 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.api.notebook_watch import NotebookWatch
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
 from springtide.scheduler.engine import Engine
+from springtide.scheduler.lru_cache import LruCache
 
 FORECAST_RATE = 1.0
 """Maximum sustained rate of one person's forecast requests, in requests per second."""
@@ -39,6 +41,8 @@ STREAMS = 20
 """Maximum number of event streams that one person may have open at a time, unless the service is configured
 otherwise."""
 
+READINGS = 10_000
+"""Number of readings of other people's jobs that are remembered, so that each is in the audit trail once."""
 SUBMISSIONS_AT_ONCE = 200
 """Maximum number of submissions of all persons that are being accepted at a time.
 
@@ -58,7 +62,7 @@ class Who(StrEnum):
     PROJECT_ADMINS = "administrators of the pool, or of the project"
     SPAWNER = "the hub's spawner"
     SPAWNER_OR_PERSON = "the hub's spawner, the person, administrators"
-    LOGGED_IN_OR_LOCAL = "everyone logged in, and this machine"
+    LOGGED_IN_OR_OWN = "everyone logged in, and the service's own account on this machine"
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +92,9 @@ class Pool:
     channels: Channels = field(default_factory=Channels)
     trials: Buckets = field(default_factory=lambda: Buckets(TRIAL_RATE, TRIAL_BURST, time.monotonic))
     trackers: Sequence[Tracker] = ()
+    readings: LruCache[tuple[str, str, str], float] = field(default_factory=lambda: LruCache(READINGS))
+    """Times of readings of other people's jobs in the audit trail, by reader, job and kind of entry."""
+    notebooks: NotebookWatch = field(default_factory=NotebookWatch)
 
 
 @dataclass(frozen=True, slots=True)

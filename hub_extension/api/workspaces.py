@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.notebook_watch import Notebook
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler.datasets.dataset import Dataset
@@ -43,20 +44,24 @@ async def _projects(pool: Pool, user: str, *, fresh: bool) -> list[str]:
 async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
     """Reserve GPUs for a notebook, or return its existing reservation.
 
-    Before a request is refused, GPUs of notebooks that the hub no longer has are released.
+    Before a request is refused, GPUs of notebooks that have gone are released.
     """
     pool, request = call.pool, call.body
+    notebook = request.user, request.server
+    pool.notebooks.reserving(notebook)
     projects = await _projects(pool, request.user, fresh=True)
 
     async def reserved() -> Workspace:
-        wanted = request.user, request.server, request.gpus, projects
-        workspace = await pool.engine.reserve_workspace(*wanted, gpu_type=request.gpu_type)
+        wanted = *notebook, request.gpus, projects
+        workspace = await pool.engine.reserve_workspace(
+            *wanted, gpu_type=request.gpu_type, runs_on=request.runs_on
+        )
         return structs.replace(workspace, datasets=_datasets(pool, projects))
 
     try:
         return await reserved()
     except Refusal as refusal:
-        if refusal.status != 409 or not await _released(pool, request):
+        if refusal.status != 409 or not await _released(pool, notebook):
             raise
     return await reserved()
 
@@ -67,43 +72,29 @@ def _datasets(pool: Pool, projects: list[str]) -> list[Dataset]:
     return [each for each, _ in found.values()]
 
 
-async def _released(pool: Pool, request: WorkspaceRequest) -> bool:
-    """Release GPUs of notebooks that the hub no longer has, and return whether there were any.
+async def _released(pool: Pool, starting: Notebook) -> bool:
+    """Release GPUs of notebooks that have gone, and return whether there were any.
 
-    The notebook of the request is left out. Returns False if the hub does not answer.
+    The notebook ``starting`` is left out. Returns False if it is not known which have gone.
     """
     try:
-        return await release_gone(pool, starting=(request.user, request.server)) > 0
+        return await pool.notebooks.release_gone(pool.engine, pool.groups, starting) > 0
     except Refusal:
         return False
 
 
-async def release_gone(pool: Pool, starting: tuple[str, str] | None = None) -> int:
-    """Release the GPUs of notebooks that the hub no longer has, and return the number of these notebooks.
-
-    The notebook ``starting`` is left out. Raises `Refusal` if the hub does not answer.
-    """
-    reserved = [each for each in pool.engine.workspaces() if (each.user, each.server) != starting]
-    gone = 0
-    for user in sorted({each.user for each in reserved}):
-        there = {server.name for server in await pool.groups.servers(user)}
-        for each in reserved:
-            if each.user == user and each.server not in there:
-                log.warning("%s's notebook %r is gone; its %d build GPUs are free", user, each.server, each.gpus)
-                await pool.engine.release_workspace(user, each.server, since=each.since)
-                gone += 1
-    return gone
-
-
 async def release(call: Call[ServerQuery, None]) -> None:
-    """Release a notebook's GPUs; it is no error if it has none."""
-    await call.pool.engine.release_workspace(call.path["user"], call.query.server)
+    """Release a notebook's GPUs, now or once its processes have ended; it is no error if it has none."""
+    await call.pool.notebooks.release(call.pool.engine, (call.path["user"], call.query.server))
 
 
 async def workspaces(call: Call[WorkspacesQuery, None]) -> WorkspaceList:
-    """Return the caller's workspaces, or for an admin everybody's: those that the hub has, with their GPUs."""
+    """Return the caller's workspaces, or for an admin everybody's, with their GPUs.
+
+    These are those that the hub has, and those that run although the hub does not know them.
+    """
     pool, caller = call.pool, call.caller
-    if call.query.everybody and not permissions.may_administer(caller):
+    if call.query.everybody and not permissions.may_see_all_workspaces(caller):
         raise Refusal(403, "forbidden", "Only administrators of the pool see everybody's workspaces.")
     reserved = {(each.user, each.server): each for each in pool.engine.workspaces()}
     users = sorted({user for user, _ in reserved} | {caller.name}) if call.query.everybody else [caller.name]
@@ -111,17 +102,23 @@ async def workspaces(call: Call[WorkspacesQuery, None]) -> WorkspaceList:
     servers = await asyncio.gather(*map(pool.groups.servers, users))
     projects = {user: await _projects(pool, user, fresh=False) for user in users}
     idle = pool.engine.idle_workspaces
-    return WorkspaceList(
-        items=[
-            structs.replace(
-                _view(user, server, reserved.get((user, server.name)), types),
-                idle=idle.view(user, server.name, projects[user]),
-            )
-            for user, there in zip(users, servers, strict=True)
-            for server in there
-        ],
-        stopped=idle.stopped(caller.name),
-    )
+    items = [
+        structs.replace(
+            _view(user, server, reserved.get((user, server.name)), types),
+            idle=idle.view(user, server.name, projects[user]),
+        )
+        for user, there in zip(users, servers, strict=True)
+        for server in there
+    ]
+    known = {(each.user, each.server) for each in items}
+    items += [
+        structs.replace(
+            _view(user, Server(server, "unknown"), reserved.get((user, server)), types), place=it.place
+        )
+        for (user, server), it in sorted(pool.notebooks.unknown.items())
+        if user in users and (user, server) not in known
+    ]
+    return WorkspaceList(items=items, stopped=idle.stopped(caller.name))
 
 
 def _view(user: str, server: Server, reserved: Workspace | None, types: Mapping[str, str]) -> WorkspaceView:
@@ -140,10 +137,20 @@ def _view(user: str, server: Server, reserved: Workspace | None, types: Mapping[
 
 
 async def stop(call: Call[ServerQuery, None]) -> None:
-    """Stop a workspace with the caller's own permissions on the hub."""
+    """Stop a workspace with the caller's own permissions on the hub.
+
+    One that the hub does not know is ended by the service.
+    """
     user = call.path["user"]
     if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
         raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may stop it.")
+    if (user, call.query.server) in call.pool.notebooks.unknown:
+        log.warning(
+            "%s ends %s's notebook %r, which the hub does not know", call.caller.name, user, call.query.server
+        )
+        await call.pool.engine.end_notebook(user, call.query.server)
+        await call.pool.notebooks.release_gone(call.pool.engine, call.pool.groups)
+        return
     await call.pool.groups.stop_server(user, call.query.server, call.caller.token)
 
 

@@ -14,6 +14,7 @@ from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
 from springtide.hub_extension.doctor.launches import launches
+from springtide.hub_extension.doctor.notebooks import running_notebooks
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.executors.accounts import AccountError
@@ -78,6 +79,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
     yield from launches(setup.database_url)
+    yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()
     if setup.cluster is None:
@@ -103,7 +105,7 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
 def _store(setup: Setup) -> Iterator[Finding]:
     url = parse_url(setup.database_url)
     if url.get_backend_name() == "sqlite":
-        yield from machine.store(Path(str(url.database)))
+        yield from machine.store(Path(str(url.database)), setup.state_dir)
         return
     from springtide.hub_extension.doctor import database  # noqa: PLC0415 - the driver is an extra
 
@@ -116,6 +118,8 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from machine.limits(setup.limits)
     yield from datasets(setup.datasets)
     yield from network.ports(setup.state_dir)
+    if setup.state_dir.is_dir():
+        yield from running_notebooks(setup.state_dir, setup.accounts)
     yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
 
 
@@ -130,9 +134,18 @@ def _accounts(setup: Setup) -> Iterator[Finding]:
         return
     try:
         setup.accounts.check()
+        shared = setup.accounts.shared_uids()
     except AccountError as error:
         yield problem("accounts", str(error), "See docs/admin.md, Accounts.")
-    else:
+        return
+    for each in shared:
+        yield problem(
+            "accounts",
+            f"{each.user} has the uid {each.uid} here, and {each.other_user} has it in the pool {each.pool}: they "
+            "can read each other's files and end each other's jobs.",
+            f"Stop both hubs, their notebooks and jobs, then: springtide renumber --state-dir {setup.state_dir}",
+        )
+    if not shared:
         yield ok("accounts", "Each user's jobs and notebooks run as an account of her own.")
 
 

@@ -12,13 +12,16 @@ from springtide.hub_extension.commands.jobs import asked
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.times import expectation, prospect
-from springtide.scheduler.wire import Forecast, Job, ProjectView, Starts, WhatIf, Wish
+from springtide.scheduler.wire import Alternative as Change
+from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Starts, WhatIf, Wish
 from springtide.scheduler.wording import ago, duration, gpus
 
 WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
 WHY = ("state", "cause", "detail")
 """Roles of the sentences of a reason that tell why."""
+EARLIER_ATTEMPTS = 10
+"""Maximum number of attempts before the last one of which the end is told."""
 
 
 class Alternative(msgspec.Struct, frozen=True):
@@ -29,12 +32,16 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What `springtide explain` knows: a waiting job has ``starts``, its sender ``alternatives`` too."""
+    """What `springtide explain` knows.
+
+    A waiting job has ``starts`` and ``starts_if``, for its sender ``alternatives`` too.
+    """
 
     job: Job
     project: ProjectView | None
     starts: Starts | None
     alternatives: list[Alternative]
+    starts_if: list[Change] = []
 
 
 @click.command()
@@ -61,9 +68,15 @@ def explained(client: Client, job_id: str) -> Explanation:
     project = next((each for each in client.pool().projects if each.name == job.project), None)
     if job.state not in WAITING or job.held_by_user:
         return Explanation(job, project, None, [])
-    starts = client.forecast(WhatIf(starts=[job.id])).starts.get(job.id)
+    forecast = client.forecast(WhatIf(starts=[job.id]))
     mine = client.me().name == job.user
-    return Explanation(job, project, starts, [*_alternatives(client, job)] if mine else [])
+    return Explanation(
+        job,
+        project,
+        forecast.starts.get(job.id),
+        [*_alternatives(client, job)] if mine else [],
+        forecast.starts_if.get(job.id, []),
+    )
 
 
 def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
@@ -99,16 +112,16 @@ def variants(job: Job) -> Iterator[tuple[str, Wish]]:
 def told(found: Explanation, now: float) -> Iterator[str]:
     """Yield the lines that are printed."""
     job = found.job
+    earlier = [each for each in job.attempts[:-1] if each.ended is not None][-EARLIER_ATTEMPTS:]
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
         "Why": job.error or _said(job, *WHY),
-        "What would change it": f"springtide resume {job.id}"
-        if job.held_by_user
-        else _said(job, "change", "ease"),
+        "What would change it": f"springtide resume {job.id}" if job.held_by_user else _changes(found),
         "When": " ".join(
             [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
         ).strip(),
-        "Attempt": _attempt(job, now),
+        "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
+        **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
         "Project": "" if found.project is None or job.ended else _standing(found.project),
     }
     for title, text in sections.items():
@@ -120,20 +133,27 @@ def told(found: Explanation, now: float) -> Iterator[str]:
             yield f"  {each.options}: {prospect(each.forecast)}"
 
 
+def _changes(found: Explanation) -> str:
+    """Return what lets the job start; where that is not known, what its reason says."""
+    return " ".join(each.text for each in found.starts_if) or _said(found.job, "change", "ease")
+
+
 def _said(job: Job, *roles: str) -> str:
     sentences = [] if job.reason is None else job.reason.sentences
     return " ".join(each.text for each in sentences if each.role in roles)
 
 
-def _attempt(job: Job, now: float) -> str:
-    if not job.attempts:
-        return ""
-    last = job.attempts[-1]
+def _attempt(last: Attempt, now: float) -> str:
     if last.ended is None:
         why = "" if last.why is None else last.why.text
         return f"{last.number}, for {duration(now - (last.started or last.created))}. {why}".rstrip()
-    why = "" if last.ended_why is None else last.ended_why.text
-    return f"{last.number}, {last.state} {ago(last.ended, now)}. {why}".rstrip()
+    return f"{last.number}, {_ended(last, now)}"
+
+
+def _ended(attempt: Attempt, now: float) -> str:
+    """Return how an attempt ended, and who asked for its GPUs if they were asked for."""
+    why = "" if attempt.ended_why is None else attempt.ended_why.text
+    return f"{attempt.state} {ago(attempt.ended or now, now)}. {why}".rstrip()
 
 
 def _standing(project: ProjectView) -> str:

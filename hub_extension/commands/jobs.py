@@ -1,4 +1,4 @@
-"""``springtide jobs``, ``show``, ``logs``, ``pause``, ``resume`` and ``cancel``."""
+"""``springtide jobs``, ``show``, ``logs``, ``pause``, ``resume``, ``finish`` and ``cancel``."""
 
 from __future__ import annotations
 
@@ -190,6 +190,7 @@ def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Comma
 
 pause = _act("pause", "Pause jobs at their next checkpoint until you resume them.", Client.pause)
 resume = _act("resume", "Let jobs that you paused run again.", Client.resume)
+finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are not run again.", Client.finish)
 
 
 @click.command()

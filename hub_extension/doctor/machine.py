@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import sys
@@ -12,13 +13,18 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from springtide.hub_extension.backup.contents import SECRETS
+from springtide.hub_extension.backup.contents import HUB_DATABASE, SECRETS
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.files.epoch import EpochGate
+from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.local.limits import GIB, Limits
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.store import StoreDamagedError, StoreError, StoreTooNewError
-from springtide.scheduler.store.copying import check_copy
+from springtide.scheduler.store.copying import check_copy, is_unused
+from springtide.scheduler.store.opening import LOCK_SUFFIX
+from springtide.scheduler.store.place import removed_files
+from springtide.scheduler.store.rescue import rescued_copies
 from springtide.scheduler.telemetry import TelemetryError, discover
 from springtide.scheduler.telemetry.machine import GpuCount
 from springtide.scheduler.wording import amount, count, listed
@@ -133,9 +139,28 @@ def disk(state: Path) -> Iterator[Finding]:
         yield ok("disk", f"{said}.")
 
 
-def store(database: Path) -> Iterator[Finding]:
-    """Check an SQLite store, also while the service runs."""
-    if not database.is_file():
+def store(database: Path, state: Path) -> Iterator[Finding]:
+    """Check an SQLite store of the pool in a state directory, also while the service runs."""
+    removed = removed_files(database, _locked_by(database))
+    if removed:
+        yield problem(
+            "store",
+            f"{listed([str(file) for file in removed])} was removed while the service runs; it accepts nothing.",
+            "Do what the service says under /ready and in its log; it saves what it had accepted.",
+        )
+        return
+    there = database.is_file()
+    if EpochGate(Layout(state)).newest() and not (there and not is_unused(database)):
+        copies = rescued_copies(database)
+        yield problem(
+            "store",
+            f"The store {database} is missing or empty, but {state} is a pool's. The service does not start.",
+            f"mv {copies[-1]} {database}"
+            if copies
+            else "springtide restore FILE, with a backup (docs/operations.md)",
+        )
+        return
+    if not there:
         yield note("store", f"There is no store {database} yet.", "The first start of the service makes it.")
         return
     try:
@@ -148,6 +173,33 @@ def store(database: Path) -> Iterator[Finding]:
         yield problem("store", str(error), "Name the state directory of the pool with --state-dir.")
     else:
         yield ok("store", f"{database} is sound ({amount(round(database.stat().st_size / 1e6, 1))} MB).")
+
+
+def hub_database(state: Path) -> Iterator[Finding]:
+    """Check the database of the hub that `springtide up` runs, if there is one; also while it runs."""
+    database = state / HUB_DATABASE
+    if not database.is_file():
+        return
+    try:
+        check_copy(database, versioned=False)
+    except StoreDamagedError as error:
+        yield problem("hub", f"The hub's database is damaged: {error}", "springtide restore FILE, with a backup")
+    else:
+        yield ok("hub", f"{database} is sound.")
+
+
+def _locked_by(database: Path) -> int:
+    """Return the pid of the service that has the store open, 0 if there is none."""
+    lock = database.with_name(database.name + LOCK_SUFFIX)
+    try:
+        with lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read())
+    except (OSError, ValueError):
+        pass
+    return 0
 
 
 def gpus(simulated: GpuCount | None, build: GpuCount, types: DeclaredTypes | None) -> Iterator[Finding]:

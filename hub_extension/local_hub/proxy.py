@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from http.client import responses
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from configurable_http_proxy import cli, configproxy
 from configurable_http_proxy.configproxy import PythonProxy
@@ -29,7 +29,7 @@ from tornado.log import app_log
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClientConnection
 
-from springtide.hub_extension.web.hosts import guard
+from springtide.hub_extension.web.hosts import LOOPBACK_NAMES, guard
 from springtide.hub_extension.web.server import Server
 
 MOST_REQUESTS = 10_000
@@ -64,10 +64,15 @@ class StreamingHandler(ProxyHandler):
     """
 
     def prepare(self) -> None:
-        """Refuse a service worker's script from outside a user's own path, as it would control pages of others.
+        """Send a page view to the host name of its target, if each user has one; programs need not know it.
 
+        A service worker's script from outside a user's own path is refused, as it would control pages of others.
         Raises `HTTPError` 403.
         """
+        elsewhere = self._elsewhere()
+        if elsewhere is not None:
+            self.redirect(elsewhere, status=307)
+            return
         if "Service-Worker" in self.request.headers:
             self.find_target()
             if not (self.from_user and self.request.path.startswith(f"{self._own_path()}/")):
@@ -75,8 +80,25 @@ class StreamingHandler(ProxyHandler):
 
     def find_target(self) -> None:
         """Look up the route of the request by its path and, if each user has a host name, by its host."""
-        host = self.request.host_name if self.proxy.host_routing else None
-        self.target = self.proxy.target_for_req(host, self.request.path)
+        self.target = self.proxy.target_for_req(self._routed_host(), self.request.path)
+
+    def _routed_host(self) -> str | None:
+        """Return the host name whose route serves the request; None if routes have no host names."""
+        host = self.request.host_name.lower()
+        return self.proxy.host_of(host, self.request.path) if self.proxy.host_routing else None
+
+    def _elsewhere(self) -> str | None:
+        """Return the address at which a browser has to open the page; None for the right one and for programs."""
+        host = self._routed_host()
+        if host is None or host == self.request.host_name.lower() or not self._opens_a_page():
+            return None
+        return f"{self.proxy.public.scheme}://{host}{self.proxy.public_port}{self.request.uri}"
+
+    def _opens_a_page(self) -> bool:
+        """Return whether a browser asks for a page. Old browsers show it only by the type that they accept."""
+        headers = self.request.headers
+        mode = headers.get("Sec-Fetch-Mode", "navigate" if "text/html" in headers.get("Accept", "") else "")
+        return self.request.method in {"GET", "HEAD"} and mode == "navigate"
 
     async def get_target_url(self, path: str | None = None) -> str | None:  # noqa: ARG002 - the path as it was sent
         """Return the address to forward the request to; if there is no route, answer 404 and return None."""
@@ -186,12 +208,35 @@ class Head:
 class GuardedProxy(PythonProxy):
     """The library's proxy, which serves the host names ``allowed_hosts`` only, or any if these are empty.
 
-    With ``host_routing`` the first part of a route is a host name.
+    With ``host_routing`` the first part of a route is a host name and the hub is at ``public_url``; the names
+    of the loopback address serve programs, many of which cannot look up a name such as ``susan.localhost``.
     """
 
-    def __init__(self, options: dict[str, Any], *, allowed_hosts: Sequence[str], host_routing: bool) -> None:
+    def __init__(
+        self, options: dict[str, Any], *, allowed_hosts: Sequence[str], host_routing: bool, public_url: str
+    ) -> None:
         super().__init__({**options, "host_routing": host_routing})
         guard(self.proxy_app, allowed_hosts, health=HEALTH)
+        self.public = urlsplit(public_url)
+        self._of_all_routes = {*LOOPBACK_NAMES, self.public.hostname or ""}
+
+    @property
+    def public_port(self) -> str:
+        """The port of the hub's address with its colon, empty for the default port."""
+        return f":{self.public.port}" if self.public.port else ""
+
+    def host_of(self, name: str, path: str) -> str:
+        """Return the host name of the route for a path requested under ``name``; the hub's if there is none.
+
+        The names of this machine and of the hub stand for all routes, the most specific one first.
+        """
+        names = [name]
+        if name in self._of_all_routes:
+            names = list({prefix.split("/", 2)[1] for prefix in self._routes.get_all()})
+        routes = [self._routes.get_target(f"/{each}{unquote(path)}") for each in names]
+        prefixes = [route.prefix for route in routes if route is not None and route.prefix != "/"]
+        deepest: str = max(prefixes, key=lambda prefix: prefix.count("/"), default=f"/{self.public.hostname}")
+        return deepest.split("/", 2)[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -199,9 +244,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME")
     parser.add_argument("--host-routing", action="store_true")  # the library's own option wants a value
+    parser.add_argument("--public-url", default="", metavar="URL")
     own, others = parser.parse_known_args(arguments)
     configproxy.ProxyHandler = StreamingHandler
-    cli.PythonProxy = partial(GuardedProxy, allowed_hosts=own.allowed_host, host_routing=own.host_routing)
+    cli.PythonProxy = partial(
+        GuardedProxy,
+        allowed_hosts=own.allowed_host,
+        host_routing=own.host_routing,
+        public_url=own.public_url,
+    )
     AsyncHTTPClient.configure(None, max_clients=MOST_REQUESTS, max_body_size=NO_LIMIT)
     HTTPServer.configure(Server, files_each=2)
     app_log.addFilter(ReaderLeftError.is_none_of)

@@ -13,10 +13,13 @@ from typing import Any
 from traitlets.config import Config
 
 from springtide.hub_extension.local_hub import demo
-from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
+from springtide.hub_extension.local_hub.orphans import PROXY
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
+from springtide.scheduler.own_files import make_own_directory
 
-PROXY = "springtide.hub_extension.local_hub.proxy"
+HUB_HOST = "localhost"
+"""Host name of a hub on this machine; those of services and notebook servers end with it."""
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
 """Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""
@@ -36,6 +39,11 @@ if not pathlib.Path("examples").exists():
         copy.rename("examples")
 """
 """Program that copies a directory into its working directory, atomically."""
+LOG_OUT_AFTER_S = 60
+"""Maximum time for which a notebook server still answers somebody who has logged out at the hub, in seconds.
+
+The hub ends the tokens of a session at once; a notebook server under a host name of its own keeps them that long.
+"""
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
 
@@ -62,21 +70,33 @@ def prepare(
     _prepare_story(c, state)
 
 
+def give_hosts(c: Config, *, port: int) -> None:
+    """Give the hub, the service and each notebook server a host name below ``localhost``, which needs no DNS.
+
+    Browsers then take the page of a notebook server for a stranger to the hub. Names that the configuration
+    chose stay, and so does one host name where people reach the hub under another name, by TLS or at another port.
+    """
+    chosen = any(name in c.JupyterHub for name in ("subdomain_host", "public_url", "ip", "port", "ssl_cert"))
+    as_prepared = c.JupyterHub.bind_url == f"http://{LOOPBACK}:{port}"
+    if not chosen and as_prepared and set(c.Springtide.allowed_hosts) <= set(LOOPBACK_NAMES):
+        c.JupyterHub.subdomain_host = f"http://{HUB_HOST}:{port}"
+
+
 def _prepare_notebooks(c: Config, state: StateDir) -> None:
     logs = state.hub / "notebooks"
-    logs.mkdir(mode=0o700, exist_ok=True)
+    make_own_directory(logs, 0o700)
     c.LocalNotebook.log_dir = str(logs)
     c.SimpleLocalProcessSpawner.home_dir_template = str(state.homes / "{username}")
     c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+    c.Spawner.args = [f"--HubOAuth.cache_max_age={LOG_OUT_AFTER_S}"]
     if os.geteuid() == 0:
-        c.Spawner.args = ["--allow-root"]
+        c.Spawner.args.append("--allow-root")
     else:
         c.Springtide.accounts = "shared"
     settings = _for_all(state.path / "jupyter") / "labconfig"
     _for_all(settings)
     for name, content in (("default_setting_overrides.json", QUIET), ("page_config.json", AS_INSTALLED)):
-        (settings / name).write_text(json.dumps(content))
-        (settings / name).chmod(0o644)
+        write_for_all(settings / name, json.dumps(content))
     c.Spawner.environment = {
         "PATH": _first(str(Path(sys.executable).parent), "PATH"),
         "JUPYTER_CONFIG_PATH": _first(str(settings.parent), "JUPYTER_CONFIG_PATH"),
@@ -88,8 +108,7 @@ def _prepare_notebooks(c: Config, state: StateDir) -> None:
 
 def _for_all(directory: Path) -> Path:
     """Create a directory that all accounts may read, and return it."""
-    directory.mkdir(exist_ok=True)
-    directory.chmod(0o755)
+    make_own_directory(directory, 0o755)
     return directory
 
 

@@ -10,8 +10,12 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from springtide.scheduler.executors.supervisor.table import process
+from springtide.scheduler.own_files import keep_from_others, make_own_directory
 
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT, HIGHEST_PORT = 10_000, 65_535
@@ -19,6 +23,9 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Letters and digits of passwords, without those that are easily confused."""
 GROUPS = 4
 """Number of groups of four characters in a password, which give 79 bits of randomness."""
+LOCK = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+LOCK_PATIENCE_S = 5.0
+"""Time in which a process that a killed hub was starting runs its own program, in seconds."""
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -33,12 +40,10 @@ class StateDir:
         self.path = path.expanduser().resolve()
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.hub.mkdir(mode=0o700, exist_ok=True)
-            if self.hub.stat().st_mode & 0o077:
-                self.hub.chmod(0o700)
+            make_own_directory(self.hub, 0o700)
         except OSError as error:
             raise StateError(
-                f"The state directory {self.path} cannot be made: {error.strerror}. "
+                f"The state directory {error.filename} cannot be made: {error.strerror}. "
                 "Choose another with --state-dir (or c.Springtide.state_dir)."
             ) from error
 
@@ -59,16 +64,21 @@ class StateDir:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
-        with (self.hub / "up.lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        """Hold the lock of the state directory. Raises `StateError` if another hub holds it.
+
+        The lock of a hub that was killed may be held by a child that it was starting, for `LOCK_PATIENCE_S`.
+        """
+        deadline = time.monotonic() + LOCK_PATIENCE_S
+        with os.fdopen(os.open(self.hub / "up.lock", LOCK, 0o600), "a+") as lock:
+            while not _locked(lock.fileno()):
                 lock.seek(0)
-                raise StateError(
-                    f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state "
-                    f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
-                ) from None
+                holder = lock.read().strip()
+                if not _has_ended(holder) or time.monotonic() > deadline:
+                    raise StateError(
+                        f"Another `springtide up` (process {holder or 'unknown'}) uses the state "
+                        f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
+                    )
+                time.sleep(0.1)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -109,6 +119,11 @@ class StateDir:
         return known
 
 
+def write_for_all(file: Path, text: str) -> None:
+    """Write a file that all accounts may read, in the place of whatever is there. Raises `OSError`."""
+    _beside(file, text, 0o644).replace(file)
+
+
 def free_ports(number: int, *, avoid: Iterable[int] = ()) -> list[int]:
     """Return ``number`` unused loopback ports outside the range that the kernel uses for outgoing connections.
 
@@ -133,6 +148,20 @@ def _outgoing_ports() -> range:
     except (OSError, ValueError):
         return range(0)
     return range(first, last + 1) if first > LOWEST_PORT or last < HIGHEST_PORT else range(0)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _has_ended(pid: str) -> bool:
+    """Return whether there is a pid and its process has ended."""
+    found = process(int(pid)) if pid.isdecimal() else None
+    return pid.isdecimal() and (found is None or found.state in {"Z", "X"})
 
 
 def port_is_free(port: int) -> bool:
@@ -160,8 +189,7 @@ def _kept(file: Path, make: Callable[[], str]) -> str:
         with contextlib.suppress(FileExistsError), _written(file):
             _create(file, make(), 0o600)
     try:
-        if file.stat().st_mode & 0o077:
-            file.chmod(0o600)
+        keep_from_others(file)
         text = file.read_text().strip()
     except OSError as error:
         raise StateError(f"The secret in {file} cannot be read: {error.strerror}.") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import shutil
 import signal
 import sys
@@ -22,22 +21,26 @@ from tornado.httpserver import HTTPServer
 
 from springtide.hub_extension.accounts import account_name
 from springtide.hub_extension.local_hub import demo
-from springtide.hub_extension.local_hub.single import PROXY
+from springtide.hub_extension.local_hub.orphans import PROXY, STATE_DIR, end_orphans
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, port_is_free
 from springtide.hub_extension.web.auth import SERVICE
 from springtide.hub_extension.web.hosts import guard
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler.client import Client
+from springtide.scheduler.store import StoreDamagedError
+from springtide.scheduler.store.copying import check_copy
+from springtide.scheduler.store.opening import MAX_CHECKED_BYTES
 from springtide.scheduler.wire import PoolView
 
 CONFIG = """\
 # Written by `springtide up` at every start. Yours goes into a file of its own: springtide up --config FILE
 from springtide.hub_extension import configure
-from springtide.hub_extension.local_hub.single import prepare
+from springtide.hub_extension.local_hub.single import give_hosts, prepare
 
 c = get_config()  # noqa: F821
 prepare(c, **{prepared!r})
-{theirs}configure(c, **{settings!r})
+{theirs}give_hosts(c, port={port})
+configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000
 """Size from which the hub's log is shortened, in bytes; one older file of that size is kept."""
@@ -46,10 +49,8 @@ LOG_CHECKED_EVERY = 10.0
 SAID_BY_SERVICE = "springtide: "
 START_AGAIN_AFTER = 1.0
 """Delay between the end of the service and its next start, in seconds."""
-ORPHANS_LEAVE_WITHIN = 20.0
-"""Maximum time in which a service whose hub was killed must free its port, in seconds."""
-PROXY_LEAVES_WITHIN = 5.0
-"""Maximum time to wait for the end of the proxy after SIGTERM, in seconds."""
+CHILDREN_APPEAR_WITHIN_S = 2.0
+"""Time in which a process that a former hub was starting shows what it runs, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ class Hub(JupyterHub):
         super().init_proxy()
         command = getattr(self.proxy, "command", [])
         if PROXY in command:
-            self.proxy.command = [*command, *(f"--allowed-host={name}" for name in self._allowed_hosts)]
+            names = (f"--allowed-host={name}" for name in self._allowed_hosts)
+            self.proxy.command = [*command, *names, f"--public-url={address_of(self)}"]
 
     def init_tornado_settings(self) -> None:
         """Show the demonstration's users on the login page, as long as they share a password."""
@@ -139,13 +141,15 @@ def up(options: Options, ready: Ready) -> int:
     """Run the hub until it is stopped, and return the exit code. Calls ``ready`` once users can log in.
 
     Notebooks and jobs continue to run when the hub stops, and the next hub on the same state directory finds them.
-    Raises `StateError` if the state directory or a port cannot be used, or if the hub does not start.
+    Raises `StateError` if the state directory, the hub's database or a port cannot be used, or if the hub does not
+    start.
     """
     state = StateDir(options.state_dir)
     with state.locked():
+        check_database(state.hub / "jupyterhub.sqlite")
         config = prepare(state, options)
         HTTPServer.configure(Server)
-        os.environ["SPRINGTIDE_STATE_DIR"] = str(state.path)
+        os.environ[STATE_DIR] = str(state.path)
         log = state.hub / "hub.log"
         written = log.stat().st_size if log.exists() else 0
         with contextlib.nullcontext(sys.stdout) if options.verbose else output_to(log) as terminal:
@@ -161,10 +165,23 @@ def up(options: Options, ready: Ready) -> int:
             try:
                 code = _run(["-f", str(config)])
             finally:
-                stop_orphaned_proxy(state.hub / "proxy.pid")
+                end_orphans(state.path, (PROXY,))
         if code and not came_up and not options.verbose:
             raise StateError(f"The hub did not come up. {last_words(log, written)}")
     return code
+
+
+def check_database(database: Path) -> None:
+    """Raise `StateError` if the hub's own database is damaged, which it would say in many lines of a traceback."""
+    if not database.exists() or database.stat().st_size > MAX_CHECKED_BYTES:
+        return
+    try:
+        check_copy(database, versioned=False)
+    except StoreDamagedError as error:
+        raise StateError(
+            f"The hub's database {database} is damaged. Keep a copy of it, and put a backup in its place "
+            "(springtide restore FILE); or move it away: users, groups and tokens are then made anew."
+        ) from error
 
 
 async def keep_small(log: Path) -> None:
@@ -227,7 +244,7 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
     shared = isinstance(people, DummyAuthenticator)
     with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
         return Running(
-            url=hub.proxy.public_url.rstrip("/"),
+            url=address_of(hub),
             state_dir=str(state.path),
             log=str(log),
             users=users_of(people),
@@ -237,6 +254,13 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
             accounts=_accounts(hub.config.Springtide.accounts),
             pool=client.pool(),
         )
+
+
+def address_of(hub: JupyterHub) -> str:
+    """Return the address at which people open the hub, without a slash at its end."""
+    base: str = hub.base_url
+    address: str = f"{hub.subdomain_host}{base}" if hub.subdomain_host else hub.proxy.public_url
+    return address.rstrip("/")
 
 
 def _accounts(mode: str) -> str:
@@ -272,15 +296,15 @@ def prepare(state: StateDir, options: Options) -> Path:
 
     Raises `StateError` if a port is in use.
     """
-    stop_orphaned_proxy(state.hub / "proxy.pid")
+    end_orphans(state.path)
     ports = state.ports([SERVICE, "hub", "proxy"], taken=[options.port])
-    _need(options.port, "Choose another with --port, or stop the program that uses it.")
+    _need(state, options.port, "Choose another with --port, or stop the program that uses it.")
     for name in (SERVICE, "hub", "proxy"):
         way_out = (
             "Running notebooks know this port, so another is not chosen by itself: stop the program that uses "
             f"it, or remove {state.path / 'ports.json'} and restart the notebooks."
         )
-        _need(ports[name], way_out, patience=ORPHANS_LEAVE_WITHIN if name == SERVICE else 0)
+        _need(state, ports[name], way_out)
     prepared = {
         "state_dir": str(state.path),
         "port": options.port,
@@ -292,28 +316,18 @@ def prepare(state: StateDir, options: Options) -> Path:
     settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
     file = state.hub / "jupyterhub_config.py"
     file.touch(mode=0o600)
-    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, settings=settings))
+    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, port=options.port, settings=settings))
     return file
 
 
-def _need(port: int, way_out: str, patience: float = 0) -> None:
-    until = time.monotonic() + patience
+def _need(state: StateDir, port: int, way_out: str) -> None:
+    """Wait for a port that a process of a former hub may still use. Raises `StateError` if it stays in use."""
+    until = time.monotonic() + CHILDREN_APPEAR_WITHIN_S
     while not port_is_free(port):
         if time.monotonic() >= until:
             raise StateError(f"Port {port} is in use by another program. {way_out}")
         time.sleep(0.1)
-
-
-def stop_orphaned_proxy(pid_file: Path) -> None:
-    """Stop a proxy that outlived its hub; a process of another program with the same pid is not stopped."""
-    with contextlib.suppress(OSError, ValueError), contextlib.ExitStack() as opened:
-        pid = int(pid_file.read_text())
-        pid_file.unlink()
-        handle = os.pidfd_open(pid)
-        opened.callback(os.close, handle)
-        if PROXY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
-            select.select([handle], [], [], PROXY_LEAVES_WITHIN)
+        end_orphans(state.path)
 
 
 @contextlib.contextmanager

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from tornado.http1connection import HTTP1Connection
 
 from springtide.hub_extension.api.routes import Route, Who
 from springtide.hub_extension.service.gpu_metrics import gpu_metrics
 from springtide.hub_extension.web.handler import SiteHandler
+from springtide.hub_extension.web.peers import account_of_peer
 from springtide.hub_extension.web.problems import unknown_caller
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.wire import FREE, PoolView
@@ -21,7 +23,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
 BUCKETS: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
-ROUTE = Route("GET", "/metrics", "Prometheus metrics", Who.LOGGED_IN_OR_LOCAL, media="text/plain")
+ROUTE = Route("GET", "/metrics", "Prometheus metrics", Who.LOGGED_IN_OR_OWN, media="text/plain")
 
 PROJECT_GAUGES: Final = {
     "quota": "Guaranteed GPUs",
@@ -153,7 +155,7 @@ class Metrics:
 
 
 class MetricsHandler(SiteHandler):
-    """``GET /metrics``, for every logged-in caller and for a scraper on this machine."""
+    """``GET /metrics``, for every logged-in caller, and on this machine for root and the service's own account."""
 
     def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
         """Store the function that returns the metrics."""
@@ -161,17 +163,15 @@ class MetricsHandler(SiteHandler):
         self._text = text
 
     async def get(self) -> None:
-        """Send the metrics. Raises `Refusal` 401 for a remote request without good credentials."""
-        if not self._is_local() and await self.identify() is None:
+        """Send the metrics. Raises `Refusal` 401 for another's request without good credentials."""
+        if not self._is_own() and await self.identify() is None:
             raise unknown_caller()
         self.set_header("Content-Type", CONTENT_TYPE)
         self.finish(self._text())
 
-    def _is_local(self) -> bool:
-        """Return whether the request comes directly from this machine; a forwarded request counts as remote."""
+    def _is_own(self) -> bool:
+        """Return whether the request comes directly from a process that runs as root or as this one's account."""
         if any(name in self.request.headers for name in FORWARDED):
             return False
-        try:
-            return ipaddress.ip_address(self.request.remote_ip or "").is_loopback
-        except ValueError:
-            return False
+        connection: HTTP1Connection = self.request.connection  # type: ignore[assignment]
+        return account_of_peer(connection.stream.socket) in {0, os.geteuid()}

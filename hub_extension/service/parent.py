@@ -1,28 +1,44 @@
-"""Watch on the parent process: the service ends with its hub, so that the next hub can start its own service."""
+"""Watch on the hub: the service ends with it, so that the next hub can start its own service."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from springtide.hub_extension.local_hub.orphans import HUB_PID
 
 
-def when_parent_dies(gone: Callable[[], None]) -> Callable[[], None]:
-    """Call ``gone`` in the running loop once the process that started this one has ended; jobs are not affected.
+def hub_pid(environment: Mapping[str, str]) -> int | None:
+    """Return the pid of the hub that has started this process; None if it was not started by a hub.
 
-    Returns a function that ends the watch. A parent that is the first process of the machine or container is not
-    watched, because no process outlives it.
+    Without `HUB_PID` that is the present parent, which may already be another process than the hub.
     """
-    parent = os.getppid()
-    if parent <= 1:
-        return lambda: None
+    if "JUPYTERHUB_SERVICE_NAME" not in environment:
+        return None
+    told = environment.get(HUB_PID, "")
+    return int(told) if told.isdecimal() else os.getppid()
+
+
+def when_hub_ends(hub: int, gone: Callable[[], None]) -> Callable[[], None]:
+    """Call ``gone`` in the running loop once the hub, which started this process, has ended; jobs continue.
+
+    Returns a function that ends the watch. A hub that has ended before is noticed because this process has another
+    parent now. A hub that is the first process of the machine or container is not watched, because no process
+    outlives it.
+    """
     loop = asyncio.get_running_loop()
+    if os.getppid() != hub:
+        loop.call_soon(gone)
+        return lambda: None
+    if hub <= 1:
+        return lambda: None
     try:
-        handle = os.pidfd_open(parent)
+        handle = os.pidfd_open(hub)
     except ProcessLookupError:
         loop.call_soon(gone)
         return lambda: None
-    if os.getppid() != parent:
+    if os.getppid() != hub:
         loop.call_soon(gone)
 
     def died() -> None:

@@ -23,11 +23,9 @@ from tornado.netutil import bind_sockets
 from springtide.hub_extension.accounts import shared_notice
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.routes import Pool
-from springtide.hub_extension.api.workspaces import release_gone
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer
-from springtide.hub_extension.service.parent import when_parent_dies
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.tracking.forwarder import Forwarder
 from springtide.hub_extension.tracking.settings import TrackingSettings
@@ -49,7 +47,7 @@ from springtide.scheduler.engine import (
     thread_switches,
 )
 from springtide.scheduler.engine.settings import IdleSettings
-from springtide.scheduler.executors.accounts import Accounts
+from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
@@ -61,6 +59,7 @@ from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.telemetry import GpuCount, TelemetryError, discover
 from springtide.scheduler.telemetry.faults import FaultRules
 from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.wording import listed
 
 if TYPE_CHECKING:
     from springtide.hub_extension.cluster.backend import Cluster
@@ -70,7 +69,6 @@ log = logging.getLogger("springtide")
 SMALL_BODY: Final = 64 * 1024
 BODY_S: Final = 300.0
 TRY_AGAIN_S: Final = 0.2
-LONGEST_WAIT_S: Final = 60.0
 BAD_INPUT: Final = 2
 
 
@@ -190,12 +188,7 @@ class Runtime:
         await self._stack.aclose()
 
     async def serve_until(self, leave: asyncio.Event) -> None:
-        """Serve until ``leave`` is set or the hub that started this process has ended.
-
-        Raises `StartError` if the service cannot continue.
-        """
-        if "JUPYTERHUB_SERVICE_NAME" in os.environ:
-            self._stack.callback(when_parent_dies(leave.set))
+        """Serve until ``leave`` is set. Raises `StartError` if the service cannot continue."""
         host, port = self._setup.address
         log.info("The pool's service answers on %s:%d under %s", host, port, self._setup.prefix)
         left = asyncio.ensure_future(leave.wait())
@@ -226,6 +219,7 @@ class Runtime:
         cookie_secret = state.secret("cookie-secret").encode()
         sockets = await self._listen()
         self._pool_engine = engine = await self._engine()
+        await _adopt_workspaces(engine)
         pool = Pool(
             engine=engine,
             groups=HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth)),
@@ -251,7 +245,7 @@ class Runtime:
         )
         server = serve(site, sockets)
         self._stack.push_async_callback(_close, server)
-        looking = asyncio.create_task(_release_gone(pool), name="workspaces of the hub")
+        looking = asyncio.create_task(pool.notebooks.run(engine, pool.groups), name="workspaces of the hub")
         self._stack.callback(looking.cancel)
 
     def _trackers(self, engine: Engine) -> tuple[Tracker, ...]:
@@ -308,6 +302,8 @@ class Runtime:
         machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
         if setup.accounts is None:
             log.warning("%s", shared_notice())
+        else:
+            await asyncio.to_thread(_warn_of_shared_uids, setup.accounts)
         return LocalExecutor(
             setup.state_dir,
             machine,
@@ -337,18 +333,37 @@ class Runtime:
         return cluster
 
 
-async def _release_gone(pool: Pool) -> None:
-    """Release the GPUs of notebooks that were stopped while this service did not run, once the hub answers."""
-    wait = TRY_AGAIN_S
-    while True:
-        try:
-            await release_gone(pool)
-        except Refusal as refusal:
-            log.info("The hub's notebooks are not known yet: %s", refusal.message)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT_S)
-        else:
-            return
+def _warn_of_shared_uids(accounts: Accounts) -> None:
+    try:
+        shared = accounts.shared_uids()
+    except AccountError as error:
+        log.warning("%s", error)
+        return
+    for each in shared:
+        log.error(
+            "%s has the uid %d, which %s has in the pool %s: `springtide doctor` tells what to do",
+            each.user,
+            each.uid,
+            each.other_user,
+            each.pool,
+        )
+
+
+async def _adopt_workspaces(engine: Engine) -> None:
+    """Reserve the GPUs of notebooks that run, before anybody else can: the store may have been lost."""
+    try:
+        failed = await engine.adopt_workspaces()
+    except Refusal as refusal:
+        log.warning("Notebooks without a reservation are not looked for: %s", refusal.message)
+        return
+    for each in failed:
+        log.error(
+            "%s's notebook %r (%s) runs on %s, which cannot be reserved for it: end it before others use them",
+            each.user,
+            each.server,
+            each.place,
+            listed(each.uuids),
+        )
 
 
 def serve(site: Site, sockets: list[socket.socket]) -> Server:

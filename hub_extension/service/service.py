@@ -24,6 +24,7 @@ from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
+from springtide.hub_extension.service.parent import hub_pid, when_hub_ends
 from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
 from springtide.hub_extension.service.settings.datasets import DatasetTraits
 from springtide.hub_extension.service.settings.faults import FaultTraits
@@ -35,7 +36,7 @@ from springtide.hub_extension.service.settings.packages import PackageTraits
 from springtide.hub_extension.service.settings.requests import RequestTraits
 from springtide.hub_extension.service.settings.tracking import TrackingTraits
 from springtide.scheduler.engine.requests import images
-from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local.limits import GIB, Limits
 from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes
@@ -45,6 +46,7 @@ CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
 CANNOT: Final = 1
 LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cgroup", "pip_variables")
 MIB: Final = 1024 * 1024
+MOST_GIB: Final = 1 << 20
 
 
 class Springtide(
@@ -155,8 +157,13 @@ class Springtide(
         Integer(),
         Integer(),
         default_value=DEFAULT_UIDS,
-        help="First and last uid of the accounts that users get who have none on this machine. Nothing else may "
-        "use these uids.",
+        help="First and last uid of the accounts that users get who have none on this machine. Nothing but pools "
+        "of Springtide may use these uids.",
+    ).tag(config=True)
+    uid_registry = Unicode(
+        str(MACHINE),
+        help="The file in which all pools of this machine record which of them has which uids. It has to outlive "
+        "a reboot, and to be the same for all pools.",
     ).tag(config=True)
     job_memory = Float(
         0.0,
@@ -174,8 +181,9 @@ class Springtide(
     job_disk = Float(
         0.0,
         min=0,
-        help="GiB that a job may keep on this machine in checkpoints, outputs, working directory and reports. One "
-        "that keeps more is ended, and says what to delete. 0 is no limit.",
+        help="GiB that a job may keep on this machine in checkpoints, outputs, working directory, submitted files "
+        "and reports, and in deleted files that it has open. One that keeps more is ended, and says what to "
+        "delete. 0 is no limit.",
     ).tag(config=True)
     job_cgroup = Unicode(
         help="A directory of cgroup v2 that was delegated to the service and enforces the limits of jobs. Without "
@@ -311,7 +319,8 @@ class Springtide(
             mode = whose_accounts(self.accounts, root=os.geteuid() == 0)
         except AccountError as error:
             raise StartError(str(error), BAD_INPUT) from error
-        return Accounts(state_dir, self.account_uids) if mode == "own" else None
+        registry = Path(self.uid_registry).expanduser().absolute()
+        return Accounts(state_dir, self.account_uids, registry) if mode == "own" else None
 
     def _limits(self) -> Limits:
         """Return the resource limits of jobs on this machine.
@@ -323,8 +332,20 @@ class Springtide(
                 "Springtide.job_cores needs Springtide.job_cgroup: only a cgroup limits cores.", BAD_INPUT
             )
         cgroup = Path(self.job_cgroup) if self.job_cgroup else None
+        for name in ("job_memory", "job_disk"):
+            self._check_gib(name)
         memory, disk = round(self.job_memory * GIB), round(self.job_disk * GIB)
         return Limits(memory, self.job_processes, self.job_cores, cgroup, disk)
+
+    def _check_gib(self, name: str) -> None:
+        """Raise `StartError` for a number of GiB that was meant as another unit."""
+        value = getattr(self, name)
+        if value > MOST_GIB:
+            raise StartError(
+                f"Springtide.{name} = {value:g}: expected GiB, at most {MOST_GIB} (1 PiB). For 50 GiB write 50, "
+                "not their bytes or KiB.",
+                BAD_INPUT,
+            )
 
     def _cluster(self, state_dir: Path) -> KubernetesSettings | None:
         """Return the settings of the cluster that jobs run on; None if jobs run on this machine.
@@ -385,6 +406,9 @@ async def _run(setup: Setup) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave.set)
     async with AsyncExitStack() as stack:
+        hub = hub_pid(os.environ)
+        if hub is not None:
+            stack.callback(when_hub_ends(hub, leave.set))
         starting = asyncio.ensure_future(stack.enter_async_context(Runtime(setup, clock=time.time)))
         left = asyncio.ensure_future(leave.wait())
         await asyncio.wait({starting, left}, return_when=asyncio.FIRST_COMPLETED)

@@ -58,6 +58,10 @@ STOP_SCOPE: Final = "delete:servers"
 """Scope of the service's own token with which it stops idle workspaces, where the admin has allowed that."""
 
 
+KNOWN_S: Final = 5.0
+"""Time for which the hub is taken to know tokens after it knew the service's own, in seconds."""
+
+
 class Authenticator(Protocol):
     """Authenticator of requests."""
 
@@ -115,6 +119,7 @@ class HubAuthenticator:
     def __init__(self, hub_auth: HubOAuth, service_name: str) -> None:
         self._hub = hub_auth
         self._service_name = service_name
+        self._knows_us_until = 0.0
         self._asking: dict[tuple[str, str], asyncio.Task[dict[str, Any] | None]] = {}
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
@@ -132,6 +137,7 @@ class HubAuthenticator:
             handler.check_xsrf_cookie()
         model = await self._model(token, self._hub.get_session_id(handler))
         if model is None:
+            await self._check_hub()
             return None
         if not self._hub.check_scopes(self._hub.access_scopes, model):
             raise Refusal(
@@ -153,9 +159,34 @@ class HubAuthenticator:
         try:
             return await asyncio.shield(task)
         except HTTPError as error:
-            raise Refusal(
-                503,
-                "hub_away",
-                "The hub does not answer, so nobody can be identified.",
-                hint="Running jobs go on; try again in a moment.",
-            ) from error
+            raise _away("The hub does not answer, so nobody can be identified.") from error
+
+    async def _check_hub(self) -> None:
+        """Raise `Refusal` 503 if the hub does not know the service's own token either.
+
+        A hub whose database cannot be written refuses every token, as it does one that has expired.
+        """
+        now = asyncio.get_running_loop().time()
+        if now < self._knows_us_until:
+            return
+        try:
+            own = await self._hub.user_for_token(self._hub.api_token, use_cache=False, sync=False)
+        except HTTPError as error:
+            raise _away("The hub does not answer, so nobody can be identified.") from error
+        if own is None:
+            self._forget_refusals()
+            raise _away(
+                "The hub refuses all tokens, the pool's own too, so nobody can be identified: its database may be "
+                "full, damaged or read-only.",
+            )
+        self._knows_us_until = now + KNOWN_S
+
+    def _forget_refusals(self) -> None:
+        """Ask the hub again about the tokens that it has refused."""
+        cache = self._hub.cache
+        for key in [key for key, model in cache.values.items() if model is None]:
+            del cache.values[key], cache.timestamps[key]
+
+
+def _away(message: str) -> Refusal:
+    return Refusal(503, "hub_away", message, hint="Running jobs go on; try again in a moment, or tell an admin.")

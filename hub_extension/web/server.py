@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import logging
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tornado.httpserver import HTTPServer
@@ -26,6 +29,13 @@ WAITING_S: Final = 60.0
 """Maximum time that a connection may be open without a complete header, in seconds."""
 BODY_S: Final = 600.0
 """Maximum time in which a body must arrive, in seconds."""
+STALLED_S: Final = 60.0
+"""Time in which a reader must take what waits for it, or `SLOWEST_BYTES` of it, in seconds."""
+SLOWEST_BYTES: Final = 64 * 1024
+SWEEP_S: Final = 5.0
+"""Interval between two looks at how much readers have taken, in seconds."""
+PART_OF_ONE_ADDRESS: Final = 0.5
+"""Part of the connections that one address may hold, unless it is this machine's own."""
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 """First and longest pause of accepting connections after file descriptors ran out, in seconds."""
@@ -41,21 +51,48 @@ def raise_open_files() -> int:
     return soft if soft != resource.RLIM_INFINITY else OPEN_FILES
 
 
-class Server(HTTPServer):
-    """Tornado's server with a time-out for headers and a cap on connections.
+@dataclass(slots=True)
+class Unread:
+    """What waits for a reader: since when, how much of the stream was written then, and where it ended."""
 
-    Beyond the cap the connection that has waited longest without a complete request is closed, or the new one if
-    all others are being answered. ``HTTPServer.configure(Server)`` makes all servers of the process instances of
-    this class. ``files_each`` is the number of open files per connection, 2 for a connection that is proxied.
+    since: float
+    written: int
+    end: int
+
+    def taken(self, stream: IOStream) -> bool:
+        """Return whether the reader has taken enough since."""
+        written = stream._total_write_done_index  # noqa: SLF001 - Tornado does not tell otherwise
+        return written >= min(self.end, self.written + SLOWEST_BYTES)
+
+
+class Server(HTTPServer):
+    """Tornado's server with time-outs for headers and for readers, and a cap on connections.
+
+    A reader that leaves what is sent to it for ``stalled`` seconds is cut off. Beyond the cap the connection that
+    has waited longest without a complete request is closed, else the one whose reader has stalled longest, or the
+    new one if all others are being answered. One address of another machine holds no more than a part of the
+    connections. ``HTTPServer.configure(Server)`` makes all servers of the process instances of this class.
+    ``files_each`` is the number of open files per connection, 2 for a connection that is proxied.
     """
 
     def initialize(  # type: ignore[override]
-        self, request_callback: Any, *, files_each: int = 1, **given: Any
+        self,
+        request_callback: Any,
+        *,
+        files_each: int = 1,
+        stalled: float = STALLED_S,
+        sweep: float = SWEEP_S,
+        **given: Any,
     ) -> None:
         """Set the options of `tornado.httpserver.HTTPServer` and compute the maximum number of connections."""
         limit = raise_open_files()
         self.most = max(8, (limit - min(RESERVED_FILES, limit // 4)) // files_each)
         self._waiting: dict[object, IOStream] = {}
+        self._unread: dict[IOStream, Unread] = {}
+        self._of_address = Counter[str]()
+        self._stalled = stalled
+        self._sweep_every = sweep
+        self._sweeping = False
         super().initialize(
             request_callback, **{"idle_connection_timeout": WAITING_S, "body_timeout": BODY_S, **given}
         )
@@ -68,14 +105,56 @@ class Server(HTTPServer):
         super().add_sockets(own)
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        """Serve a new connection; at the cap, close the one that has waited longest, or else the new one."""
-        if len(self._connections) >= self.most:
-            oldest = next(iter(self._waiting), None)
-            if oldest is None:
-                stream.close()
-                return
-            self._waiting.pop(oldest).close()
+        """Serve a new connection; at the cap, close one that waits or whose reader stalls, or else the new one."""
+        if self._is_greedy(str(address[0])) or not self._make_room():
+            stream.close()
+            return
+        self._of_address[str(address[0])] += 1
         super().handle_stream(stream, address)
+        if not self._sweeping:
+            self._sweeping = True
+            IOLoop.current().call_later(self._sweep_every, self._sweep)
+
+    def _is_greedy(self, address: str) -> bool:
+        """Return whether an address of another machine has its part of the connections."""
+        return not _is_own(address) and self._of_address[address] >= self.most * PART_OF_ONE_ADDRESS
+
+    def _make_room(self) -> bool:
+        """Close a connection if the cap is reached; return whether there is room for another."""
+        if len(self._connections) < self.most:
+            return True
+        oldest = next(iter(self._waiting), None)
+        if oldest is not None:
+            self._waiting.pop(oldest).close()
+            return True
+        stalled = min(self._unread, key=lambda each: self._unread[each].since, default=None)
+        if stalled is not None:
+            del self._unread[stalled]
+            stalled.close()
+        return stalled is not None
+
+    def _sweep(self) -> None:
+        """Cut off the readers that have stalled, and look again while there are connections."""
+        now = IOLoop.current().time()
+        streams = [connection.stream for connection in self._connections]
+        self._unread = {
+            stream: unread for stream in streams if (unread := self._unread_of(stream, now)) is not None
+        }
+        for stream, unread in self._unread.items():
+            if now - unread.since >= self._stalled:
+                stream.close()
+        self._sweeping = bool(streams)
+        if self._sweeping:
+            IOLoop.current().call_later(self._sweep_every, self._sweep)
+
+    def _unread_of(self, stream: IOStream, now: float) -> Unread | None:
+        """Return what waits for the reader of a connection, None if nothing does."""
+        if stream.closed() or not stream.writing():
+            return None
+        known = self._unread.get(stream)
+        if known is not None and not known.taken(stream):
+            return known
+        return Unread(now, stream._total_write_done_index, stream._total_write_index)  # noqa: SLF001
 
     def start_request(self, server_conn: Any, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         """Record that the connection waits for a request, and return the delegate of that request."""
@@ -84,10 +163,22 @@ class Server(HTTPServer):
         delegate = super().start_request(server_conn, request_conn)
         return Request(delegate, lambda: self._waiting.pop(server_conn, None))
 
-    def on_close(self, server_conn: object) -> None:
-        """Remove a closed connection from the waiting ones."""
+    def on_close(self, server_conn: Any) -> None:
+        """Remove a closed connection from the waiting ones and from those of its address."""
         self._waiting.pop(server_conn, None)
+        address = str(server_conn.context.address[0])
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
         super().on_close(server_conn)
+
+
+def _is_own(address: str) -> bool:
+    """Return whether the address is one of this machine, such as of a reverse proxy or of a tunnel to it."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True
 
 
 class Request(HTTPMessageDelegate):

@@ -182,6 +182,10 @@ class Client:
         """End a job for good."""
         return self._control(job_id, "cancel")
 
+    def finish(self, job_id: str) -> wire.Job:
+        """Mark a job that waits after an attempt as finished: it ends as succeeded, and is not run again."""
+        return self._control(job_id, "finish")
+
     def _control(self, job_id: str, what: str) -> wire.Job:
         """Send a request to a job; a repeated one has no further effect."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)

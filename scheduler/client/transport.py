@@ -28,6 +28,8 @@ MOST_BETWEEN_S: Final = 1.0
 TOO_MANY: Final = 429
 AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says while the service behind it restarts."""
+OF_THE_HUB: Final = "X-JupyterHub-Version"
+"""Header of every answer of the hub, and of none of the service."""
 
 Query = Mapping[str, str | int | float | bool | None]
 
@@ -166,6 +168,8 @@ class Transport:
 
     def refused(self, response: httpx.Response) -> Exception:
         """Return the error for an answer that is no success."""
+        if is_from_hub(response):
+            return self.unreachable(RuntimeError("the hub answers in the service's place"))
         problem = problem_of(response.status_code, response.content)
         if problem.code == "http" and response.status_code in AWAY:
             return self.unreachable(RuntimeError(f"the proxy says {response.status_code}"))
@@ -217,10 +221,18 @@ class _Tries:
 
     def wait_after(self, response: httpx.Response) -> float | None:
         """Return the seconds until the next attempt after an answer that is no success, None if it is final."""
-        away = response.status_code in AWAY
+        away = response.status_code in AWAY or is_from_hub(response)
         if not away and response.status_code != TOO_MANY:
             return None
         return self.wait(away=away, at_least=_retry_after(response))
+
+
+def is_from_hub(response: httpx.Response) -> bool:
+    """Return whether the hub answered instead of the service, as long as that is not registered at the proxy.
+
+    It redirects what is read, and refuses whatever else is asked for.
+    """
+    return not response.is_success and OF_THE_HUB in response.headers
 
 
 def given(query: Query | None) -> dict[str, str | int | float]:

@@ -22,6 +22,7 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.sweeps.acceptance import validate_trials
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.by_type import quota_sums
+from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
@@ -165,6 +166,10 @@ class Engine:
     async def cancel(self, job_id: str, by: str) -> wire.Job:
         """End a job for good. The returned job may still be ``pausing``, while its processes end."""
         return await self._change_job(job_id, JobChange.CANCEL, by)
+
+    async def finish(self, job_id: str, by: str) -> wire.Job:
+        """Mark a job that waits after an attempt as finished: it ends as succeeded."""
+        return await self._change_job(job_id, JobChange.FINISH, by)
 
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
         jobs = self._parts.jobs
@@ -369,20 +374,55 @@ class Engine:
     # ---------- workspaces
 
     async def reserve_workspace(
-        self, user: str, server: str, gpus: int, projects: Sequence[str], *, gpu_type: str = ""
+        self,
+        user: str,
+        server: str,
+        gpus: int,
+        projects: Sequence[str],
+        *,
+        gpu_type: str = "",
+        runs_on: Sequence[str] = (),
     ) -> wire.Workspace:
         """Reserve build GPUs of a type for a workspace; a repeated request returns the same ones.
 
-        ``projects`` are the person's; an empty ``gpu_type`` means any. Raises `Refusal` beyond the build quota.
+        ``projects`` are the person's; an empty ``gpu_type`` means any. ``runs_on`` are the UUIDs of GPUs that the
+        workspace runs on already. Raises `Refusal` beyond the build quota.
         """
         record = await self._change(
-            lambda transaction: workspaces.reserve(transaction, user, server, gpus, projects, gpu_type=gpu_type)
+            lambda transaction: workspaces.reserve(
+                transaction, user, server, gpus, projects, gpu_type=gpu_type, runs_on=runs_on
+            )
         )
         return job_view.workspace(record, self._read_model.view_context().labels)
 
     async def release_workspace(self, user: str, server: str, *, since: float | None = None) -> None:
         """Release a workspace's GPUs; with ``since``, only if they were reserved at that time."""
         await self._change(lambda transaction: workspaces.release(transaction, user, server, since))
+
+    async def running_notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers that run, as the executor sees them and whatever the hub knows of them.
+
+        Raises `Refusal` 503 while that is not known.
+        """
+        try:
+            return await self._parts.executor.notebooks()
+        except ExecutorError as error:
+            raise Refusal(503, "notebooks_unknown", str(error), hint="Try again in a moment.") from error
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End a notebook server that the hub does not know. Raises `Refusal` 409 if it does not end."""
+        try:
+            await self._parts.executor.end_notebook(user, server)
+        except ExecutorError as error:
+            raise Refusal(409, "notebook", str(error)) from error
+
+    async def adopt_workspaces(self) -> Sequence[RunningNotebook]:
+        """Reserve the GPUs of running notebooks that have no reservation, as after the loss of the store.
+
+        Returns those whose GPUs cannot be reserved. Raises `Refusal` 503 while it is not known what runs.
+        """
+        running = await self.running_notebooks()
+        return await self._change(lambda transaction: workspaces.adopt(transaction, running)) if running else ()
 
     def workspaces(self) -> list[wire.Workspace]:
         """Return every workspace."""

@@ -74,9 +74,34 @@ def test_cancelled(by: str) -> Reason:
     return Reason("test-run-cancelled", {"by": by})
 
 
-def succeeded() -> Reason:
-    """Return the job is done."""
-    return Reason("engine-succeeded")
+def held_and_resumed(by: str) -> Reason:
+    """Return a user paused the job, and it was resumed before it had stopped."""
+    return Reason("engine-held-and-resumed", {"by": by})
+
+
+def succeeded(lost_result: str = "") -> Reason:
+    """Return the job is done; ``lost_result`` says why its result could not be kept, if it could not."""
+    return Reason("engine-succeeded", {"lost_result": lost_result} if lost_result else {})
+
+
+def finished_by(by: str) -> Reason:
+    """Return a user marked the job as finished."""
+    return Reason("engine-finished", {"by": by})
+
+
+def ended_cleanly(*, saved: bool) -> Reason:
+    """Return the attempt ended with exit code 0 when it was asked to pause; ``saved`` is as for `lost`."""
+    return Reason("engine-ended-cleanly", {"saved": int(saved)})
+
+
+def never_saved() -> Reason:
+    """Return the job was paused before its first checkpoint."""
+    return Reason("engine-never-saved")
+
+
+def evicted(detail: str) -> Reason:
+    """Return something other than the pool asked the attempt to stop; ``detail`` says what."""
+    return Reason("engine-evicted", {"detail": detail})
 
 
 def asked_to_pause() -> Reason:
@@ -84,9 +109,9 @@ def asked_to_pause() -> Reason:
     return Reason("engine-paused")
 
 
-def asked_again() -> Reason:
-    """Exit 75 after progress."""
-    return Reason("engine-again")
+def asked_again(quick: int = 0, wait: float = 0.0) -> Reason:
+    """Exit 75 after progress, ``quick`` times in a row after a short time; it waits for ``wait`` seconds."""
+    return Reason("engine-again", {"quick": quick, "wait": wait} if quick > 1 else {})
 
 
 def asked_again_in_vain(times: int, limit: int) -> Reason:
@@ -179,18 +204,22 @@ def running(
     most: int,
     *,
     unsaved: bool = False,
+    never_saved: bool = False,
     unused: tuple[float, float] | None = None,
     slow: Params = MappingProxyType({}),
 ) -> Reason:
     """Return the job runs on so many GPUs, with so many of at most ``most`` workers.
 
-    ``unsaved`` says that its newest checkpoint did not fit on the disk. ``unused`` are the seconds for which it
-    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1. ``slow`` is a `slow_placement`.
+    ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
+    has saved none. ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in
+    that time, from 0 to 1. ``slow`` is a `slow_placement`.
     """
     params: dict[str, str | int | float | tuple[str, ...] | None]
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
     if unsaved:
         params["unsaved"] = 1
+    if never_saved:
+        params["never_saved"] = 1
     if unused is not None:
         params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
     return Reason("running", {**params, **slow})
@@ -223,9 +252,9 @@ def _coarsely(seconds: float) -> float:
     return step and round(seconds / step) * step
 
 
-def pausing(gpus: int) -> Reason:
-    """Return the job saves its work and gives its GPUs back."""
-    return Reason("pausing", {"gpus": gpus})
+def pausing(gpus: int, *, saved: bool) -> Reason:
+    """Return the job saves its work and gives its GPUs back; ``saved`` tells whether it has saved a checkpoint."""
+    return Reason("pausing", {"gpus": gpus, "saved": int(saved)})
 
 
 def stopping(gpus: int) -> Reason:

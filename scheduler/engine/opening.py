@@ -6,10 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
@@ -28,6 +25,7 @@ from springtide.scheduler.engine.loop.inventory import InventoryReader
 from springtide.scheduler.engine.loop.launch_probes import LaunchProbes
 from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.loop.matching import match_gpus
 from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.loop.tick import TickBuilder
@@ -54,12 +52,13 @@ from springtide.scheduler.engine.tags.calls import TagCalls
 from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
+from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.events import EventHub, EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
-from springtide.scheduler.store import Store
+from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.store.records import JobQuery, JobRecord
 
 logger = logging.getLogger(__name__)
@@ -100,14 +99,17 @@ async def open_engine(
         state = State.from_store(loaded, settings.types)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
+        if loaded.fresh:
+            _check_new(newest, store.url)
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
         nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
-        await _follow_types(state, nodes, threads, clock.wall())
+        statuses = await _attempts(executor, state)
+        await _follow_inventory(state, nodes, statuses, threads, clock.wall())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
-        statuses = await _attempts(executor, state)
+        await executor.take_over(store.epoch)  # a crash before this leaves a new store that is known to be new
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,
@@ -130,19 +132,24 @@ async def open_engine(
         raise
 
 
-async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThreads, now: float) -> None:
-    """Take in the GPU types of the nodes, and those of the attempts that run on them."""
+def _check_new(newest: int, store: str) -> None:
+    """Raise `StoreError` if an empty store is that of a pool that has been at work, up to the epoch ``newest``."""
+    if newest:
+        raise StoreError(
+            f"The store {store} is empty, but this state directory is that of a pool: its store was removed, or "
+            "is somewhere else. Put it back: the file beside it whose name ends in .rescued-N, if there is one, "
+            "or a backup (springtide restore). To begin with an empty pool all the same, remove jobs/.epoch "
+            "in the state directory; attempts that still run keep their GPUs until they end."
+        )
+
+
+async def _follow_inventory(
+    state: State, nodes: ObservedNodes, statuses: Sequence[AttemptStatus], threads: StoreThreads, now: float
+) -> None:
+    """Take in the GPU types of the nodes, and where the GPUs are now that are held, of which ``statuses`` tell."""
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
-    for job in state.live_jobs():
-        attempt = job.attempts[-1]
-        gpu_type = nodes.type_of(attempt.placement) or attempt.gpu_type
-        if gpu_type != attempt.gpu_type:
-            transaction.put_job(job.with_attempt(structs.replace(attempt, gpu_type=gpu_type)))
-    of_node = {node.name: node.gpu_type for node in nodes.build()}
-    for key, workspace in state.workspaces.items():
-        if workspace.gpus and of_node.get(workspace.node, workspace.gpu_type) != workspace.gpu_type:
-            transaction.put_workspace(key, replace(workspace, gpu_type=of_node[workspace.node]))
+    match_gpus(transaction, {each.key: each.placement for each in statuses})
     if transaction.must_commit:
         await threads.write(threads.store.commit, write_batch(transaction))
         transaction.apply_to_state()
@@ -187,6 +194,7 @@ def _compose(
 ) -> EngineParts:
     stats = Stats()
     starts: dict[str, wire.Starts] = {}
+    diagnoses = Diagnoses(planner)
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
@@ -199,9 +207,11 @@ def _compose(
         planner,
         jobs,
         starts=starts,
+        diagnoses=diagnoses,
         usage=usage,
         clock=clock.wall,
         jobs_without_gpus=settings.jobs_without_gpus,
+        min_runtime=settings.policy.min_runtime,
         slow_placement=placements.slow,
         node_requests=node_requests,
     )
@@ -247,7 +257,7 @@ def _compose(
     )
     record = ForecastRecord(store, clock.wall)
     forecasts = ForecastCache(
-        read_model, run_history, starts, clock.wall, publish=broadcast.publish_jobs, record=record
+        read_model, run_history, starts, diagnoses, clock.wall, publish=broadcast.publish_jobs, record=record
     )
     return EngineParts(
         settings=settings,

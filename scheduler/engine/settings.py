@@ -74,7 +74,7 @@ class EngineSettings:
     max_files_bytes: int = 64 * MIB
     max_env_bytes: int = 256 * 1024
     max_argv_bytes: int = 256 * 1024
-    max_output_bytes: int = 256 * MIB
+    max_output_bytes: int = 1024 * 1024 * MIB
     max_grace: float = 3_600.0
     test_run_time: float = 120.0
     jobs_without_gpus: int = 4

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import Store, StoreError, StoreFullError
+from springtide.scheduler.store import Store, StoreError, StoreFullError, StoreMovedError
 
 T = TypeVar("T")
 READERS = 4
@@ -21,7 +21,10 @@ class StoreThreads:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.when_moved: Callable[[StoreMovedError], object] = lambda _: None
+        """Is called with the error when the store's files are found not to be in their place."""
         self._trouble: str | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="springtide-store")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="springtide-read")
 
@@ -35,6 +38,8 @@ class StoreThreads:
             result = await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
         except StoreError as error:
             self._trouble = str(error)
+            if isinstance(error, StoreMovedError):
+                self.when_moved(error)
             raise
         self._trouble = None
         return result
@@ -45,11 +50,18 @@ class StoreThreads:
         return self._trouble is not None
 
     async def trouble(self) -> str | None:
-        """Return why the store takes no writes, None if it does; after a failed write that is tried again."""
-        if self._trouble is not None:
+        """Return why the store takes no writes, None if it does. That is tried, once for all who ask meanwhile."""
+        if self._probing is None:
+            self._probing = asyncio.create_task(self._probe())
+        await asyncio.shield(self._probing)
+        return self._trouble
+
+    async def _probe(self) -> None:
+        try:
             with suppress(StoreError):
                 await self.write(self.store.probe)
-        return self._trouble
+        finally:
+            self._probing = None
 
     def shutdown(self) -> None:
         """End the threads once they have finished. The store stays open."""
@@ -65,6 +77,13 @@ def store_refusal(error: StoreError) -> Refusal:
             "disk_full",
             f"{error} Nothing was accepted; what runs goes on.",
             hint="Tell an admin of this hub to make room, then try again.",
+        )
+    if isinstance(error, StoreMovedError):
+        return Refusal(
+            503,
+            "store",
+            "The pool's store was removed or replaced while the service runs, so nothing was accepted.",
+            hint="Tell an admin of this hub; what to do is in the service's log and under /ready.",
         )
     return Refusal(
         503,

@@ -24,6 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.model import Block, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
+from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
 """Name of the file with the earlier trials of a sweep, in the directory of a job's files."""
@@ -112,6 +113,9 @@ class ExitKind(StrEnum):
     disk. ``detail`` has the words of cluster or machine. The same job may start later."""
     OVER_DISK = "over-disk"
     """It was ended because the job keeps more on the disk than it may; ``detail`` says what."""
+    EVICTED = "evicted"
+    """Something other than the pool asked it to stop, such as a cluster that drains its node or needs the place
+    for another pod; ``detail`` says what. ``code`` and ``signal`` are known if it could end by itself."""
     LOST = "lost"
     """Its node or supervisor vanished."""
 
@@ -125,8 +129,9 @@ class Exit:
     """The end of an attempt, ``at`` in seconds since the epoch.
 
     ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
-    grace period. ``ran`` is how long its processes ran, in seconds, measured by a clock that nobody sets; None if
-    only ``at`` tells. ``block`` is what kept an attempt from starting, None if that concerns this attempt alone.
+    grace period, ``complete`` that the job reported its work as complete. ``ran`` is how long its processes ran,
+    in seconds, measured by a clock that nobody sets; None if only ``at`` tells. ``block`` is what kept an attempt
+    from starting, None if that concerns this attempt alone.
     """
 
     kind: ExitKind
@@ -137,6 +142,7 @@ class Exit:
     killed: bool = False
     detail: str = ""
     ran: float | None = None
+    complete: bool = False
     block: Block | None = None
 
 
@@ -176,9 +182,23 @@ class TrialReport:
     memo: str = ""
 
 
+class Milestone(StrEnum):
+    """What a job reports of itself beside its progress."""
+
+    PAUSE_SEEN = "pause-seen"
+    """The program has learnt that it has to pause."""
+    RETURNED = "returned"
+    """The function or notebook has returned, without having been told to stop by a signal of its own."""
+    DONE = "done"
+    """The program says that the work of the job is complete."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint."""
+    """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint.
+
+    ``numbered`` says that the line names its attempt. ``lost_result`` says why the job's result could not be kept.
+    """
 
     seq: int
     at: float
@@ -189,6 +209,9 @@ class Report:
     saved: bool = False
     unsaved: bool = False
     trial: TrialReport | None = None
+    milestone: Milestone | None = None
+    lost_result: str = ""
+    numbered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +220,7 @@ class Reported:
 
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when one
     after it did not fit on the disk, None if none failed since. ``trial`` is what it last reported of itself as a
-    trial of a sweep.
+    trial of a sweep, ``lost_result`` why its result could not be kept.
     """
 
     key: AttemptKey
@@ -206,6 +229,7 @@ class Reported:
     saved_step: float | None = None
     unsaved_at: float | None = None
     trial: TrialReport | None = None
+    lost_result: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +274,20 @@ class NodeRequest:
 WorkspacePlaces: TypeAlias = Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]
 """Node and GPUs of each workspace, by user and server."""
 Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNotebook:
+    """A notebook server that runs, or has left processes behind, whatever the hub knows of it.
+
+    ``uuids`` are its GPUs, as far as the executor knows them; ``place`` says where it runs, in words.
+    """
+
+    user: str
+    server: str
+    uuids: tuple[str, ...] = ()
+    gpu_type: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +354,24 @@ class Executor(ABC):
         """
         return ()
 
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers that run. Their GPUs are not free, also if the hub knows nothing of them.
+
+        Raises `ExecutorError` while it is not known which run.
+        """
+        return ()
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End a notebook server that the hub does not know. Raises `ExecutorError` if that is not possible."""
+        raise ExecutorError(f"The notebook server {given(server)} of {user} can be ended only where it runs.")
+
     @abstractmethod
     async def newest_epoch(self) -> int:
         """Return the newest epoch that a request came with, also before a restart; 0 if there was none."""
+
+    @abstractmethod
+    async def take_over(self, epoch: int) -> None:
+        """Refuse requests of older epochs from now on, also after a restart, as far as that can be recorded."""
 
     @abstractmethod
     async def attempts(self) -> tuple[AttemptStatus, ...]:
@@ -360,7 +413,8 @@ class Executor(ABC):
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
         """Return the status of an attempt, also of one that was discarded: that is then among `attempts` again.
 
-        For a store restored from a copy, which does not know that end. None if nothing of the attempt is recorded.
+        For a store restored from a copy, which does not know that end, and for attempts whose files were removed.
+        None if nothing of the attempt is recorded, and nothing of it runs.
         """
 
     @abstractmethod

@@ -8,6 +8,7 @@ from pathlib import Path
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 
@@ -38,7 +39,8 @@ def job_environment(
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
-    Libraries start as many threads as the job asked for cores, unless the job says otherwise.
+    Libraries start as many threads as the job asked for cores, unless the job says otherwise. The mark of the
+    notebook that it came from is left out: the job is none of its processes.
 
     Raises `ExecutorError` for a name or value that no environment can contain.
     """
@@ -48,7 +50,8 @@ def job_environment(
                 f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
     threads = {"OMP_NUM_THREADS": str(max(1, int(spec.cpus)))} if spec.cpus else {}
-    return {**base, **threads, **{key: resolve(value, code) for key, value in spec.env.items()}, **contract}
+    own = {key: resolve(value, code) for key, value in spec.env.items() if key != VARIABLE}
+    return {**base, **threads, **own, **contract}
 
 
 def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:

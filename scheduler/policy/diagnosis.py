@@ -1,9 +1,8 @@
-"""Why a job waits, and the least that would have to change for it to start."""
+"""Why a job waits: facts about the pool. What would let it start is checked by planning (`starts_if`)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from math import ceil, inf
 
 from springtide.scheduler.model import Job, Phase, Reason
@@ -14,14 +13,13 @@ from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
-from springtide.scheduler.policy.reasons import Param, label, of_holders, of_type, quota_of
+from springtide.scheduler.policy.reasons import Param, of_holders, of_type, quota_of
+from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.demand import Cause, Impossible
 from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.resources.per_gpu import PerGpu, nearest
-
-MAX_NODES = 64
-"""How many of the roomiest nodes are searched for the job whose end would help."""
 
 
 def reason(memo: Memo, job: Job, now: float) -> Reason:
@@ -83,38 +81,48 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
     if (full := admission.beyond_quota(leaf, job, need)) is not None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
         return Reason("beyond-quota", about)
-    pool = state.pool
-    largest = max(pool.sizes(job.per_gpu), default=0)
+    never = demand.impossible(state.pool, leaf, job)
+    return None if never is None else _beyond_pool(state.pool, job, never)
+
+
+def _beyond_pool(pool: NodePool, job: Job, never: Impossible) -> Reason:
+    """What the nodes lack that the job needs, whatever runs on them."""
     rdma = int(job.per_gpu.rdma > 0)
-    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types), "rdma": rdma}
-    if not largest and (lacking := _lacking_per_gpu(pool, job)) is not None:
-        return replace(lacking, params={**about, **lacking.params})
-    if job.gpus > largest:
-        return Reason("too-large", {**about, "largest": largest})
-    slots = pool.capacity(job.gpus, job.per_gpu)
-    if job.min_workers > slots:
-        return Reason("gang-too-large", {**about, "most": slots})
-    return None
+    about: dict[str, Param] = {
+        "workers": job.min_workers,
+        "gpus": job.gpus,
+        "gpu_types": tuple(job.gpu_types),
+        "rdma": rdma,
+    }
+    match never.cause:
+        case Cause.RDMA | Cause.PER_GPU:
+            lacking = _lacking_per_gpu(pool, job)
+            return replace(lacking, params={**about, **lacking.params})
+        case Cause.GANG:
+            return Reason("gang-too-large", {**about, "most": never.most})
+        case Cause.LEVEL:
+            return Reason("no-level", {**about, "level": never.at})
+        case Cause.DOMAIN:
+            return Reason("domain-too-small", {**about, "level": never.at, "most": never.most})
+        case _:
+            return Reason("too-large", {**about, "largest": never.most})
 
 
 def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
-    """Tell what the job lacks, and what would change it: only to the first in line, for others it is not true."""
+    """Tell what the job lacks, and where its project stands."""
     state, need = memo.state, job.gpus * job.min_workers
     if gang_placement.place_gang(state.pool, job, job.min_workers) is not None:
         return _starts(leaf, need)
     state.update_shares()
     over = next((each for each in leaf.path if each.claimed + need > each.entitled), None)
-    position = state.queue_position(job)
+    position = state.queue_position(job) or 1
     at = state.tree.project_nodes[job.project if over is None else over.name]
     about = _about_room(state, job, at, position)
     if over is not None:
-        about["whole"] = int(over.entitled >= state.pool.total)
-        beyond = _beyond_share(state, leaf, need)
-        helpful = _helpful(state, job, over) if beyond is None and position == 1 else {}
-        return Reason("share-used", {**about, **(beyond or helpful)})
+        about |= {"would_hold": over.claimed + need, "may_hold": over.entitled}
+        return Reason("share-used", about)
     if position > 1:
         return Reason("no-room", about)
-    about |= _helpful(state, job, over)
     search = VictimSearch(PlanBuilder(memo, now), leaf, job, ReclaimRule(state, leaf, need))
     search.solve()
     if search.retry_at == inf:
@@ -155,50 +163,12 @@ def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
     return {"cpus": per_gpu.cpus * job.gpus, "memory": per_gpu.memory * job.gpus}
 
 
-def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason | None:
-    """What the GPUs of no node come with, RDMA or as many cores and as much memory; None without nodes."""
+def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason:
+    """What the GPUs of no node come with, RDMA or as many cores and as much memory."""
     offered = [pool.node_states[index].node.per_gpu for index in bits(pool.all)]
     with_rdma = [each for each in offered if each.holds(PerGpu(rdma=job.per_gpu.rdma))]
     if not with_rdma:
-        return Reason("no-rdma") if offered else None
+        return Reason("no-rdma")
     most = _cores_and_memory(job, nearest(job.per_gpu, with_rdma))
     asked = _cores_and_memory(job, job.per_gpu)
     return Reason("per-gpu-too-large", {**asked, "most_cpus": most["cpus"], "most_memory": most["memory"]})
-
-
-def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str, Param] | None:
-    """What the project may hold, if the job needs more than that, and the quota with which it would get it."""
-    if need <= leaf.entitled or any(each.claimed + need > each.entitled for each in leaf.path[1:]):
-        return None
-    siblings = leaf.parent.children if leaf.parent is not None else state.tree.roots
-    kept = sum(min(each.quota, each.claimed) for each in siblings if each is not leaf)
-    room = leaf.parent.entitled if leaf.parent is not None else state.pool.total
-    wanted = leaf.claimed + need
-    return {"may_hold": leaf.entitled, "wanted": wanted if wanted + kept <= room else None}
-
-
-def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[str, Param]:
-    """The running job whose end would free enough on one node for a job of one worker, if there is one.
-
-    ``over`` is the project whose share the job would exceed: then only a job of this project helps.
-    """
-    pool = state.pool
-    found: list[tuple[int, bool, int, str]] = []
-    suitable = pool.suitable(job.gpu_types, job.per_gpu) if job.min_workers == 1 else 0
-    for node in islice(pool.roomiest_first(suitable), MAX_NODES):
-        for job_id, mask in node.jobs.items():
-            other = state.jobs[job_id]
-            leaf = state.tree.leaves.get(other.project)
-            room = node.free | (mask & node.allocatable & ~node.reserved)
-            if leaf is None or room.bit_count() < job.gpus:
-                continue
-            given = other.held_gpus if other.phase is Phase.RUNNING else 0
-            if over is None or (over in leaf.path and over.claimed - given + job.gpus <= over.entitled):
-                within_quota = leaf.claimed <= leaf.quota
-                found.append((mask.bit_count(), within_quota, -int(other.started or 0), job_id))
-    if not found:
-        return {}
-    _, within_quota, _, best = min(found)
-    other = state.jobs[best]
-    about: dict[str, Param] = {"if_job": best, "if_name": label(other), "if_project": other.project}
-    return {**about, "if_borrowed": int(not within_quota)}

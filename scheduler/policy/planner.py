@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from msgspec import structs
+
 from springtide.scheduler.gpu_types import accepted_types, pool_types, project_of_type, summed
 from springtide.scheduler.model import (
     Change,
@@ -21,7 +23,9 @@ from springtide.scheduler.model import (
 )
 from springtide.scheduler.policy import cycle, diagnosis
 from springtide.scheduler.policy.memo.memo import Memo
+from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.demand import Cause
 
 
 class Planner:
@@ -78,6 +82,8 @@ class Planner:
             self._remove(job.id)
         self._jobs[job.id] = job
         self._places[job.id] = places
+        if len(self.types) > 1 and job.phase is Phase.WAITING and not job.reserved:
+            job = structs.replace(job, gpu_types=tuple(each for each in places if each is not None))
         for gpu_type in places:
             self._states[gpu_type].upsert_job(job)
 
@@ -87,14 +93,19 @@ class Planner:
             self._states[gpu_type].remove_job(job_id)
 
     def _types_for(self, job: Job) -> tuple[str | None, ...]:
-        """Return the type of the GPUs that the job holds or awaits; if it waits, all types that it accepts."""
+        """Return the type of the GPUs that the job holds or awaits; if it waits, all types on which it could run.
+
+        A job that cannot run on any type has the first one that it accepts, and stands in no line there.
+        """
         if len(self.types) == 1 and not job.gpu_types:
             return self.types
         for worker in (*job.placement, *job.reserved):
             if worker.node in self._type_of:
                 return (self._type_of[worker.node],)
         accepted = accepted_types(job.gpu_types, self.types) or (self.types[0] if job.placement else None,)
-        return accepted if job.phase is Phase.WAITING and not job.reserved else accepted[:1]
+        if job.phase is not Phase.WAITING or job.reserved:
+            return accepted[:1]
+        return tuple(each for each in accepted if self._states[each].could_run(job)) or accepted[:1]
 
     def plan(self, now: float) -> Plan:
         """Return what to do at ``now``, in seconds. It changes no job."""
@@ -107,8 +118,26 @@ class Planner:
         memo.state.pass_time(now)
         return diagnosis.reason(memo, job, now)
 
+    def impossible(self, job_id: str) -> tuple[Cause, ...]:
+        """Return why a waiting job can never run on the pool as it is: a cause for each type that it accepts.
+
+        Empty if it could run on one of them. Raises `KeyError` for an unknown job.
+        """
+        job = self._jobs[job_id]
+        causes: list[Cause] = []
+        for state in (self._states[each] for each in accepted_types(job.gpu_types, self.types) or (None,)):
+            leaf = state.tree.leaves.get(job.project)
+            never = None if leaf is None else demand.impossible(state.pool, leaf, job)
+            if never is None:
+                return ()
+            causes.append(never.cause)
+        return tuple(causes)
+
     def position(self, job_id: str) -> int | None:
-        """Return the job's position in the queue of its project, counted from 1; None if it does not wait."""
+        """Return the job's position in the queue of its project, counted from 1.
+
+        None if it does not wait, or cannot run on the pool as it is.
+        """
         job = self._jobs.get(job_id)
         if job is None or job.phase is not Phase.WAITING:
             return None

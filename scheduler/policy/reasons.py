@@ -57,7 +57,7 @@ def gets_workers(code: str, job: Job, placed: Placement) -> Reason:
 
 def of_beneficiary(job: Job) -> dict[str, Param]:
     """Return the parameters that name the job for which another one makes room or has to end."""
-    return {"for_job": job.id, "for_name": label(job), "for_project": job.project}
+    return {"for_job": job.id, "for_name": label(job), "for_project": job.project, "for_user": job.user}
 
 
 def of_holders(holders: Sequence[Job]) -> dict[str, Param]:
@@ -82,7 +82,6 @@ def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, k
         kind,
         victim,
         **of_beneficiary(job),
-        for_user=job.user,
         gpus=gpus,
         within=int(mine.claimed + gpus <= mine.quota),
         held=theirs.claimed,

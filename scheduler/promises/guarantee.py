@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from springtide.scheduler.model import Environment, Job, Node, Phase
@@ -11,91 +12,128 @@ from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots,
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
-Owed: TypeAlias = tuple[str, str]
-"""A GPU type, and a project that is owed GPUs of it."""
+Owed: TypeAlias = tuple[str, Kind]
+"""A GPU type, and the kind of the jobs that are owed GPUs of it."""
+
+
+@dataclass(slots=True)
+class _Wait:
+    """A time during which jobs of one kind are owed GPUs: ``job`` waits longest, ``since`` then, in seconds.
+
+    ``opened`` is when the first of them was owed its GPUs, ``held`` what the project holds meanwhile of its
+    ``quota``, and ``reported`` tells whether the wait of ``job`` is known as a breach.
+    """
+
+    opened: float
+    job: str
+    since: float
+    held: int = 0
+    quota: float = 0.0
+    reported: bool = False
 
 
 class GuaranteeMeter:
-    """Measures how long projects were below their quotas while waiting jobs of them fitted into the quotas.
+    """Measures how long projects were below their quotas while a waiting job of them fitted into the quota.
 
-    Each GPU type is measured by itself. Time counts only beyond one minimum run time plus grace period, and from
-    the project's last start on. Only guarantees that can be kept count: the quotas of the project, of its siblings
-    and of its ancestors add up, and the job fits on the nodes beside the jobs that are not to be paused. Jobs that
-    require a topology domain are left out, and those that ask for more cores or memory than some nodes of the
-    type have for each GPU.
+    The pool's state holds from one instant to the next, so that time counts whether or not anything happens in it,
+    and whatever ends it. A job's wait counts only beyond one minimum run time plus grace period, each GPU type is
+    looked at by itself, and a project's time counts once, however many of its jobs wait. Only guarantees that can
+    be kept count: the quotas of the project, of its siblings and of its ancestors add up, and the job fits on the
+    nodes beside the jobs that are not to be paused. Jobs that require a topology domain are left out, and those
+    that ask for more cores or memory than some nodes of the type have for each GPU.
+
+    ``waits_since`` has the time since which each waiting job waits.
     """
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, waits_since: Mapping[str, float], now: float) -> None:
         self.violations: dict[str, float] = dict.fromkeys(books.projects, 0.0)
         """Time of broken guarantee by project, in seconds."""
         self._books = books
-        self._since: dict[Owed, tuple[float, str]] = {}
-
-    def started(self, gpu_type: str, project: str) -> None:
-        """Restart the measurement of a project, because one of its jobs was started on GPUs of this type."""
-        self._since.pop((gpu_type, project), None)
-
-    def settled(self, now: float) -> Iterator[Breach]:
-        """Measure at an instant at which no more decisions are due; return each violation found."""
-        short = self._short(now)
-        for owed in [owed for owed in self._since if owed not in short]:
-            self._close(owed, self._since.pop(owed), now)
-        for owed, job in short.items():
-            since, waiting = self._since.setdefault(owed, (now, job))
-            if waiting != job and not self._waits(waiting):
-                since, _ = self._since[owed] = (now, job)
-            if now - since > self.allowance:
-                (gpu_type, project), account = owed, self._books.accounts[owed[0]]
-                message = (
-                    f"{project} holds {account.held[project]} {gpu_type} GPUs of its quota of "
-                    f"{account.quota(project):g}, and its job {job} fits but has waited {now - since:g} s"
-                )
-                yield Breach(Promise.GUARANTEE, " ".join(message.split()), job, project)
-
-    def finish(self, now: float) -> None:
-        """Add the open intervals at the end of a history."""
-        for owed, entry in self._since.items():
-            self._close(owed, entry, now)
-        self._since.clear()
+        self._waits_since = waits_since
+        self._waits: dict[Owed, _Wait] = {}
+        self._measured = now
+        self._allowed = self.allowance
 
     @property
     def allowance(self) -> float:
         """Time within which a project gets GPUs of its quota, in seconds: minimum run time plus grace period."""
         return self._books.settings.min_runtime + self._books.settings.grace
 
-    def _close(self, owed: Owed, entry: tuple[float, str], now: float) -> None:
-        late = max(0.0, now - entry[0] - self.allowance)
-        self.violations[owed[1]] = self.violations.get(owed[1], 0.0) + late
+    def _pass(self, now: float) -> Iterator[Breach]:
+        """Measure the time up to ``now``, during which nothing happened; return each violation found."""
+        late: dict[str, float] = {}
+        for (gpu_type, kind), wait in self._waits.items():
+            due = wait.since + self._allowed
+            late[kind.project] = min(due, late.get(kind.project, due))
+            if now > due and not wait.reported:
+                wait.reported = True
+                yield _breach(gpu_type, kind, wait, f"has waited {now - wait.since:g} s")
+        for project, due in late.items():
+            broken = max(0.0, now - max(due, self._measured))
+            self.violations[project] = self.violations.get(project, 0.0) + broken
+        self._measured = now
 
-    def _waits(self, job_id: str) -> bool:
-        job = self._books.jobs.get(job_id)
-        return job is not None and job.phase is Phase.WAITING
+    def settled(self, now: float) -> Iterator[Breach]:
+        """Measure until an instant at which no more decisions are due; return each violation found."""
+        yield from self._pass(now)
+        owed = self._owed()
+        self._waits = {key: wait for key, wait in self._waits.items() if key in owed}
+        for key, jobs in owed.items():
+            (gpu_type, kind), wait = key, self._waits.get(key)
+            if wait is None or wait.job not in jobs:
+                opened = max(now, kind.not_before) if wait is None else wait.opened
+                job = min(jobs, key=lambda each: self._waits_since.get(each, now))
+                wait = self._waits[key] = _Wait(opened, job, max(opened, self._waits_since.get(job, now)))
+            account = self._books.accounts[gpu_type]
+            wait.held, wait.quota = account.held[kind.project], account.quota(kind.project)
+        self._allowed = self.allowance
 
-    def _short(self, now: float) -> dict[Owed, str]:
-        """Return the projects that are kept from their quota now, each with a job that waits for it."""
+    def finish(self, now: float, *, over: bool) -> Iterator[Breach]:
+        """Measure until the end of a history; return each violation found.
+
+        ``over`` says that nothing happens after it, so that what waits then waits for ever.
+        """
+        yield from self._pass(now)
+        for (gpu_type, kind), wait in self._waits.items():
+            if over and not wait.reported:
+                yield _breach(gpu_type, kind, wait, "never starts")
+        self._waits.clear()
+
+    def _owed(self) -> dict[Owed, Collection[str]]:
+        """Return the jobs that are kept from the quotas of their projects, or will be at the end of a back-off."""
         books = self._books
-        short: dict[Owed, str] = {}
-        for kind, jobs in books.waiting.items():
-            for gpu_type in books.accepted(kind):
-                if self._owed(kind, gpu_type, now):
-                    short.setdefault((gpu_type, kind.project), next(iter(jobs)))
+        owed: dict[Owed, Collection[str]] = {
+            (gpu_type, kind): jobs
+            for kind, jobs in books.waiting.items()
+            for gpu_type in books.accepted(kind)
+            if self._is_owed(kind, gpu_type)
+        }
         for job_id in books.reserved:
             job = books.jobs[job_id]
-            gpu_type = books.account_of(job).gpu_type
-            if job.phase is Phase.WAITING and self._owed(kind_of(job), gpu_type, now):
-                short.setdefault((gpu_type, job.project), job_id)
-        return short
+            if job.phase is not Phase.WAITING:
+                continue
+            kind, gpu_type = kind_of(job), books.account_of(job).gpu_type
+            if (gpu_type, kind) in owed or self._is_owed(kind, gpu_type):
+                owed[gpu_type, kind] = {*owed.get((gpu_type, kind), ()), job_id}
+        return owed
 
-    def _owed(self, kind: Kind, gpu_type: str, now: float) -> bool:
+    def _is_owed(self, kind: Kind, gpu_type: str) -> bool:
         books, account = self._books, self._books.accounts[gpu_type]
         return (
             kind.project in books.projects
             and account.held[kind.project] + kind.need <= account.quota(kind.project)
-            and kind.not_before <= now
             and kind.require is None
             and sound(books, account, kind.project)
             and placeable(books, account, kind)
         )
+
+
+def _breach(gpu_type: str, kind: Kind, wait: _Wait, what: str) -> Breach:
+    message = (
+        f"{kind.project} holds {wait.held} {gpu_type} GPUs of its quota of {wait.quota:g}, "
+        f"and its job {wait.job} fits but {what}"
+    )
+    return Breach(Promise.GUARANTEE, " ".join(message.split()), wait.job, kind.project)
 
 
 def sound(books: Books, account: Account, project: str) -> bool:

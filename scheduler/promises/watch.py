@@ -16,7 +16,6 @@ from springtide.scheduler.model import (
     Plan,
     Snapshot,
     Standing,
-    Start,
 )
 from springtide.scheduler.promises.books import Account, Books, Kind
 from springtide.scheduler.promises.breach import Breach, Promise
@@ -40,24 +39,24 @@ class Watch:
     """Checks the promises over a history, step by step.
 
     Call `apply` with each change that the planner gets, `decided` with each plan before it is carried out, and
-    `settled` when the planner has no more decisions at an instant. ``standing`` returns the entitlement of each
-    project. ``patience`` is the longest time, in seconds, that a job within its project's entitlement may wait
-    without a reservation; None disables this check.
+    `settled` when the planner has no more decisions at an instant, before time passes. ``standing`` returns the
+    entitlement of each project. ``patience`` is the longest time, in seconds, that a job within its project's
+    entitlement may wait without a reservation; None disables this check.
     """
 
     def __init__(
         self, snapshot: Snapshot, *, standing: StandingOf | None = None, patience: float | None = None
     ) -> None:
         self.books = Books(snapshot)
-        self.meter = GuaranteeMeter(self.books)
         self.breaches: list[Breach] = []
         self.count = 0
         self._standing = standing
         self._patience = patience
         self._next_look = -float("inf")
         self._waits_since = {job.id: snapshot.now for job in snapshot.jobs if job.phase is Phase.WAITING}
+        self.meter = GuaranteeMeter(self.books, self._waits_since, snapshot.now)
         self._ended: set[str] = set()
-        self._now = snapshot.now
+        self._newly_waiting: set[str] = set()
         self._rounds = 0
         self._stops = Counter[str]()
 
@@ -68,7 +67,7 @@ class Watch:
                 message = f"job {change.job_id} ended, but was not there: it ended before or was never accepted"
                 self.report([Breach(Promise.NOTHING_LOST, message, change.job_id)])
             self._ended.add(change.job_id)
-            self._waits_since.pop(change.job_id, None)
+            self._forget_wait(change.job_id)
         elif isinstance(change, JobChanged) and change.job.id in self._ended:
             message = f"job {change.job.id} is {change.job.phase} after its end"
             self.report([Breach(Promise.NOTHING_LOST, message, change.job.id, change.job.project)])
@@ -76,27 +75,25 @@ class Watch:
         self.books.apply(change)
         if isinstance(change, JobChanged) and (before is None or before.placement != change.job.placement):
             self.report(check_job(self.books, change.job))
-        if isinstance(change, JobChanged):
-            self._note_waiting(change)
+        if isinstance(change, JobChanged) and change.job.phase is not Phase.WAITING:
+            self._forget_wait(change.job.id)
+        elif isinstance(change, JobChanged) and change.job.id not in self._waits_since:
+            self._newly_waiting.add(change.job.id)
 
     def decided(self, plan: Plan, now: float) -> None:
         """Check a plan before it is carried out."""
-        self._now = now
+        self._note_waiting(now)
         if not plan.decisions:
             return
         takes = any(isinstance(decision, Pause | Move) for decision in plan.decisions)
         standing = self._standing() if takes and self._standing is not None else None
         self.report(check_decisions(self.books, plan, now, standing))
         self.report(self._restless(plan))
-        for decision in plan.decisions:
-            if isinstance(decision, Start) and decision.job in self.books.jobs:
-                account = self.books.account_at(decision.placement)
-                if account is not None:
-                    self.meter.started(account.gpu_type, self.books.jobs[decision.job].project)
 
     def settled(self, now: float) -> None:
         """Check the pool at an instant at which the planner has no more decisions."""
-        self._now, self._rounds = now, 0
+        self._note_waiting(now)
+        self._rounds = 0
         self._stops.clear()
         self.report(check_rest(self.books, now))
         self.report(self.meter.settled(now))
@@ -111,15 +108,18 @@ class Watch:
             if len(self.breaches) < KEPT:
                 self.breaches.append(breach)
 
-    def finish(self, now: float) -> None:
-        """End the history."""
-        self.meter.finish(now)
+    def finish(self, now: float, *, over: bool = False) -> None:
+        """End the history; ``over`` says that nothing happens after it, so that what waits then waits for ever."""
+        self.report(self.meter.finish(now, over=over))
 
-    def _note_waiting(self, change: JobChanged) -> None:
-        if change.job.phase is Phase.WAITING:
-            self._waits_since.setdefault(change.job.id, max(self._now, change.job.submitted))
-        else:
-            self._waits_since.pop(change.job.id, None)
+    def _note_waiting(self, now: float) -> None:
+        """Note since when the jobs wait that have begun to since the last plan."""
+        self._waits_since.update(dict.fromkeys(self._newly_waiting, now))
+        self._newly_waiting.clear()
+
+    def _forget_wait(self, job: str) -> None:
+        self._waits_since.pop(job, None)
+        self._newly_waiting.discard(job)
 
     def _restless(self, plan: Plan) -> Iterable[Breach]:
         """Return breaches where plans keep pausing, or pause one job repeatedly, without a new event."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences.agreement import AT_ONCE_S, Expected, agreed
+from springtide.scheduler.sentences.alternatives import alternative_words, starts_if_sentences
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
@@ -30,9 +31,11 @@ __all__ = [
     "Role",
     "Sentence",
     "agreed",
+    "alternative_words",
     "joined",
     "render",
     "rerun_text",
+    "starts_if_sentences",
     "test_run_text",
     "text",
 ]

@@ -16,7 +16,11 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
-from springtide.scheduler.wording import amount, count, duration, exactly
+from springtide.scheduler.wording import amount, count, duration, exactly, sentence
+
+OWN_FILES = "unless the program finds files of its own"
+"""What the pool cannot know of a job that has reported no checkpoint."""
+NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
 
 
 def _held(p: Params) -> Sentences:
@@ -50,19 +54,49 @@ def _time_limit(p: Params) -> Sentences:
     yield cause(f"It ran as long as its time limit of {exactly(real(p, 'seconds'))} allows.")
 
 
-def _succeeded(_: Params) -> Sentences:
+def _succeeded(p: Params) -> Sentences:
     yield cause("It has finished.")
+    if p.get("lost_result"):
+        yield cause("Its result could not be kept, only its text.")
+        yield Sentence(Role.DETAIL, sentence(str(p["lost_result"])))
+
+
+def _finished(p: Params) -> Sentences:
+    yield cause(f"It was marked as finished by {quoted_name(p, 'by')}.")
+
+
+def _ended_cleanly(p: Params) -> Sentences:
+    where = " from its checkpoint" if p.get("saved") else ""
+    yield cause(f"It ended with 0 when asked to pause; it runs again{where}.")
+    yield follows("Mark it as finished if its work is complete.")
+
+
+def _never_saved(_: Params) -> Sentences:
+    yield cause(f"Nothing was saved: it starts from the beginning, {OWN_FILES}.")
+
+
+def _evicted(p: Params) -> Sentences:
+    yield cause("Something other than this pool ended it.")
+    yield from detail(p)
+    yield follows("It goes on by itself as soon as GPUs are free for it.")
+
+
+def _held_and_resumed(p: Params) -> Sentences:
+    yield cause(f"It was paused by {quoted_name(p, 'by')}, and resumed before it had stopped.")
 
 
 def _paused(_: Params) -> Sentences:
     yield cause("It was asked to pause.")
 
 
-def _again(_: Params) -> Sentences:
+def _again(p: Params) -> Sentences:
     yield cause("It made progress and asked to be run again (exit code 75).")
-
-
-NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
+    if p.get("quick"):
+        times = count(number(p, "quick"), "time")
+        yield follows(
+            f"It did so {times} in a row within a minute of its start, so it waits"
+            f" {duration(real(p, 'wait'))} before it is run again, and longer each time."
+        )
 
 
 def _again_in_vain(p: Params) -> Sentences:
@@ -80,12 +114,12 @@ def _fruitless(p: Params) -> Sentences:
 
 
 def _lost(p: Params) -> Sentences:
-    yield cause("It was interrupted.")
+    yield cause("Its node or supervisor was lost.")
     yield from detail(p)
     if p.get("saved", 1):
         yield follows("It goes on from its last checkpoint.")
     else:
-        yield follows("It starts anew, because it has not saved a checkpoint yet.")
+        yield follows(f"Nothing was saved: it starts from the beginning, {OWN_FILES}.")
 
 
 def _blocked(p: Params) -> Sentences:
@@ -142,6 +176,11 @@ ATTEMPTS: Table = {
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,
     "engine-succeeded": _succeeded,
+    "engine-finished": _finished,
+    "engine-ended-cleanly": _ended_cleanly,
+    "engine-never-saved": _never_saved,
+    "engine-evicted": _evicted,
+    "engine-held-and-resumed": _held_and_resumed,
     "engine-paused": _paused,
     "engine-again": _again,
     "engine-again-in-vain": _again_in_vain,

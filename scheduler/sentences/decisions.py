@@ -22,8 +22,14 @@ def quoted_name(p: Params, key: str) -> str:
 
 
 def job_of(p: Params) -> str:
-    """Return what to call the job that another one makes way for."""
-    return f"the job {quoted_name(p, 'for_name')} of {quoted_name(p, 'for_project')}"
+    """Return what to call the job that another one makes way for: with its project, and whose it is."""
+    return f"the job {quoted_name(p, 'for_name')} of {_whose(p)}"
+
+
+def _whose(p: Params) -> str:
+    """Return whose the job is that another one makes way for: ``susan in vision``, or ``susan`` in her own."""
+    project, user = quoted_name(p, "for_project"), quoted_name(p, "for_user")
+    return f"{user} in {project}" if p.get("for_user") and user != project else project
 
 
 def jobs_of(p: Params) -> str:
@@ -119,30 +125,36 @@ def _moved(p: Params) -> Sentences:
     yield cause(f"It had to move to other GPUs so that {job_of(p)} fits.")
 
 
-def reserved(p: Params, until: str) -> Sentences:
-    """Yield what is reserved for the job and when it starts. ``until`` is what the holders have to do."""
+def reserved(p: Params) -> Sentences:
+    """Yield what is reserved for the job, and who holds it."""
     need = number(p, "gpus")
-    holders = jobs_of(p)
+    held = f" that {jobs_of(p)} {plural(len(names(p, 'names')), 'holds', 'hold')}" if names(p, "names") else ""
+    yield state(f"It has a reservation for {gpus(need)}{held}.")
+
+
+def reserved_until_stopped(p: Params) -> Sentences:
+    """Yield what is reserved for the job, and that it starts once those who hold it have stopped."""
+    need, holders = number(p, "gpus"), jobs_of(p)
     yield state(f"It has a reservation for {gpus(need)}.")
     if holders:
         have = plural(len(names(p, "names")), "has", "have")
-        yield follows(f"It starts as soon as {holders} {have} {until}.")
+        yield follows(f"It starts as soon as {holders} {have} stopped.")
     else:
         yield follows(f"It starts as soon as {plural(need, 'this is', 'these are')} free.")
 
 
 def _made_room(p: Params) -> Sentences:
-    return reserved(p, "stopped")
+    return reserved_until_stopped(p)
 
 
 def _promised(p: Params) -> Sentences:
     yield cause("It has waited for long.")
-    yield from reserved(p, "ended")
+    yield from reserved(p)
 
 
 def _reserved_ahead(p: Params) -> Sentences:
     yield cause("These GPUs are its project's own.")
-    yield from reserved(p, "ended or can be paused")
+    yield from reserved(p)
 
 
 def _made_way(p: Params) -> Sentences:
@@ -153,13 +165,16 @@ def _made_way(p: Params) -> Sentences:
 def _reclaimed(p: Params) -> Sentences:
     need = number(p, "gpus")
     asked = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
-    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for the job {quoted_name(p, 'for_name')}.")
+    person = p.get("for_user")
+    whose = f" of {quoted_name(p, 'for_user')}" if person and person != p.get("for_project") else ""
+    job = f"the job {quoted_name(p, 'for_name')}{whose}"
+    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for {job}.")
     yield from _made_way(p)
 
 
 def _limit_lowered(p: Params) -> Sentences:
     limit, held = typed_gpus(p, number(p, "limit")), number(p, "held")
-    yield cause(f"The limit of the project {quoted_name(p, 'at')} is {limit} now, and it held {held}.")
+    yield cause(f"The limit of the project {quoted_name(p, 'at')} was lowered to {limit}, and it held {held}.")
     yield from _made_way(p)
 
 

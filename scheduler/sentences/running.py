@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.sentences.attempts import OWN_FILES
 from springtide.scheduler.sentences.decisions import holds_split
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
 from springtide.scheduler.sentences.sentence import Params, Sentences, Table, advice, follows, number, real, state
@@ -48,6 +49,8 @@ def _running(p: Params) -> Sentences:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
     if p.get("unused_seconds"):
         yield state(_unused(p))
+    if p.get("never_saved"):
+        yield state(f"It has saved no checkpoint yet: a pause would start it from the beginning, {OWN_FILES}.")
     if p.get("times"):
         yield from _slow(p)
     if p.get("unsaved"):
@@ -61,7 +64,11 @@ def _gives_back(p: Params) -> str:
 
 
 def _pausing(p: Params) -> Sentences:
-    yield state(f"Saving its work{_gives_back(p)}.")
+    if p.get("saved", 1):
+        yield state(f"Saving its work{_gives_back(p)}.")
+        return
+    yield state(f"Stopping for a pause{_gives_back(p)}.")
+    yield follows(f"Nothing was saved so far: without that it starts from the beginning, {OWN_FILES}.")
 
 
 def _stopping(p: Params) -> Sentences:

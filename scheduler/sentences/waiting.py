@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.sentences.decisions import quoted_name, reserved
+from springtide.scheduler.sentences.decisions import quoted_name, reserved, reserved_until_stopped
 from springtide.scheduler.sentences.sentence import (
     Params,
     Role,
@@ -31,6 +31,8 @@ from springtide.scheduler.wording import (
     quoted,
 )
 
+NEVER = "The pool as it is can never run it."
+
 
 def _held(_: Params) -> Sentences:
     yield state("It was paused by its user.")
@@ -53,7 +55,7 @@ def _over_limit(p: Params) -> Sentences:
         yield state(
             f"The project {at} may hold {f'at most {most}' if limit else most}, and the job needs {amount(need)}."
         )
-        yield change(f"It can start only with a limit of {amount(need)} or more.")
+        yield change("With this limit it can never start.")
         return
     held, claimed = number(p, "held"), number(p, "claimed")
     waits = claimed - held
@@ -62,9 +64,6 @@ def _over_limit(p: Params) -> Sentences:
     yield state(
         f"The project {at} may hold at most {typed_gpus(p, limit)}:"
         f" it holds {holds}{more}, and the job needs {amount(need)}."
-    )
-    yield ease(
-        f"It can start once other jobs of {at} have ended, or with a limit of {amount(claimed + need)} or more."
     )
 
 
@@ -82,9 +81,7 @@ def _beyond_quota(p: Params) -> Sentences:
     quota_is = f"The quota of {at} is {typed_gpus(p, quota)}, {have}."
     yield state(quota_is if quota else f"The project {at} has no quota{of_them}.")
     if need > quota:
-        yield change(f"It can start only if it is preemptible, or with a quota of {amount(need)} or more.")
-    else:
-        yield ease(f"It can start once such jobs of {at} have ended, or if it is preemptible.")
+        yield change("With this quota it can never start, as it is not preemptible.")
 
 
 def _typed(p: Params, noun: str) -> str:
@@ -105,7 +102,7 @@ def _too_large(p: Params) -> Sentences:
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
     yield from _full_groups(p)
-    yield change("It can start once there is such a node.")
+    yield change(NEVER)
 
 
 def _per_gpu_too_large(p: Params) -> Sentences:
@@ -114,7 +111,7 @@ def _per_gpu_too_large(p: Params) -> Sentences:
     need = _gpus(p)
     node = f"node{_with_rdma(p)}"
     yield state(f"{who} needs {asked} with {need}, and no {node} has that for {need}: the nearest has {most}.")
-    yield change("It can start once there is such a node, or with more GPUs per worker.")
+    yield change(NEVER)
 
 
 def _no_rdma(p: Params) -> Sentences:
@@ -123,7 +120,7 @@ def _no_rdma(p: Params) -> Sentences:
         f"{who} needs RDMA, and no {_typed(p, 'node')} that can be used now has it for a worker of that size."
     )
     yield from _full_groups(p)
-    yield change("It can start once there is such a node, or if it does without RDMA.")
+    yield change(NEVER)
 
 
 def _suitable(p: Params) -> Sentences:
@@ -140,7 +137,23 @@ def _gang_too_large(p: Params) -> Sentences:
     have = f"all {_typed(p, 'node')}s{_with_rdma(p)} together have room for {amount(most)}"
     yield state(f"It needs {_workers(p)}, and {have}.")
     yield from _full_groups(p)
-    yield change("It can start once there are more nodes.")
+    yield change(NEVER)
+
+
+def _no_level(p: Params) -> Sentences:
+    level = quoted_name(p, "level")
+    yield state(f"It has to be in one {level}, and no {_typed(p, 'node')}{_with_rdma(p)} has the label {level}.")
+    yield from _full_groups(p)
+    yield change(NEVER)
+
+
+def _domain_too_small(p: Params) -> Sentences:
+    level, most = quoted_name(p, "level"), number(p, "most")
+    what = _workers(p) if number(p, "workers") > 1 else _gpus(p)
+    room = f"the largest has room for {amount(most)}" if most else "none has room for that"
+    yield state(f"It needs {what} in one {level}, and {room}.")
+    yield from _full_groups(p)
+    yield change(NEVER)
 
 
 def _workers(p: Params) -> str:
@@ -152,12 +165,13 @@ def _gpus(p: Params) -> str:
 
 
 def _awaits(p: Params) -> Sentences:
-    if p.get("seconds") is None:
-        yield from reserved(p, "stopped" if p.get("pausing", 1) else "ended")
+    if p.get("seconds") is None and p.get("pausing", 1):
+        yield from reserved_until_stopped(p)
         return
-    yield from reserved(p, "ended or can be paused")
-    those = plural(len(names(p, "names")), "This job", "These jobs")
-    yield follows(f"{those} can be paused in {duration(max(1.0, real(p, 'seconds')))}.")
+    yield from reserved(p)
+    if p.get("seconds") is not None:
+        those = plural(len(names(p, "names")), "This job", "These jobs")
+        yield follows(f"{those} can be paused in {duration(max(1.0, real(p, 'seconds')))}.")
 
 
 def _next(_: Params) -> Sentences:
@@ -247,37 +261,16 @@ def _place(p: Params) -> Sentences:
         yield Sentence(Role.PLACE, f"{ordinal_place(place)}{line}{before}.")
 
 
-def _named(p: Params) -> Sentences:
-    """Whose end would do, if that is known."""
-    if p.get("if_name") is not None:
-        whose = f"the job {quoted_name(p, 'if_name')} of {quoted_name(p, 'if_project')}"
-        yield ease(f"It could start if {whose} ended.")
-
-
 def _share_used(p: Params) -> Sentences:
     yield from _room(p)
-    if "may_hold" in p:
-        most = number(p, "may_hold")
-        share = typed_gpus(p, most) if most else f"no {gpu_noun(p)}"
-        yield state(f"Its fair share is {share} right now, because of what others ask for.")
-        wanted = p.get("wanted")
-        quota = f", or with a quota of {amount(number(p, 'wanted'))} or more" if wanted is not None else ""
-        if number(p, "place") <= 1:
-            yield ease(f"It can start once other projects ask for less{quota}.")
-        else:
-            yield from _place(p)
-        return
-    if p.get("if_name") is not None:
-        yield from _named(p)
-    elif number(p, "place") == 1:
-        others = "" if p.get("whole") else ", or other projects ask for less"
-        yield ease(f"It can start once other jobs of {quoted_name(p, 'at')} have ended{others}.")
+    if "may_hold" in p and "would_hold" in p:
+        would, may = amount(number(p, "would_hold")), number(p, "may_hold")
+        yield state(f"With this job it would hold {would}, and it may hold {amount(may) if may else 'none'} now.")
     yield from _place(p)
 
 
 def _too_soon(p: Params) -> Sentences:
     yield from _room(p)
-    yield from _named(p)
     rest = duration(max(1.0, real(p, "seconds")))
     yield follows(f"The jobs that can make way for it have only just started, and are left alone for {rest} more.")
     yield from _place(p)
@@ -285,7 +278,6 @@ def _too_soon(p: Params) -> Sentences:
 
 def _no_room(p: Params) -> Sentences:
     yield from _room(p)
-    yield from _named(p)
     yield from _place(p)
 
 
@@ -324,6 +316,8 @@ WAITING: Table = {
     "per-gpu-too-large": _per_gpu_too_large,
     "no-rdma": _no_rdma,
     "gang-too-large": _gang_too_large,
+    "no-level": _no_level,
+    "domain-too-small": _domain_too_small,
     "awaits-pause": _awaits,
     "awaits-node": _awaits_node,
     "next": _next,

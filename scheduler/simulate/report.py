@@ -15,13 +15,15 @@ JOB_COLUMNS = ("name", "project", "submit_s", "start_s", "finish_s", "pauses")
 class Figures:
     """The figures of a pool or of one project.
 
-    Times are seconds; means and percentiles are over finished jobs, and null where none finished. The queue is
-    the time from submission to the first start. ``utilization`` counts the GPUs held between the first and the
+    Times are seconds; means and percentiles are over finished jobs, and null where none finished. ``finished``
+    are all that ended, ``timed_out`` those of them that their time limits ended. The queue is the time from
+    submission to the first start. ``utilization`` counts the GPUs held between the first and the
     last submission of all against all GPUs of the pool over that span, also for one project.
     """
 
     jobs: int
     finished: int
+    timed_out: int
     makespan_s: float | None
     mean_jct_s: float | None
     mean_queue_s: float | None
@@ -116,6 +118,7 @@ def _figures(courses: Sequence[Course], gpus: int, span: tuple[float, float], vi
     return Figures(
         jobs=len(courses),
         finished=len(finished),
+        timed_out=sum(course.timed_out for course in courses),
         makespan_s=_rounded(max(finish for _, _, finish in finished) - span[0]) if finished else None,
         mean_jct_s=_mean([finish - submitted for submitted, _, finish in finished]),
         mean_queue_s=_mean(queues),

@@ -16,7 +16,7 @@ from springtide.scheduler.promises import Breach, Watch
 from springtide.scheduler.scenario import Scenario
 from springtide.scheduler.simulate.report import Report, summarize
 from springtide.scheduler.simulate.static import StaticPlanner
-from springtide.scheduler.simulate.virtual import FREE, Costs, Course, VirtualPool
+from springtide.scheduler.simulate.virtual import FREE, Costs, Course, VirtualPool, course_of
 
 DEFAULTS = Settings()
 
@@ -103,14 +103,14 @@ def simulate(
         now=start,
         costs=costs,
         witness=watch,
-        running=[Course(job, duration, first_start=start) for job, duration in running],
+        running=[course_of(job, duration, first_start=start) for job, duration in running],
         run_times=RunTimes() if run_times is None else run_times,
     )
     for job, duration in arriving:
         pool.submit(job, duration)
     pool.run()
     if watch is not None:
-        watch.finish(pool.now)
+        watch.finish(pool.now, over=True)
     courses = tuple(pool.courses.values())
     report = summarize(
         courses,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from springtide.scheduler import sentences
 from springtide.scheduler.model import (
     Decision,
     Job,
     JobChanged,
-    Reason,
     Settings,
     Snapshot,
-    Standing,
 )
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.scenario import Scenario
@@ -41,18 +37,30 @@ class Rest:
 
 def opening(scenario: Scenario) -> Snapshot:
     """Return the scenario's state at its last submission, with no past service and no protected attempts."""
-    now = max((job.submitted for job in scenario.jobs), default=0.0)
-    jobs = tuple(structs.replace(job, started=now) if job.placement else job for job in scenario.jobs)
     settings = Settings(min_runtime=0.0, grace=0.0, surplus=scenario.surplus, gpu_types=scenario.gpu_types)
-    return Snapshot(now, scenario.nodes, scenario.projects, jobs, settings)
+    return opened(Snapshot(0.0, scenario.nodes, scenario.projects, scenario.jobs, settings))
 
 
-def settle(snapshot: Snapshot) -> Rest:
+def opened(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot at its last submission, with no past service and no protected attempts."""
+    now = max((job.submitted for job in snapshot.jobs), default=0.0)
+    return replace(snapshot, now=now, jobs=tuple(_opened(job, now) for job in snapshot.jobs))
+
+
+def _opened(job: Job, now: float) -> Job:
+    started, attempts = (now, 1) if job.placement else (None, 0)
+    if job.started == started and job.attempts == attempts and not (job.reserved or job.served or job.saved):
+        return job
+    return structs.replace(job, started=started, attempts=attempts, reserved=(), served=0.0, saved=None)
+
+
+def settle(snapshot: Snapshot, planner: Planner | None = None) -> Rest:
     """Apply the policy repeatedly, carrying out its plans at once, until a plan is empty.
 
-    Attempts are not counted, so that none is protected for having been resumed.
+    ``planner`` is one that knows the snapshot. Attempts are not counted, so that none is protected for having been
+    resumed.
     """
-    planner = Planner(snapshot)
+    planner = planner or Planner(snapshot)
     jobs = {job.id: job for job in snapshot.jobs}
     gpu_types = {node.name: node.gpu_type for node in snapshot.nodes}
     for rounds in range(MOST_ROUNDS):
@@ -68,53 +76,3 @@ def _carry_out(planner: Planner, job: Job, decision: Decision, now: float) -> Jo
     after = structs.replace(carried_out(job, decision, now), attempts=0)
     planner.apply(JobChanged(after))
     return after
-
-
-def as_json(rest: Rest, file: str) -> dict[str, object]:
-    """Return what `springtide plan` prints for one file."""
-    standing = rest.planner.standing()
-    reasons = _reasons(rest)
-    return {
-        "file": file,
-        "stable": rest.stable,
-        "rounds": rest.rounds,
-        "projects": {name: _shown(own) for name, own in standing.items()},
-        "jobs": {
-            job.id: {
-                "running": len(job.placement),
-                "nodes": [worker.node for worker in job.placement],
-                "reason": sentences.text(reasons[job.id]),
-            }
-            for job in rest.jobs.values()
-        },
-    }
-
-
-def _shown(standing: Standing) -> dict[str, object]:
-    """Return the numbers of a project, as tables on a pool with several GPU types."""
-    fields = ("quota", "fair_share", "held", "request")
-    if not standing.by_type:
-        return {field: getattr(standing, field) for field in fields}
-    return {field: {name: getattr(own, field) for name, own in standing.by_type.items()} for field in fields}
-
-
-def _reasons(rest: Rest) -> dict[str, Reason]:
-    """Return by job why it waits, or what it holds and how much of that is borrowed.
-
-    Jobs fill the quota of their project in the order in which they started, jobs that are not preemptible first.
-    """
-    standing = rest.planner.standing()
-    filled: Counter[tuple[str, str]] = Counter()
-    found: dict[str, Reason] = {}
-    for job in sorted(
-        rest.jobs.values(), key=lambda each: (each.preemptible, each.started or 0.0, each.submitted)
-    ):
-        why = rest.planner.reason(job.id, rest.now)
-        gpu_type = rest.gpu_types[job.placement[0].node] if job.placement else ""
-        quota = standing[job.project].by_type.get(gpu_type, standing[job.project]).quota
-        if job.placement and quota is not None:
-            filled[job.project, gpu_type] += job.held_gpus
-            borrowed = min(job.held_gpus, max(0, filled[job.project, gpu_type] - quota))
-            why = replace(why, params={**why.params, "borrowed": borrowed})
-        found[job.id] = why
-    return found

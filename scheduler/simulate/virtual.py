@@ -14,7 +14,6 @@ from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import (
     Change,
     Decision,
-    Drop,
     Job,
     JobChanged,
     JobRemoved,
@@ -70,11 +69,18 @@ FREE = Costs()
 
 @dataclass(slots=True)
 class Course:
-    """The course of a job. ``duration`` is its run time with all workers, ``done`` the saved part, in seconds."""
+    """The course of a job.
+
+    In seconds, ``duration`` is its run time with all workers, ``done`` the saved part, ``limit`` the longest time
+    that its attempts may run together, and ``ran`` that of those that have ended. ``timed_out`` tells that the
+    limit ended it.
+    """
 
     job: Job
     duration: float
+    limit: float = math.inf
     done: float = 0.0
+    ran: float = 0.0
     overhead: float = 0.0
     version: int = 0
     pauses: int = 0
@@ -82,6 +88,7 @@ class Course:
     """GPU-seconds spent on restarts and on work that pauses discarded."""
     first_start: float | None = None
     finish: float | None = None
+    timed_out: bool = False
     spans: list[tuple[float, float, int]] = field(default_factory=list)
     """Ended attempts: start, end, number of GPUs."""
 
@@ -91,27 +98,45 @@ class Course:
         return len(self.job.placement) / self.job.workers
 
     @property
-    def ends(self) -> float:
+    def completes(self) -> float:
         """Time at which the live attempt completes the work."""
         assert self.job.started is not None
         return self.job.started + self.overhead + (self.duration - self.done) / self.rate
+
+    @property
+    def ends(self) -> float:
+        """Time at which the live attempt completes the work, or reaches the job's time limit before that."""
+        assert self.job.started is not None
+        return min(self.completes, self.job.started + max(0.0, self.limit - self.ran))
+
+    def worked_by(self, now: float) -> float:
+        """Return the seconds of work done by ``now``, a time of the live attempt, counted with all workers."""
+        assert self.job.started is not None
+        return self.done + max(0.0, now - self.job.started - self.overhead) * self.rate
 
     def end_attempt(self, now: float) -> None:
         """Add the live attempt to the ended ones."""
         assert self.job.started is not None
         self.spans.append((self.job.started, now, self.job.held_gpus))
+        self.ran += now - self.job.started
 
     def interrupt(self, now: float, checkpoint_every: float | None) -> None:
         """Record a pause: the work that is kept, and the work that is lost."""
         self.end_attempt(now)
         assert self.job.started is not None
         elapsed = now - self.job.started
-        ran = max(0.0, elapsed - self.overhead)
-        kept = ran if checkpoint_every is None else ran - ran % checkpoint_every
+        worked = max(0.0, elapsed - self.overhead)
+        kept = worked if checkpoint_every is None else worked - worked % checkpoint_every
         self.done += kept * self.rate
         self.lost += (elapsed - kept) * self.job.held_gpus
         self.pauses += 1
         self.version += 1
+
+
+def course_of(job: Job, duration: float, first_start: float | None = None) -> Course:
+    """Return the course of a job that runs, or arrives, with none of its work done."""
+    limit = math.inf if job.time_limit is None else job.time_limit
+    return Course(job, duration, limit, first_start=first_start)
 
 
 ARRIVE, FINISH, SAVE, CHANGE, WAKE = range(5)
@@ -158,7 +183,7 @@ class VirtualPool:
 
     def submit(self, job: Job, duration: float) -> None:
         """Schedule the arrival of a job at its time of submission."""
-        self.courses[job.id] = Course(job, duration)
+        self.courses[job.id] = course_of(job, duration)
         self._push(job.submitted, ARRIVE, job.id)
 
     def change(self, at: float, change: Change) -> None:
@@ -224,11 +249,13 @@ class VirtualPool:
             self._set(course, replace(course.job, saved=self.now))
             self._await_save(course)
             return False
+        course.timed_out = course.ends < course.completes
+        worked = course.worked_by(self.now) if course.timed_out else course.duration
         course.end_attempt(self.now)
         course.lost += course.overhead * course.job.held_gpus
         course.finish = self.now
         if self._run_times is not None:
-            self._run_times.learn(course.job, course.duration)
+            self._run_times.learn(course.job, worked)
         course.version += 1
         self._live -= 1
         self._apply(JobRemoved(course.job.id))
@@ -244,7 +271,7 @@ class VirtualPool:
             for decision in plan.decisions:
                 self._carry_out(decision)
             decided = decided or bool(plan.decisions)
-            if not any(isinstance(decision, Pause | Move | Drop) for decision in plan.decisions):
+            if not plan.decisions:
                 break
         else:
             self.unsettled += 1

@@ -32,6 +32,7 @@ _attempt = msgspec.json.Decoder(AttemptRecord)
 _project = msgspec.json.Decoder(Project)
 _ranges = msgspec.json.Decoder(JobRanges)
 _gpus = msgspec.json.Decoder(tuple[int, ...])
+_uuids = msgspec.json.Decoder(tuple[str, ...])
 _amount: msgspec.json.Decoder[Amount] = msgspec.json.Decoder(int | dict[str, int | None] | None)
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
@@ -166,12 +167,16 @@ def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
         "gpus": _text(record.gpus),
         "since": record.since,
         "gpu_type": record.gpu_type,
+        "uuids": _text(record.uuids),
     }
 
 
 def workspace_record(row: Row[Any]) -> WorkspaceRecord:
     """Return a workspace from its columns."""
-    return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since, row.gpu_type)
+    return WorkspaceRecord(
+        *(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since, row.gpu_type),
+        uuids=_uuids.decode(row.uuids),
+    )
 
 
 def drain_record(row: Row[Any]) -> DrainRecord:

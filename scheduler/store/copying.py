@@ -61,6 +61,17 @@ def check_copy(database: Path, *, versioned: bool = True) -> None:
         raise opening.damaged(url, str(error)) from error
 
 
+def is_unused(database: Path) -> bool:
+    """Return whether a store has none of a pool's data: no service has begun a pool on it."""
+    try:
+        with closing(_connect(database)) as connection:
+            return not connection.execute("SELECT 1 FROM meta WHERE key = 'next_age'").fetchone()
+    except sqlite3.OperationalError as error:
+        return "no such table" in str(error)
+    except sqlite3.Error:
+        return False
+
+
 def check_revisions(name: str, present: set[str]) -> None:
     """Raise `StoreTooNewError` if one of the schema revisions of the copy ``name`` is unknown to this code."""
     script = ScriptDirectory.from_config(opening.migrations_config())

@@ -19,6 +19,19 @@ class StoreDamagedError(StoreError):
     """The database file is damaged; the message names the file and what to do."""
 
 
+class StoreMovedError(StoreError):
+    """The files of the store are not where they were opened; nothing is written.
+
+    ``log_only`` tells that the database is in its place and only its write-ahead log is not, ``saved`` that all
+    that was committed is in a file that has a name.
+    """
+
+    def __init__(self, message: str, *, log_only: bool, saved: bool = False) -> None:
+        super().__init__(message)
+        self.log_only = log_only
+        self.saved = saved
+
+
 class FilesGoneError(StoreError):
     """The files of a job are kept no longer."""
 

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, insert, select,
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from springtide.scheduler.own_files import keep_from_others
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.errors import (
     StoreDamagedError,
@@ -92,10 +93,7 @@ def make_private(database: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-journal", LOCK_SUFFIX):
         path = database.with_name(database.name + suffix)
         try:
-            if path.stat().st_mode & 0o077:
-                path.chmod(0o600)
-        except FileNotFoundError:
-            continue
+            keep_from_others(path)
         except OSError as error:
             log.warning("Other accounts may read %s, and that cannot be changed: %s", path, error.strerror)
 
@@ -123,7 +121,7 @@ class FileLock:
     def __init__(self, path: Path, wait: float) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreError(f"The lock {path} cannot be written: {error.strerror}.") from error
         try:

@@ -139,6 +139,7 @@ workspaces = Table(
     Column("gpus", Text, nullable=False),
     Column("since", Double, nullable=False),
     Column("gpu_type", String(128), nullable=False, server_default=""),
+    Column("uuids", Text, nullable=False, server_default="[]"),
 )
 
 drains = Table(

@@ -12,10 +12,11 @@ from sqlalchemy.engine import URL
 
 from springtide.scheduler.notifications import Channel, Delivery
 from springtide.scheduler.store import deliveries, opening, pruning, schema, writing
-from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
-from springtide.scheduler.store.errors import FilesGoneError
+from springtide.scheduler.store.bundles import SMALL, BundleFiles, check_room, unpack
+from springtide.scheduler.store.errors import FilesGoneError, StoreMovedError
 from springtide.scheduler.store.forecasts import shown
 from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
+from springtide.scheduler.store.place import Place
 from springtide.scheduler.store.queries import reading, trials, usage
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -31,6 +32,7 @@ from springtide.scheduler.store.records import (
     TrialQuery,
     WriteBatch,
 )
+from springtide.scheduler.store.rescue import rescue
 from springtide.scheduler.store.usage import saving
 from springtide.scheduler.store.usage.record import UsageRecord, UsageSum
 
@@ -58,6 +60,8 @@ class Store:
         self._reader = reader
         self._lock: opening.FileLock | opening.AdvisoryLock | None = lock
         self._files = files
+        self._place = Place(Path(str(url.database))) if url.get_backend_name() == "sqlite" else None
+        self._rescued: StoreMovedError | None = None
         self.epoch = opening.raise_epoch(writer)
         self._commits = 0
 
@@ -140,7 +144,9 @@ class Store:
         self._write(lambda connection: deliveries.settle(connection, changed))
 
     def probe(self) -> None:
-        """Write something that changes nothing. Raises what `commit` does."""
+        """Write something that changes nothing. Raises what `save_bundle` and `commit` do."""
+        for directory in {self._files.directory.parent, *([self._place.database.parent] if self._place else [])}:
+            check_room(directory)
         self._write(lambda connection: opening.touch(connection, self.epoch))
 
     def drop_jobs(self, ids: list[str]) -> None:
@@ -178,11 +184,25 @@ class Store:
         self._files.drop_except(wanted, time.time() - ORPHAN_AGE)
 
     def _write(self, work: Callable[[Connection], None]) -> None:
+        """Run the writes of a transaction. Raises `StoreMovedError` if they would not be found again."""
+        self._check_place()
         with opening.translated(self._url), self._writer.connect() as connection:
             writing.check_epoch(connection, self.epoch)
             work(connection)
             with opening.unsure_if_cut_off():
                 connection.commit()
+        self._check_place()
+
+    def _check_place(self) -> None:
+        """Raise `StoreMovedError` if the store's files were removed or replaced; save what they hold, once."""
+        if self._place is None:
+            return
+        try:
+            self._place.check()
+        except StoreMovedError as error:
+            if self._rescued is None or self._rescued.log_only != error.log_only:
+                self._rescued = rescue(self._writer, self._place, error, self.epoch)
+            raise self._rescued from error
 
     # ---------- reading
 

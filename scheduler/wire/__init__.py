@@ -23,6 +23,7 @@ from springtide.scheduler.wire.forecast import (
     WhatIf,
 )
 from springtide.scheduler.wire.jobs import (
+    Alternative,
     Attempt,
     GpuRef,
     Job,
@@ -157,6 +158,7 @@ __all__ = [
     "OPTIONS",
     "Admin",
     "Advice",
+    "Alternative",
     "Answer",
     "Attempt",
     "AuditEntry",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.jobs import Reason, Starts
+from springtide.scheduler.wire.jobs import Alternative, Reason, Starts
 from springtide.scheduler.wire.people import ProjectEdit
 from springtide.scheduler.wire.pool import TypeNumbers
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, ProjectName, Request, Word
@@ -79,7 +79,8 @@ class Forecast(Answer, frozen=True, kw_only=True):
     ``job`` is the start of the job that is not submitted, ``starts`` those of waiting jobs by id. ``estimate``
     tells what to expect of the job that is not submitted: its code is ``estimate-now`` if the next decisions start
     it, ``estimate-room`` if they pause or move others for it first, ``estimate-later`` if it waits, and otherwise
-    that of why its start is unknown. Its sentences with the role ``advice`` are those of `Advice`.
+    that of why its start is unknown. Its sentences with the role ``advice`` are those of `Advice`. ``starts_if``
+    has what lets jobs start whose starts were asked for by id.
     """
 
     at: float
@@ -88,6 +89,7 @@ class Forecast(Answer, frozen=True, kw_only=True):
     starts: dict[str, Starts]
     projects: dict[str, ProjectOutlook]
     shifts: list[Shift]
+    starts_if: dict[str, list[Alternative]] = {}
     estimate: Reason | None = None
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from springtide.scheduler.wire.environments.views import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns.views import RerunOf
-from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
+from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Quantity, Request, Word
 from springtide.scheduler.wire.sweeps.views import Outcome, TrialCounts
 from springtide.scheduler.wire.test_runs.views import TestRun
 from springtide.scheduler.wire.usage import JobUsage
@@ -100,6 +100,20 @@ class Starts(Answer, frozen=True, kw_only=True):
     at: float
 
 
+class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """A change with which alone a waiting job runs in the next plan to rest, checked by planning with it.
+
+    Jobs that end or are withdrawn, by id; new quotas and limits of projects by name; or new nodes like the largest
+    of a type that the job accepts. ``text`` says it in words.
+    """
+
+    remove_jobs: list[str] = []
+    quota: dict[str, Quantity | None] = {}
+    limit: dict[str, Quantity | None] = {}
+    add_nodes: int = 0
+    text: str = ""
+
+
 class Job(Answer, frozen=True, kw_only=True):
     """A job with all that a card shows.
 
@@ -151,9 +165,16 @@ class Job(Answer, frozen=True, kw_only=True):
     saved: float | None = None
     """When it last wrote a checkpoint."""
     saved_step: float | None = None
+    ended_cleanly: bool = False
+    """Whether its last attempt ended with 0 when it was asked to pause: the job may be complete."""
     reason: Reason | None = None
     place: int | None = None
     starts: Starts | None = None
+    starts_if: list[Alternative] | None = None
+    """What lets it start, of one that waits and was looked at: at most three, the smallest first; None if that is
+    not known for the pool as it is."""
+    impossible: bool = False
+    """Whether the pool as it is can never run it, of one of which ``starts_if`` is known."""
     time_limit: float | None = None
     retries: int = 0
     failures: int = 0
@@ -191,7 +212,7 @@ class JobPage(Answer, frozen=True, kw_only=True):
 class JobsAction(Request, frozen=True, kw_only=True):
     """What to do with several jobs, named by their ids."""
 
-    action: Literal["pause", "resume", "cancel"]
+    action: Literal["pause", "resume", "cancel", "finish"]
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
 
 

@@ -149,8 +149,9 @@ class AuditEntry(Answer, frozen=True, kw_only=True):
     who: str
     what: str
     """``project.create``, ``project.change``, ``project.delete``, ``person.change``, ``member.add``,
-    ``member.remove``, ``job.cancel``, ``job.tags`` (of another person's job), …; ``undo.project.change`` took such
-    a change back, and is not taken back itself."""
+    ``member.remove``, …; ``undo.project.change`` took such a change back, and is not taken back itself. Of another
+    person's job ``job.pause``, ``job.resume``, ``job.cancel``, ``job.tags``, …, and ``job.read_log`` and
+    ``job.read_outputs`` by somebody who is not a member of its project."""
     subject: str
     before: dict[str, Any]
     after: dict[str, Any]

@@ -17,12 +17,15 @@ class WorkspaceRequest(Request, frozen=True, kw_only=True):
     """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any.
 
     ``gpu_type`` is empty for the only type of build GPUs; of several, that is the first one with room.
+    ``runs_on`` are the UUIDs of the GPUs of a notebook that runs already, as its spawner knows them; they are
+    recorded as they are.
     """
 
     user: Annotated[str, Meta(min_length=1, max_length=255)]
     server: Annotated[str, Meta(max_length=255)] = ""
     gpus: Count = 1
     gpu_type: Word = ""
+    runs_on: Annotated[list[Word], Meta(max_length=1024)] = []
 
 
 class Workspace(Answer, frozen=True, kw_only=True):
@@ -159,7 +162,7 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
     server: str
     """Name of the server, empty for the default one."""
     state: str
-    """``running``, ``starting`` or ``stopping``."""
+    """``running``, ``starting``, ``stopping``, or ``unknown`` of one that runs and that the hub does not know."""
     gpus: int
     gpu_type: str
     labels: list[str]
@@ -170,6 +173,8 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
     """Where it opens, as a path of the hub's origin."""
     idle: WorkspaceIdle | None = None
     """How its GPUs are used, None if it has none."""
+    place: str = ""
+    """Where one runs that the hub does not know: its processes or its pod."""
 
 
 class WorkspaceList(Answer, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 
@@ -201,6 +203,31 @@ async def test_a_cancel_of_somebody_elses_job_is_in_the_trail(running):
     assert (entry["who"], entry["what"], entry["subject"]) == ("admin", "job.cancel", job["id"])
 
 
+@pytest.mark.parametrize("action", ["pause", "resume"])
+async def test_a_pause_and_a_resume_of_somebody_elses_job_are_in_the_trail(running, action):
+    job = await running.submit("susan")
+    await running.as_("susan").post(f"/jobs/{job['id']}/pause")
+    for person in ("susan", "admin"):
+        await running.as_(person).post(f"/jobs/{job['id']}/{action}")
+    entries = [each for each in await trail(running) if each["subject"] == job["id"]]
+    assert [(each["who"], each["what"]) for each in entries] == [("admin", f"job.{action}")]
+    assert entries[0]["before"] == {"user": "susan", "name": job["name"]}
+
+
+async def trail(running) -> list[dict[str, Any]]:
+    return (await running.as_("admin").get("/audit")).json()["items"]
+
+
+@pytest.mark.parametrize(("path", "what"), [("log", "job.read_log"), ("output", "job.read_outputs")])
+async def test_a_log_or_files_read_from_outside_the_project_are_in_the_trail_once(running, path, what):
+    job = await running.submit("susan")
+    running.people.join("jemma", job["project"])
+    for person in ("susan", "jemma", "admin", "admin"):
+        assert (await running.as_(person).get(f"/jobs/{job['id']}/{path}")).status_code == 200
+    entries = [each for each in await trail(running) if each["subject"] == job["id"]]
+    assert [(each["who"], each["what"]) for each in entries] == [("admin", what)]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -290,7 +317,7 @@ async def test_the_history_of_the_last_day_is_the_default(running):
     assert round(history["end"] - history["start"]) == 86_400
 
 
-async def test_metrics_are_for_tokens_and_for_this_machine(running):
+async def test_metrics_are_for_tokens_and_for_the_own_account_on_this_machine(running):
     await running.submit("susan")
     for headers in ({}, {"Authorization": "token susan", "X-Forwarded-For": "192.0.2.1"}):
         answer = await running.as_(None, **headers).get("/metrics")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_people import environment, notebook_pid, until
-from hub_process import WITHOUT_PAGES, HubProcess
+from hub_process import ONE_HOST_NAME, WITHOUT_PAGES, HubProcess
 from patience import PATIENCE_S
 
 from springtide.hub_extension.web.auth import ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE
@@ -24,6 +25,7 @@ API = f"{SERVICE}/api/v1"
 ACCESS = "access:services!service=springtide"
 LEADS = [f"{PROJECT_ADMIN_SCOPE}!group=susan", "groups!group=susan"]
 ROLES = f"""
+c.JupyterHub.activity_resolution = 0  # a use of a token is always written down
 c.JupyterHub.load_groups.update({{"leads": {{"users": ["lena"]}}}})
 c.JupyterHub.load_roles = [
     {{"name": "pool-admin", "scopes": [{ADMIN_SCOPE!r}], "users": ["jemma"]}},
@@ -97,12 +99,34 @@ def xsrf(browser: httpx.Client) -> str:
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     settings: dict[str, object] = {"auth_cache": 1, "min_runtime": 0.0}
-    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=ROLES + WITHOUT_PAGES)
+    config = f"{ROLES}{WITHOUT_PAGES}{ONE_HOST_NAME}"
+    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=config)
     process.start()
     try:
         yield Hub(process, {name: process.token(name) for name in ("susan", "joe", "admin")})
     finally:
         process.stop()
+
+
+def test_a_hub_that_cannot_write_is_away_and_its_tokens_are_good(hub: Hub) -> None:
+    token, _ = hub.token("susan", ACCESS)
+    database = sqlite3.connect(hub.process.state_dir / "hub" / "jupyterhub.sqlite", timeout=PATIENCE_S)
+    with contextlib.closing(database):
+        refuse = "BEFORE UPDATE ON api_tokens BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
+        database.execute(f"CREATE TRIGGER cannot_write {refuse}")
+        database.commit()
+        try:
+            with hub.as_(token) as client:
+                refused = client.get(f"{API}/me")
+        finally:
+            database.execute("DROP TRIGGER cannot_write")
+            database.commit()
+        assert (refused.status_code, refused.json()["code"]) == (503, "hub_away")
+        assert "refuses all tokens, the pool's own too" in refused.json()["message"]
+    with hub.as_(token) as client:
+        assert client.get(f"{API}/me").status_code == 200
+    with hub.as_("wrong") as client:
+        assert client.get(f"{API}/me").status_code == 401
 
 
 def eventually(wanted: Callable[[], bool]) -> None:

@@ -424,3 +424,17 @@ async def test_jobs_are_listed_in_an_order_and_searched_page_after_page(running)
 async def test_an_unknown_order_or_cursor_is_refused(running, field, params):
     answer = await running.as_("susan").get("/jobs", params=params)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+async def test_a_job_that_ended_with_0_when_asked_to_pause_is_marked_as_finished(running):
+    job = await running.submit("susan")
+    early = await running.as_("susan").post(f"/jobs/{job['id']}/finish")
+    assert (early.status_code, early.json()["code"]) == (409, "not_finishable")
+    stranger = await running.as_("jemma").post(f"/jobs/{job['id']}/finish")
+    assert stranger.status_code in {403, 404}
+
+
+@pytest.mark.parametrize("search", ["%00", "a%00b", "%1b"])
+async def test_a_search_for_what_no_name_has_is_refused(running, search):
+    answer = await running.as_("susan").get(f"/jobs?search={search}")
+    assert (answer.status_code, answer.json()["field"]) == (422, "search")

@@ -249,6 +249,14 @@ def test_a_disk_that_cannot_be_written_is_said_in_one_sentence_and_no_temporary_
     assert ("full" in said or "No space left" in said) if disk == "full" else "ead-only" in said
 
 
+@pytest.mark.parametrize("setting", ["job_disk", "job_memory"])
+def test_a_limit_in_another_unit_than_gib_is_refused(refused, setting):
+    code, said = refused(**{setting: 50 * 2**20})
+    assert code == 2
+    assert f"Springtide.{setting} = 5.24288e+07: expected GiB" in said
+    assert "For 50 GiB write 50" in said
+
+
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_state_directory_that_cannot_be_is_said_plainly(refused, tmp_path, place):
     (tmp_path / "file").write_text("not a directory")
@@ -355,3 +363,33 @@ def test_a_new_service_waits_for_a_former_one_to_leave_and_goes_on_where_it_was(
     metrics = httpx.get(f"{second.url}/metrics", timeout=PATIENCE_S, trust_env=False, verify=False).text
     assert 'springtide_project_quota_gpus{gpu_type="simulated",project="vision"} 2.0' in metrics
     assert "other" not in metrics
+
+
+PROJECTS = [{"name": "vision", "quota": 1}]
+
+
+def test_an_empty_store_where_a_pool_has_been_needs_an_admins_word(services, tmp_path):
+    state = tmp_path / "state"
+    services(state, projects=PROJECTS).ready().stop()
+    (state / "springtide.sqlite").unlink()
+    for _ in range(2):
+        refused = services(state, projects=PROJECTS)
+        _, said = refused.process.communicate(timeout=PATIENCE_S)
+        assert refused.process.returncode == 1
+        assert "is empty, but this state directory is that of a pool" in said
+    (state / "jobs" / ".epoch").unlink()
+    services(state, projects=PROJECTS).ready()
+
+
+def test_a_service_whose_journal_was_removed_stops_and_loses_nothing(services, tmp_path):
+    state = tmp_path / "state"
+    first = services(state, projects=PROJECTS).ready()
+    (state / "springtide.sqlite-wal").unlink()
+    with contextlib.suppress(httpx.TransportError):  # it may have seen that already
+        assert httpx.get(f"{first.url}/ready", timeout=PATIENCE_S, trust_env=False).status_code == 503
+    _, said = first.process.communicate(timeout=PATIENCE_S)
+    assert first.process.returncode == 1
+    assert "All that was accepted is in the store; the service starts again." in said
+    second = services(state).ready()
+    metrics = httpx.get(f"{second.url}/metrics", timeout=PATIENCE_S, trust_env=False).text
+    assert 'springtide_project_quota_gpus{gpu_type="simulated",project="vision"} 1.0' in metrics

@@ -24,6 +24,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands": (),
     "hub_extension.commands.backup": ("hub",),
     "hub_extension.commands.doctor": ("hub",),
+    "hub_extension.commands.renumber": ("hub",),
     "hub_extension.commands.replay": ("hub",),
     "hub_extension.commands.up": ("hub",),
     "hub_extension.doctor.cluster": ("hub", "kubernetes"),

@@ -26,6 +26,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "scheduler.wording",
         "scheduler.datasets",
         "scheduler.executors.accounts",
+        "scheduler.executors.notebooks",
         "scheduler.executors.supervisor.account",
     ),
     "widgets": (
@@ -54,6 +55,7 @@ FOR_ALL: dict[str, tuple[str, ...]] = {
         "lru_cache",
         "wording",
         "datasets",
+        "own_files",
     ),
     "scheduler.policy": (),
     "scheduler.engine": ("settings", "messages", "store_threads"),
@@ -73,6 +75,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "lru_cache": (),
         "wording": (),
         "datasets": (),
+        "own_files": (),
         "sentences": (),
         "wire": (),
         "capture": ("wire",),

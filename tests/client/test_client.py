@@ -64,6 +64,38 @@ def test_who_is_patient_outlives_a_restart_of_the_service(peers):
     assert len(server.requests) == len(away) + 1
 
 
+def of_the_hub(status: int, **headers: str) -> bytes:
+    """An answer of the hub, which has the paths of a service until that is registered."""
+    fields = {"X-JupyterHub-Version": "5.4.0", "Content-Length": "6", "Connection": "close", **headers}
+    lines = [f"HTTP/1.1 {status} It", *(f"{name}: {value}" for name, value in fields.items()), "", "<html>"]
+    return "\r\n".join(lines).encode()
+
+
+def test_the_hubs_redirect_is_waited_for_as_a_service_that_is_away(peers):
+    redirect = of_the_hub(302, Location="/hub/services/springtide/api/v1/jobs/j1")
+    server = peers.start(*[redirect] * 6, peers.answer(200, JOB_BODY))
+    with Client(server.url, "t", patience=30) as client:
+        assert client.job("j1") == JOB
+    assert len(server.requests) == 7
+
+
+@pytest.mark.parametrize("status", [403, 405])
+def test_a_submission_that_the_hub_refuses_in_the_services_place_is_sent_again(peers, status):
+    server = peers.start(of_the_hub(status), peers.answer(201, JOB_BODY))
+    with Client(server.url, "t") as client:
+        assert client.submit(wire.Submission(argv=["true"])) == JOB
+    assert len(server.requests) == 2
+
+
+def test_a_hub_that_never_has_the_service_is_said(peers):
+    server = peers.start(*[of_the_hub(302, Location="/hub/x")] * 8)
+    with (
+        Client(server.url, "t") as client,
+        pytest.raises(Unreachable, match="the hub answers in the service's place"),
+    ):
+        client.job("j1")
+
+
 def test_who_is_not_hears_soon_that_nobody_answers(peers):
     server = peers.start(*[None] * 6, peers.answer(201, JOB_BODY))
     with Client(server.url, "t") as client, pytest.raises(Unreachable):

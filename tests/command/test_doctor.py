@@ -18,6 +18,7 @@ from springtide.hub_extension.command import main
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.findings import Finding, Status
 from springtide.hub_extension.local_hub.state_dir import StateDir
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.store import Store
 
@@ -108,6 +109,39 @@ def test_a_damaged_store_is_found_with_the_way_back(state: Path) -> None:
     assert code == 1
     assert "is damaged" in found["store"]["said"]
     assert "springtide restore" in found["store"]["remedy"]
+
+
+@pytest.mark.parametrize("name", ["springtide.sqlite", "springtide.sqlite-wal"])
+def test_a_store_that_was_removed_while_the_service_runs_is_said(state: Path, name: str) -> None:
+    store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+    (state / name).unlink()
+    code, found = examined(state)
+    store.close()
+    assert code == 1
+    assert f"{state / name} was removed while the service runs" in found["store"]["said"]
+
+
+def test_a_damaged_database_of_the_hub_is_found(state: Path) -> None:
+    (state / "hub" / "jupyterhub.sqlite").write_bytes(b"no database " * 100)
+    code, found = examined(state)
+    assert code == 1
+    assert "The hub's database is damaged" in found["hub"]["said"]
+    assert "springtide restore" in found["hub"]["remedy"]
+
+
+@pytest.mark.parametrize("rescued", [False, True])
+def test_a_lost_store_is_told_from_one_that_is_still_to_be_made(state: Path, rescued: bool) -> None:
+    database = state / "springtide.sqlite"
+    database.unlink()
+    assert examined(state)[1]["store"]["status"] == "note"
+    (state / "jobs").mkdir(mode=0o700)
+    (state / "jobs" / ".epoch").write_text('{"epoch": 3}')
+    if rescued:
+        (state / "springtide.sqlite.rescued-3").touch()
+    code, found = examined(state)
+    assert code == 1
+    assert "is missing or empty" in found["store"]["said"]
+    assert found["store"]["remedy"].startswith(f"mv {database}.rescued-3" if rescued else "springtide restore")
 
 
 def test_settings_with_which_the_service_does_not_start_are_said(state: Path) -> None:
@@ -228,3 +262,32 @@ def test_every_problem_says_what_to_do(state: Path) -> None:
     _, found = examined(state)
     everything = [Finding(**finding) for finding in found.values()]
     assert [finding for finding in everything if finding.status != "ok" and not finding.remedy] == []
+
+
+@pytest.mark.root
+def test_users_who_share_a_uid_with_another_pool_are_named_and_separated(tmp_path: Path) -> None:
+    uid = DEFAULT_UIDS[1] - os.getpid() % 10_000  # no process of another test's pool has it
+    config = tmp_path / "config.py"
+    config.write_text(f"c.Springtide.uid_registry = {str(tmp_path / 'uids.json')!r}\n")
+    for name in ("one", "two"):
+        state = tmp_path / name
+        state.mkdir(mode=0o711)
+        (state / "accounts.json").write_text(json.dumps({"susan": uid}))
+        Accounts(state, registry=tmp_path / "uids.json").prepare()
+
+    def accounts_of(name: str) -> dict[str, str]:
+        words = ["doctor", "--state-dir", str(tmp_path / name), "--config", str(config), "--json"]
+        found = json.loads(CliRunner().invoke(main, words).stdout)
+        [finding] = [each for each in found if each["check"] == "accounts"]
+        return finding
+
+    wrong = accounts_of("one")
+    assert wrong["status"] == "problem"
+    assert f"susan has the uid {uid} here, and susan has it in the pool {tmp_path / 'two'}" in wrong["said"]
+    assert wrong["remedy"].endswith(f"springtide renumber --state-dir {tmp_path / 'one'}")
+
+    words = ["renumber", "--state-dir", str(tmp_path / "one"), "--config", str(config), "--json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["susan"]["before"] == uid
+    assert [accounts_of(name)["status"] for name in ("one", "two")] == ["ok", "ok"]

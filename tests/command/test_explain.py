@@ -91,6 +91,9 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert "For it, 1 job with 4 GPUs would be paused and resumed later: first of susan in vision." in high
     told = pool.run("explain", waiting, "--json").json
     assert told["job"]["id"] == waiting
+    first = next(each for each in told["starts_if"] if "remove_jobs" in each)
+    assert len(first["remove_jobs"]) == 1
+    assert first["text"] == "It could start if the job first of vision ended."
     assert told["starts"]["likely"] > told["starts"]["at"]
     assert [each["options"] for each in told["alternatives"]] == ["--gpus 2", "--priority high"]
 
@@ -99,7 +102,8 @@ def test_a_job_that_runs_on_borrowed_gpus(pool: Pool) -> None:
     job = pool.send("sleep", "600", gpus=4)
     pool.until(job, "running")
     said = pool.explain(job)
-    assert "  Why: Running on 4 GPUs: 2 within the quota, 2 borrowed.\n  Attempt: 1, for " in said
+    assert "  Why: Running on 4 GPUs: 2 within the quota, 2 borrowed. It has saved no checkpoint yet" in said
+    assert "\n  Attempt: 1, for " in said
     assert "Sent again" not in said
 
 
@@ -110,7 +114,8 @@ def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     pool.until(borrower, "paused")
     said = pool.explained(borrower, "Likely starts")
     assert said.splitlines()[0].endswith(": paused")
-    assert "  Why: The project speech asked for its 2 GPUs back" in said
+    assert "  Why: The project speech asked for its 2 GPUs back, for the job sleep of jemma." in said
+    assert "Nothing was saved: it starts from the beginning" in said
     assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\.", said)
 
 

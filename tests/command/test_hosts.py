@@ -14,6 +14,8 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES, foreign
+from springtide.scheduler.client import Client, Unreachable
+from springtide.scheduler.wire import Submission
 
 ON_ONE_MACHINE = pytest.mark.xdist_group("hub-command")
 FOREIGN = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:{port}", "evil.example:{port}"]
@@ -123,3 +125,11 @@ def test_names_of_the_loopback_address_are_allowed(hub: Hub, name: str) -> None:
 )
 def test_a_name_is_compared_as_a_whole(allowed: list[str], name: str, refused: bool) -> None:
     assert (re.fullmatch(foreign(allowed), name) is not None) is refused
+
+
+def test_the_hub_says_whose_answer_it_is_where_no_service_is_registered_yet(hub: Hub) -> None:
+    with Client(f"{hub.url}/services/away", "token") as client:
+        with pytest.raises(Unreachable, match="the hub answers in the service's place"):
+            client.job("j1")
+        with pytest.raises(Unreachable, match="the hub answers in the service's place"):
+            client.submit(Submission(argv=["true"]))

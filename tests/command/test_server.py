@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -22,6 +24,7 @@ from tornado.web import Application, RequestHandler
 from springtide.hub_extension.web.server import ListeningSocket, Server, raise_open_files
 
 FEW_FILES = 128
+MUCH = 32 * 1024 * 1024
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-More: "
 
 
@@ -31,6 +34,13 @@ class Hello(RequestHandler):
 
     def post(self) -> None:
         self.write("hello")
+
+
+class Much(RequestHandler):
+    """An answer that no reader takes at once, and that is finished without being waited for."""
+
+    def get(self) -> None:
+        self.write(b"x" * MUCH)
 
 
 class Held(RequestHandler):
@@ -43,7 +53,7 @@ class Held(RequestHandler):
 async def server(most: int | None = None, **options: float) -> AsyncIterator[tuple[int, Server, asyncio.Event]]:
     """A server, its port, and the event that ends the requests of `Held`."""
     go_on = asyncio.Event()
-    made = Server(Application([("/", Hello), ("/held", Held)], go_on=go_on), **options)
+    made = Server(Application([("/", Hello), ("/held", Held), ("/much", Much)], go_on=go_on), **options)
     if most is not None:
         made.most = most
     sockets = bind_sockets(0, "127.0.0.1")
@@ -104,6 +114,80 @@ async def test_the_connection_that_waits_longest_gives_way_and_not_one_that_is_a
             half.close()
 
 
+def slow_reader(port: int, address: str = "127.0.0.1", path: str = "/much") -> socket.socket:
+    """A connection that asks for much and reads nothing."""
+    reader = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S, source_address=(address, 0))
+    reader.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    return reader
+
+
+async def is_cut(reader: socket.socket) -> bool:
+    """Whether the answer ends before it is complete."""
+    opened, writer = await asyncio.open_connection(sock=reader)
+    taken = 0
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            with contextlib.suppress(ConnectionResetError):
+                while piece := await opened.read(1 << 20):
+                    taken += len(piece)
+    finally:
+        writer.close()
+    return taken < MUCH
+
+
+async def test_a_reader_that_takes_nothing_is_cut_off() -> None:
+    async with server(stalled=0.5, sweep=0.05) as (port, made, _):
+        reader = slow_reader(port)
+        async with asyncio.timeout(PATIENCE_S):
+            while not made._connections:
+                await asyncio.sleep(0.01)
+            while made._connections:
+                await asyncio.sleep(0.01)
+        assert await is_cut(reader)
+
+
+async def test_a_reader_that_takes_its_time_gets_everything() -> None:
+    async with server(stalled=1.0, sweep=0.05) as (port, _, _):
+        opened, writer = await asyncio.open_connection(sock=slow_reader(port), limit=1 << 16)
+        taken = 0
+        async with asyncio.timeout(PATIENCE_S):
+            while taken < MUCH:
+                taken += len(await opened.read(1 << 20))
+                await asyncio.sleep(0.05 if taken < MUCH // 16 else 0)
+        writer.close()
+
+
+async def test_readers_that_stall_keep_nobody_out() -> None:
+    async with server(most=4, sweep=0.05) as (port, made, _):
+        readers = [slow_reader(port) for _ in range(4)]
+        async with asyncio.timeout(PATIENCE_S):
+            while len(made._unread) < 4:
+                await asyncio.sleep(0.01)
+        assert await hello(port) == "hello"
+        assert len(made._unread) == 3
+        for reader in readers:
+            reader.close()
+
+
+async def test_one_address_of_another_machine_gets_a_part_of_the_connections_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("springtide.hub_extension.web.server._is_own", lambda address: address == "127.0.0.1")
+    async with server(most=8) as (port, made, _):
+        readers = [slow_reader(port, "127.0.0.2", "/held") for _ in range(4)]
+        async with asyncio.timeout(PATIENCE_S):
+            while made._of_address["127.0.0.2"] < 4:
+                await asyncio.sleep(0.01)
+        assert await ended(socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)))
+        assert await hello(port) == "hello"
+        readers.pop().close()
+        async with asyncio.timeout(PATIENCE_S):
+            while made._of_address["127.0.0.2"] == 4:
+                await asyncio.sleep(0.01)
+        for reader in readers:
+            reader.close()
+
+
 class Exhausted(ListeningSocket):
     """A socket for whose connections there are no file descriptors for a while."""
 
@@ -132,39 +216,82 @@ async def test_without_file_descriptors_it_rests_instead_of_spinning(
     ]
 
 
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy, its port, and that of its API."""
+
+    process: subprocess.Popen[str]
+    port: int
+    api: int
+
+
 @pytest.fixture
-def proxy() -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """A proxy with few file descriptors, and its port."""
+def proxy() -> Iterator[Proxy]:
+    """A proxy with few file descriptors."""
     port, api = free_port(), free_port()
     command = ["sh", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "sh"]
     command += [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy", "--ip", "127.0.0.1"]
     command += ["--port", str(port), "--api-ip", "127.0.0.1", "--api-port", str(api)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield port, process
+            yield Proxy(process, port, api)
         finally:
             process.kill()
 
 
-def test_half_requests_keep_nobody_out_of_the_proxy(proxy: tuple[int, subprocess.Popen[str]]) -> None:
-    port, process = proxy
+def until_it_answers(port: int) -> None:
+    """Wait until a proxy accepts connections."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port)).close()
-            break
+            return
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_half_requests_keep_nobody_out_of_the_proxy(proxy: Proxy) -> None:
+    until_it_answers(proxy.port)
     with contextlib.ExitStack() as stack:
         for _ in range(3 * FEW_FILES):
-            half = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_S))
             half.sendall(HALF)
         for _ in range(10):
-            answer = httpx.get(f"http://127.0.0.1:{port}/_chp_healthz", timeout=PATIENCE_S, trust_env=False)
+            answer = httpx.get(f"http://127.0.0.1:{proxy.port}/_chp_healthz", timeout=PATIENCE_S, trust_env=False)
             assert answer.json() == {"status": "OK"}
-    process.kill()
-    assert process.stderr is not None
-    assert "Traceback" not in process.stderr.read()
+    proxy.process.kill()
+    assert proxy.process.stderr is not None
+    assert "Traceback" not in proxy.process.stderr.read()
+
+
+@pytest.fixture
+def large_file(tmp_path: Path) -> Iterator[str]:
+    """The address of a server that sends a large file to everybody."""
+    (tmp_path / "much").write_bytes(b"x" * MUCH)
+    port = free_port()
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until_it_answers(port)
+        yield f"http://127.0.0.1:{port}"
+        process.kill()
+
+
+def test_slow_readers_keep_nobody_out_of_the_proxy(proxy: Proxy, large_file: str) -> None:
+    until_it_answers(proxy.port)
+    until_it_answers(proxy.api)
+    route = httpx.post(f"http://127.0.0.1:{proxy.api}/api/routes/", json={"target": large_file}, trust_env=False)
+    assert route.status_code == 201
+    with contextlib.ExitStack() as stack:
+        for _ in range(FEW_FILES):
+            stack.enter_context(slow_reader(proxy.port))
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                answer = httpx.get(f"http://127.0.0.1:{proxy.port}/_chp_healthz", timeout=2.0, trust_env=False)
+                if answer.json() == {"status": "OK"}:
+                    break
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
 
 
 def test_the_soft_limit_on_open_files_is_raised_as_far_as_is_useful() -> None:

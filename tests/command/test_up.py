@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -19,8 +16,6 @@ from terminal import Done, Run, called, springtide
 
 from springtide.hub_extension.commands.up import gpu_numbers
 from springtide.hub_extension.commands.up import up as up_command
-from springtide.hub_extension.local_hub import up as hub_up
-from springtide.hub_extension.local_hub.single import PROXY
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 
@@ -43,14 +38,15 @@ def refused(state_dir: Path, *words: str) -> Done:
 
 def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
-    assert f"Springtide is ready: {hub.url}" in said
+    address = f"http://localhost:{hub.port}"
+    assert f"Springtide is ready: {address}" in said
     assert "People        susan, joe, jemma\n" in said
     assert "Admin         admin: edits projects and quotas" in said
     assert f"Password      {hub.password}, the same for all\n" in said
     assert f"kept in {hub.state_dir}/password, which only you may read" in said
     assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
-    assert f"{hub.url}/services/springtide/pool" in said
+    assert f"{address}/services/springtide/pool" in said
 
 
 @pytest.mark.parametrize(
@@ -77,21 +73,30 @@ def test_a_port_in_use_is_a_plain_sentence(tmp_path: Path) -> None:
     assert done.err.startswith(f"Error: Port {port} is in use by another program. Choose another with --port")
 
 
+@pytest.mark.parametrize("content", [b"no database " * 100, None], ids=["another file", "torn pages"])
+def test_a_damaged_database_of_the_hub_is_a_plain_sentence(tmp_path: Path, content: bytes | None) -> None:
+    database = tmp_path / "state" / "hub" / "jupyterhub.sqlite"
+    database.parent.mkdir(parents=True, mode=0o700)
+    if content is None:
+        with sqlite3.connect(database) as made:
+            made.execute("CREATE TABLE users (name TEXT)")
+            made.executemany("INSERT INTO users VALUES (?)", [("susan" * 400,)] * 200)
+        made.close()
+        with database.open("r+b") as file:
+            file.seek(4096)
+            file.write(os.urandom(4096 * 20))
+    else:
+        database.write_bytes(content)
+    done = refused(tmp_path / "state")
+    assert done.code == 1
+    assert f"The hub's database {database} is damaged." in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:
     done = refused(hub.state_dir, "--port", str(free_port()))
     assert done.code == 1
     assert f"Another `springtide up` (process {hub.pid}) uses the state directory {hub.state_dir}" in done.err
-
-
-def test_a_proxy_that_has_ended_is_waited_for_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_up, "PROXY_LEAVES_WITHIN", 600.0)
-    command = [sys.executable, "-uc", "import time; print('up'); time.sleep(60)", PROXY]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as proxy:
-        assert proxy.stdout is not None
-        proxy.stdout.readline()
-        (tmp_path / "proxy.pid").write_text(str(proxy.pid))
-        hub_up.stop_orphaned_proxy(tmp_path / "proxy.pid")  # nobody has collected it meanwhile
-        assert proxy.poll() == -signal.SIGTERM
 
 
 def test_what_the_service_says_when_it_cannot_start_is_the_plain_sentence(tmp_path: Path) -> None:

@@ -213,3 +213,152 @@ async def test_what_a_job_reported_while_the_service_was_away_is_known_afterward
             await asyncio.sleep(0.01)
     assert (await machine.engine.job(job.id)).progress.values == {"loss": 0.5}
     assert (await machine.engine.job(job.id)).attempt == 1
+
+
+ENDS_WITH_0 = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+place = os.path.join(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], "began")
+print("began again" if os.path.exists(place) else "began", flush=True)
+open(place, "a").close()
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+"""
+
+
+async def test_a_training_that_ends_with_0_when_asked_to_pause_runs_again(machine):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    sent = wire.Submission(argv=argv, files={"train.py": ENDS_WITH_0.encode()}, gpus=8)
+    job = await machine.engine.submit(sent, "susan", "susan")
+    await machine.log_has(job.id, "began")
+    owner = await machine.submit("joe", 2, "go")
+    paused = await machine.until(job.id, "paused")
+    assert paused.ended_cleanly
+    assert "joe" in paused.reason.text
+    assert "It ended with 0 when asked to pause; it runs again." in paused.reason.text
+    machine.let("go")
+    await machine.until(owner.id, "succeeded")
+    await machine.log_has(job.id, "began again")
+    assert not (await machine.until(job.id, "running", attempt=2)).ended_cleanly
+    machine.let("end")
+    ended = await machine.until(job.id, "succeeded")
+    assert [attempt.state for attempt in ended.attempts] == ["paused", "succeeded"]
+
+
+async def test_a_training_that_was_complete_is_marked_as_finished(machine):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    sent = wire.Submission(argv=argv, files={"train.py": ENDS_WITH_0.encode()}, gpus=8)
+    job = await machine.engine.submit(sent, "susan", "susan")
+    await machine.log_has(job.id, "began")
+    with pytest.raises(Refusal, match="only a job that waits"):
+        await machine.engine.finish(job.id, "susan")
+    await machine.engine.pause(job.id, "susan")
+    await machine.until(job.id, "paused")
+    finished = await machine.engine.finish(job.id, "susan")
+    assert (finished.state, finished.ended_cleanly) == ("succeeded", False)
+    assert finished.reason.text == "It was marked as finished by susan."
+
+
+FINISHES_ITS_EPOCH = """
+import os, signal, sys, time
+from pathlib import Path
+stopped = []
+signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+place = Path(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], "epoch")
+epoch = int(place.read_text()) if place.exists() else 0
+print("began", epoch, flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+    epoch += 1
+    place.write_text(str(epoch))
+    if stopped:
+        sys.exit(0)
+"""
+"""As Megatron and NeMo end: the handler leaves a mark, and the loop saves and ends at the end of an epoch."""
+RAISES_IN_ITS_LOOP = """
+import os, signal, sys, time
+
+class SIGTERMException(SystemExit):
+    pass
+
+class Trainer:
+    received = False
+
+    def fit(self):
+        signal.signal(signal.SIGTERM, self.notice)
+        try:
+            while not os.path.exists(sys.argv[1]):
+                time.sleep(0.01)
+                if self.received:
+                    raise SIGTERMException
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def notice(self, *_):
+        self.received = True
+
+print("began", flush=True)
+Trainer().fit()
+"""
+"""As Lightning ends: its handler leaves a mark, and the loop raises an exception that is an exit with 0."""
+
+
+@pytest.mark.parametrize("program", [FINISHES_ITS_EPOCH, RAISES_IN_ITS_LOOP], ids=["epoch", "exception"])
+async def test_trainers_that_end_by_themselves_when_asked_are_not_lost(machine, program):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    sent = wire.Submission(argv=argv, files={"train.py": program.encode()}, gpus=8)
+    job = await machine.engine.submit(sent, "susan", "susan")
+    await machine.log_has(job.id, "began")
+    owner = await machine.submit("joe", 2, "go")
+    paused = await machine.until(job.id, "paused")
+    assert (paused.ended_cleanly, paused.failures, paused.exit_code) == (True, 0, 0)
+    machine.let("go")
+    await machine.until(owner.id, "succeeded")
+    await machine.until(job.id, "running", attempt=2)
+    machine.let("end")
+    ended = await machine.until(job.id, "succeeded")
+    assert [attempt.state for attempt in ended.attempts] == ["paused", "succeeded"]
+    assert "joe asked for its 2 GPUs back" in ended.attempts[0].ended_why.text
+    assert "It ended with 0 when asked to pause" in ended.attempts[0].ended_why.text
+
+
+async def test_a_program_that_somebody_else_ends_has_not_been_asked_to_pause(machine):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    own = "import os\nos.kill(os.getpid(), 15)\n"
+    text = ENDS_WITH_0.replace('print("began again"', own + 'print("began again"')
+    job = await machine.engine.submit(
+        wire.Submission(argv=argv, files={"train.py": text.encode()}, gpus=8), "susan", "susan"
+    )
+    assert (await machine.until(job.id, "succeeded")).attempt == 1
+
+
+async def test_a_job_that_never_saved_says_so_while_it_can_be_paused_and_when_it_is(machine):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    text = (
+        "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
+    )
+    job = await machine.engine.submit(
+        wire.Submission(argv=argv, files={"train.py": text.encode()}, gpus=8), "susan", "susan"
+    )
+    await machine.log_has(job.id, "began")
+    running = await machine.engine.job(job.id)
+    assert "It has saved no checkpoint yet" in running.reason.text
+    await machine.engine.pause(job.id, "susan")
+    paused = await machine.until(job.id, "paused")
+    assert "Nothing was saved: it starts from the beginning" in paused.reason.text
+    assert "Saving its work" not in paused.reason.text
+
+
+async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
+    job = await machine.submit("susan", 8, "end")
+    report = {"attempt": 1, "saved": True, "step": 3}
+    await machine.log_has(job.id, "began")
+    with (machine.path / "jobs" / job.id / "reports.jsonl").open("a") as file:
+        print(json.dumps(report), file=file, flush=True)
+    async with asyncio.timeout(PATIENCE_S):
+        while (await machine.engine.job(job.id)).saved is None:
+            await asyncio.sleep(0.01)
+    assert (await machine.engine.job(job.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
+    await machine.engine.pause(job.id, "susan")
+    paused = await machine.until(job.id, "paused")
+    assert paused.reason.text == "It was paused by susan. It goes on when it is resumed."

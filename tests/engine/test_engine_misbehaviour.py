@@ -62,8 +62,9 @@ async def test_a_job_that_ignores_the_pause_holds_its_gpus_until_it_is_gone(pool
     assert paused.failures == 0
 
 
-async def test_success_during_a_pause_wins(pool):
+async def test_work_that_is_complete_when_a_pause_is_asked_for_has_succeeded(pool):
     pool.executor.pause_exit = 0
+    pool.executor.pause_completes = True
     holder = await pool.submit(gpus=8)
     await pool.state(holder.id, "running")
     await pool.submit("joe", gpus=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import engine_worlds as worlds
+import pytest
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -13,6 +14,7 @@ from springtide.scheduler.executors.base import (
     Reported,
 )
 from springtide.scheduler.model import Worker
+from springtide.scheduler.store import StoreError
 
 
 async def test_running_jobs_are_adopted(pool):
@@ -113,11 +115,14 @@ async def test_an_attempt_whose_end_is_on_record_is_ended_when_it_turns_up_again
     assert (await pool.job(job.id)).state == "running"
 
 
-async def test_a_store_that_knows_nothing_leaves_what_runs_alone(tmp_path, make_pool):
+async def test_a_store_that_knows_nothing_needs_an_admins_word_and_leaves_what_runs_alone(tmp_path, make_pool):
     first = await make_pool(path=tmp_path / "one")
     job = await first.submit(gpus=4)
     await first.state(job.id, "running")
     await first.stop()
+    with pytest.raises(StoreError, match="is empty, but this state directory is that of a pool"):
+        await make_pool(path=tmp_path / "lost", executor=first.executor)
+    first.executor.epoch = 0  # as without the file jobs/.epoch
     second = await make_pool(path=tmp_path / "two", executor=first.executor)
     second.ids = iter(["other"])
     await second.idle()
@@ -198,8 +203,9 @@ async def test_a_restored_copy_of_the_store_goes_on(pool):
         await pool.state(job.id, "cancelled")
         await pool.stop()
     database.write_bytes(copy)
+    newest = pool.executor.epoch
     await pool.start()
-    assert pool.store.epoch > pool.executor.epoch
+    assert pool.store.epoch > newest
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
     assert pool.executor.specs[AttemptKey(job.id, 1)].epoch == pool.store.epoch

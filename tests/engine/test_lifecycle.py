@@ -56,12 +56,14 @@ def observe(record, phase, **more: Any):
     return lifecycle.observed(record, AttemptStatus(key, phase, **more), 100.0, RETRIES)
 
 
-def gone(record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail=""):
+def gone(
+    record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail="", complete=False
+):
     return observe(
         record,
         AttemptPhase.GONE,
         started=record.live.started,
-        exit=Exit(kind, at, code, signal, paused, detail=detail),
+        exit=Exit(kind, at, code, signal, paused, detail=detail, complete=complete),
     )[0]
 
 
@@ -90,6 +92,11 @@ def report(record, *, step=None, saved=False, at=150.0):
 START = {"starting": starting, "running": running}
 ENDS: dict[str, dict[str, Any]] = {
     "exit 0": {"code": 0},
+    "exit 0 after the request": {"code": 0, "paused": True},
+    "exit 0, complete": {"code": 0, "paused": True, "complete": True},
+    "evicted, exit 0": {"kind": ExitKind.EVICTED, "code": 0},
+    "evicted, exit 0, complete": {"kind": ExitKind.EVICTED, "code": 0, "complete": True},
+    "evicted, signal 15": {"kind": ExitKind.EVICTED, "signal": 15},
     "exit 75": {"code": 75},
     "exit 1": {"code": 1},
     "signal 15": {"signal": 15},
@@ -115,7 +122,20 @@ OUTCOMES = {
     ("nothing", "refused"): ("failed", "failed"),
     ("nothing", "blocked"): ("paused", "blocked"),
     ("nothing", "over disk"): ("failed", "failed"),
+    ("nothing", "exit 0, complete"): ("succeeded", "succeeded"),
+    ("nothing", "exit 0 after the request"): ("paused", "paused"),
+    ("nothing", "evicted, exit 0"): ("paused", "paused"),
+    ("nothing", "evicted, exit 0, complete"): ("succeeded", "succeeded"),
+    ("nothing", "evicted, signal 15"): ("paused", "paused"),
+    ("asked to pause", "evicted, exit 0"): ("paused", "paused"),
+    ("held", "evicted, exit 0"): ("held", "paused"),
+    ("asked to pause", "evicted, signal 15"): ("paused", "paused"),
+    ("held", "evicted, signal 15"): ("held", "paused"),
+    ("asked to pause", "evicted, exit 0, complete"): ("succeeded", "succeeded"),
+    ("held", "evicted, exit 0, complete"): ("succeeded", "succeeded"),
     ("asked to pause", "exit 0"): ("succeeded", "succeeded"),
+    ("asked to pause", "exit 0 after the request"): ("paused", "paused"),
+    ("asked to pause", "exit 0, complete"): ("succeeded", "succeeded"),
     ("asked to pause", "exit 75"): ("paused", "paused"),
     ("asked to pause", "exit 1"): ("paused", "paused"),
     ("asked to pause", "signal 15"): ("paused", "paused"),
@@ -124,6 +144,8 @@ OUTCOMES = {
     ("asked to pause", "blocked"): ("paused", "paused"),
     ("asked to pause", "over disk"): ("paused", "paused"),
     ("held", "exit 0"): ("succeeded", "succeeded"),
+    ("held", "exit 0 after the request"): ("held", "paused"),
+    ("held", "exit 0, complete"): ("succeeded", "succeeded"),
     ("held", "exit 75"): ("held", "paused"),
     ("held", "exit 1"): ("held", "paused"),
     ("held", "signal 15"): ("held", "paused"),
@@ -134,7 +156,7 @@ OUTCOMES = {
     **{("cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("held, then cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("out of time", end): ("failed", "failed") for end in ENDS},
-    ("out of time", "exit 0"): ("succeeded", "succeeded"),
+    **{("out of time", f"{end}exit 0, complete"): ("succeeded", "succeeded") for end in ("", "evicted, ")},
 }
 
 
@@ -363,6 +385,76 @@ def test_every_change_of_an_ended_job_is_refused_by_doing_nothing():
     assert report(replace(ended), step=99.0) == ended
 
 
+def test_a_job_that_asks_to_be_run_again_at_once_waits_ever_longer_though_it_makes_progress():
+    record, waits = job(), []
+    for number in range(5):
+        record = report(running(record), step=float(number))
+        record = gone(record, code=75, at=101.0)
+        waits.append(record.standing.not_before - 101.0)
+    assert waits == [10.0, 20.0, 40.0, 40.0, 40.0]
+    assert "5 times in a row" in sentences.text(record.standing.reason)
+    record = gone(report(running(record), step=9.0), code=75, at=200.0)
+    assert record.standing.not_before == 210.0
+
+
+@pytest.mark.parametrize("kind", [ExitKind.EVICTED, ExitKind.LOST])
+def test_what_ends_at_once_again_and_again_through_no_pause_of_the_pool_waits_ever_longer(kind):
+    record, waits = job(), []
+    for number in range(4):
+        record = report(running(record), step=float(number), saved=True)
+        record = gone(record, kind=kind, at=101.0)
+        waits.append(record.standing.not_before - 101.0)
+    assert waits == [0.0, 10.0, 20.0, 40.0]
+    assert record.standing.failures == 0
+
+
+def test_the_loss_of_a_node_is_named_only_where_one_was_lost():
+    lost, evicted = (
+        sentences.text(gone(running(), kind=kind, detail="The cluster ended its pod: drained.").standing.reason)
+        for kind in (ExitKind.LOST, ExitKind.EVICTED)
+    )
+    assert lost.startswith("Its node or supervisor was lost.")
+    assert evicted.startswith("Something other than this pool ended it. The cluster ended its pod: drained.")
+
+
+def test_a_pause_that_was_taken_back_says_whose_it_was():
+    resumed, _ = lifecycle.resume(held(running()))
+    record = gone(resumed, code=75)
+    assert "paused by susan" in sentences.text(record.attempts[-1].ended_why)
+
+
+def test_a_result_that_could_not_be_kept_is_told_with_the_end():
+    record = running()
+    told = Reported(
+        AttemptKey("a", 1), Report(1, 150.0, 1), lost_result="TypeError: cannot pickle 'generator' object"
+    )
+    text = sentences.text(gone(lifecycle.reported(record, told), code=0).standing.reason)
+    assert text.startswith(
+        "It has finished. Its result could not be kept, only its text. TypeError: cannot pickle"
+    )
+
+
+def test_a_job_that_ended_with_0_when_asked_says_so_until_it_starts_again():
+    record = gone(asked_to_pause(running()), code=0, paused=True)
+    assert (record.ended_cleanly, record.standing.failures) == (True, 0)
+    assert not starting(record).ended_cleanly
+    assert not gone(asked_to_pause(running()), code=75).ended_cleanly
+
+
+@pytest.mark.parametrize("before", ["paused", "held"])
+def test_a_job_that_waits_after_an_attempt_is_marked_as_finished(before):
+    record = gone((held if before == "held" else asked_to_pause)(running()), code=0, paused=True)
+    finished, effects = lifecycle.finish(record, "susan", 300.0)
+    assert (finished.state, finished.standing.ended, finished.standing.held) == (JobState.SUCCEEDED, 300.0, False)
+    assert sentences.text(finished.standing.reason) == "It was marked as finished by susan."
+    assert effects == ()
+
+
+@pytest.mark.parametrize("record", [job(), starting(), running(), gone(running(), code=1)])
+def test_a_job_that_does_not_wait_after_an_attempt_is_not_marked_as_finished(record):
+    assert lifecycle.finish(record, "susan", 300.0) == (record, ())
+
+
 def test_every_reason_of_the_engine_has_a_sentence():
     reasons = [
         messages.held_by("susan"),
@@ -380,6 +472,14 @@ def test_every_reason_of_the_engine_has_a_sentence():
         messages.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
         messages.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
         messages.failed(Exit(ExitKind.OVER_DISK, 0.0, signal=15, detail="It keeps 2.0 GiB.")),
+        messages.finished_by("susan"),
+        messages.ended_cleanly(saved=True),
+        messages.ended_cleanly(saved=False),
+        messages.never_saved(),
+        messages.evicted("Its pod was deleted by somebody else."),
+        messages.held_and_resumed("susan"),
+        messages.succeeded("TypeError: cannot pickle it"),
+        messages.asked_again(3, 40.0),
     ]
     texts = [sentences.text(reason) for reason in reasons]
     assert all(text.endswith((".", "!")) for text in texts)

@@ -11,6 +11,8 @@ from springtide.scheduler import wire
 
 WAITING = {"queued", "paused"}
 HOLDING = {"starting", "running", "pausing"}
+LOOKED_AT = 60.0
+"""Seconds that a forecast may take on a busy machine."""
 USERS = ("susan", "joe", "jemma")
 
 
@@ -99,20 +101,32 @@ async def test_an_elastic_job_tells_what_it_holds_after_it_has_grown(pool):
     )
 
 
-async def test_only_the_first_in_line_is_told_whose_end_would_start_it(pool):
-    await pool.submit("jemma", gpus=8, name="sweep lr=0.017", priority=75)
+async def test_a_job_that_was_looked_at_tells_what_lets_it_start_until_anything_changes(pool):
+    runs = await pool.submit("jemma", gpus=8, name="sweep lr=0.017", priority=75)
     waiting = []
     for number in range(20):
         await pool.later(1.0)
         waiting.append(await pool.submit("jemma", gpus=8, name=f"sweep {number}"))
     await pool.idle()
-    first, last = [(await pool.job(waiting[at].id)).reason for at in (0, -1)]
-    assert "It could start if the job “sweep lr=0.017” of jemma ended." in first.text
-    assert "sweep lr" not in last.text
-    assert last.sentences[-1] == wire.Sentence(role="place", text="Number 20 in line, after 19 jobs of jemma.")
+    before = await pool.job(waiting[0].id)
+    assert before.starts_if is None
+    assert "could start" not in before.reason.text
+    assert before.reason.text.endswith("Next in line.")
+
+    await pool.engine.request_starts([await pool.job(waiting[at].id) for at in (0, -1)], LOOKED_AT)
+
+    first, last = [await pool.job(waiting[at].id) for at in (0, -1)]
+    assert "It could start if the job “sweep lr=0.017” of jemma ended." in first.reason.text
+    assert first.starts_if[0].remove_jobs == [runs.id]
+    assert "Number 20 in line, after 19 jobs of jemma." in last.reason.text
+    assert "sweep lr" not in last.reason.text
+
+    await pool.submit("joe", gpus=2)
+    await pool.idle()
+    assert "sweep lr" not in (await pool.job(waiting[0].id)).reason.text
 
 
-async def test_a_limit_lowered_below_a_job_leaves_one_way_to_start_it(pool, members):
+async def test_a_limit_lowered_below_a_job_never_lets_it_start_until_it_is_removed(pool, members):
     job = await pool.submit("susan", gpus=8)
     await pool.state(job.id, "running")
     waits = await pool.submit("susan", gpus=4)
@@ -120,9 +134,12 @@ async def test_a_limit_lowered_below_a_job_leaves_one_way_to_start_it(pool, memb
     await pool.idle()
     reason = (await pool.job(waits.id)).reason
     assert reason.text == (
-        "The project susan may hold at most 2 GPUs, and the job needs 4."
-        " It can start only with a limit of 4 or more."
+        "The project susan may hold at most 2 GPUs, and the job needs 4. With this limit it can never start."
     )
+    await pool.engine.edit_project("susan", wire.ProjectEdit(limit=None), "admin", members=members)
+    await pool.idle()
+    assert "limit" not in (await pool.job(waits.id)).reason.text
+    assert "limit" not in (await pool.job(job.id)).reason.text
 
 
 async def test_what_happens_next_is_not_called_a_failure_when_the_job_asked_to_be_run_again(pool):

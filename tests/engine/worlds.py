@@ -92,6 +92,7 @@ class MemoryExecutor(Executor):
         self.ignores_kill = False
         self.launch_errors = 0
         self.pause_exit = 75
+        self.pause_completes = False
         self.listener: Callable[[Observation], None] | None = None
         self.logs: dict[str, bytes] = {}
         self.reports: dict[str, list[Report]] = {}
@@ -111,6 +112,9 @@ class MemoryExecutor(Executor):
 
     async def newest_epoch(self):
         return self.epoch
+
+    async def take_over(self, epoch):
+        self.epoch = max(self.epoch, epoch)
 
     async def attempts(self):
         return tuple(self.world.values())
@@ -145,7 +149,7 @@ class MemoryExecutor(Executor):
         self.asked.append(("pause", key))
         self._must_know(key)
         if key in self.world and not self.ignores_pause:
-            self.end(key, code=self.pause_exit, paused=True)
+            self.end(key, code=self.pause_exit, paused=True, complete=self.pause_completes)
 
     async def kill(self, key):
         self.asked.append(("kill", key))
@@ -194,11 +198,13 @@ class MemoryExecutor(Executor):
         self.ran[key] += 1
         self._set(replace(self.world[key], phase=AttemptPhase.RUNNING, started=self.clock()))
 
-    def end(self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail="", ran=None):
+    def end(
+        self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail="", ran=None, complete=False
+    ):
         status = self.world[key]
         if status.phase is AttemptPhase.GONE:
             return
-        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail, ran=ran)
+        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail, ran=ran, complete=complete)
         self._set(replace(status, phase=AttemptPhase.GONE, exit=exit_))
 
     def report(self, key, step=None, of=None, saved=False, trial=None, **values: float):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,7 +62,8 @@ def test_different_users_never_share_an_account_or_a_home(accounts: Accounts, na
 def test_a_user_keeps_her_account_over_a_restart(accounts: Accounts, tmp_path: Path) -> None:
     first = {name: accounts.of(name).uid for name in ("susan", "joe")}
     again = Accounts(tmp_path / "state")
-    assert {name: again.of(name).uid for name in ("jemma", "joe", "susan")} == {**first, "jemma": FIRST + 2}
+    assert {name: again.of(name).uid for name in ("joe", "susan")} == first
+    assert again.of("jemma").uid == max(first.values()) + 1
 
 
 @pytest.mark.root
@@ -79,8 +81,14 @@ def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp
 
 @pytest.mark.root
 def test_ids_that_this_machine_uses_are_passed_over(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_exists", lambda number: number == FIRST)
-    assert accounts.of("susan").uid == FIRST + 1
+    taken: list[int] = []
+
+    def exists(number: int) -> bool:
+        taken.append(number)
+        return len(taken) < 3
+
+    monkeypatch.setattr(registry, "_exists", exists)
+    assert accounts.of("susan").uid == taken[-1] == taken[0] + 2
 
 
 @pytest.mark.root
@@ -129,7 +137,7 @@ def test_a_range_that_is_used_up_is_said(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, (2_100_000_000, 2_100_000_000))
     accounts.prepare()
     accounts.of("susan")
-    with pytest.raises(AccountError, match=r"are given\. Set a larger range"):
+    with pytest.raises(AccountError, match=r"are given .*\. Set a larger range"):
         accounts.of("joe")
     assert json.loads((tmp_path / "accounts.json").read_text()) == {"susan": 2_100_000_000}
 
@@ -175,3 +183,117 @@ def test_what_is_handed_over_follows_no_link_and_changes_nobody_elses_files(tmp_
     found = {path.name: path.lstat().st_uid for path in (ours, *ours.rglob("*"))}
     assert found == {"ours": FIRST, "below": FIRST, "file": FIRST, "link": FIRST}
     assert elsewhere.stat().st_uid == 0
+
+
+# ---------- several pools on one machine
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """The file that the pools of a machine share."""
+    return tmp_path / "machine" / "uids.json"
+
+
+def pool(state: Path, machine: Path, uids: tuple[int, int] = DEFAULT_UIDS) -> Accounts:
+    accounts = Accounts(state, uids, machine)
+    accounts.prepare()
+    return accounts
+
+
+@pytest.mark.root
+def test_pools_of_one_machine_never_give_the_same_uid(tmp_path: Path, machine: Path) -> None:
+    pools = [pool(tmp_path / name, machine) for name in "abc"]
+    uids = [each.of(f"user{number}").uid for number in range(300) for each in pools]
+    assert len(set(uids)) == len(uids)
+    again = [Accounts(tmp_path / name, registry=machine) for name in "abc"]
+    assert [each.of(f"user{number}").uid for number in range(300) for each in again] == uids
+
+
+@pytest.mark.root
+def test_pools_that_ask_at_the_same_time_get_different_uids(tmp_path: Path, machine: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from springtide.scheduler.executors.accounts import Accounts\n"
+        "pool = Accounts(Path(sys.argv[1]), registry=Path(sys.argv[2])); pool.prepare()\n"
+        "for n in range(20): print(pool.of(f'user{n}').uid)"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / name), str(machine)], stdout=subprocess.PIPE, text=True
+        )
+        for name in "abcd"
+    ]
+    uids = [uid for process in running for uid in process.communicate(timeout=PATIENCE_S)[0].split()]
+    assert len(set(uids)) == len(uids) == 80
+
+
+@pytest.mark.root
+def test_the_uids_of_a_pool_of_an_earlier_version_are_its_own(tmp_path: Path, machine: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "accounts.json").write_text(json.dumps({"susan": FIRST, "joe": FIRST + 1}))
+    old, new = pool(tmp_path / "old", machine), pool(tmp_path / "new", machine)
+    uids = {new.of(f"user{number}").uid for number in range(600)}
+    assert (old.of("susan").uid, old.of("joe").uid) == (FIRST, FIRST + 1)
+    assert uids.isdisjoint({FIRST, FIRST + 1, old.of("jemma").uid})
+
+
+@pytest.mark.root
+def test_a_pool_whose_directory_is_gone_gives_its_uids_back_only_when_no_others_are_left(
+    tmp_path: Path, machine: Path
+) -> None:
+    few = (FIRST, FIRST + 511)
+    gone, first = pool(tmp_path / "gone", machine, few), pool(tmp_path / "first", machine, few)
+    before = gone.of("susan").uid
+    mine = {first.of(f"user{number}").uid for number in range(2)}
+    shutil.rmtree(tmp_path / "gone")
+    mine |= {first.of(f"user{number}").uid for number in range(2, 256)}
+    assert before not in mine
+    mine |= {first.of(f"user{number}").uid for number in range(256, 512)}
+    assert len(mine) == 512
+
+
+@pytest.mark.root
+def test_a_registry_that_cannot_be_written_says_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(AccountError, match=r"cannot be used.*c\.Springtide\.uid_registry"):
+        pool(tmp_path / "state", tmp_path / "file" / "uids.json")
+
+
+@pytest.mark.root
+def test_pools_that_share_uids_already_are_found_and_one_of_them_is_renumbered(
+    tmp_path: Path, machine: Path
+) -> None:
+    uid = DEFAULT_UIDS[1] - os.getpid() % 10_000 - 1  # no process of another test's pool has it
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        known = {f"susan-{name}": uid, **({"joe": uid + 1} if name == "two" else {})}
+        (tmp_path / name / "accounts.json").write_text(json.dumps(known))
+    one, two = pool(tmp_path / "one", machine), pool(tmp_path / "two", machine)
+    home = Path(two.of("susan-two").home)
+    (home / "notes").write_text("x")
+    (home / "link").symlink_to("/etc/passwd")
+    for path in home.iterdir():
+        os.chown(path, uid, uid, follow_symlinks=False)
+    [shared] = one.shared_uids()
+    assert (shared.uid, shared.user, shared.pool, shared.other_user) == (
+        uid,
+        "susan-one",
+        tmp_path / "two",
+        "susan-two",
+    )
+
+    with subprocess.Popen(["sleep", "600"], user=uid, group=uid, extra_groups=[]) as process:
+        with pytest.raises(AccountError, match=rf"Processes run with the uid {uid} \({process.pid}\)"):
+            two.renumber()
+        process.kill()
+
+    changed = two.renumber()
+    assert list(changed) == ["susan-two"]
+    before, after = changed["susan-two"]
+    assert before == uid != after
+    assert two.of("susan-two").uid == after
+    assert {path.lstat().st_uid for path in (home, *home.iterdir())} == {after}
+    assert Path("/etc/passwd").stat().st_uid == 0
+    assert two.of("joe").uid == uid + 1
+    assert one.of("susan-one").uid == uid
+    assert one.shared_uids() == two.shared_uids() == []
+    assert two.renumber() == {}

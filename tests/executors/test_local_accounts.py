@@ -119,13 +119,14 @@ async def test_a_user_without_an_account_on_this_machine_gets_one_of_the_pool(be
     assert ended.exit.code == 0, ended.exit.detail
     log = (await bench.log("job")).splitlines()
     said = dict(line.split(":", 1) for line in log if ":" in line)
-    uid = str(DEFAULT_UIDS[0])
+    uid = str(Accounts(bench.state).known("susan"))
+    assert int(uid) in range(*DEFAULT_UIDS)
     assert said["Uid"].split() == said["Gid"].split() == [uid] * 4
     assert said["Groups"].split() == [uid]
     assert said["NoNewPrivs"].split() == ["1"]
     home = bench.state / "homes" / "susan"
     assert {"USER=susan", "LOGNAME=susan", f"HOME={home}"} <= set(log)
-    assert (home.stat().st_uid, home.stat().st_mode & 0o777) == (DEFAULT_UIDS[0], 0o700)
+    assert (home.stat().st_uid, home.stat().st_mode & 0o777) == (int(uid), 0o700)
 
 
 async def test_a_job_cannot_read_what_is_not_its_users(bench: LocalBench) -> None:
@@ -163,7 +164,10 @@ except OSError as error:
         ended = await bench.run(bench.code(code, user="susan"))
         assert ended.exit is not None
         assert ended.exit.code == 0, (ended.exit.detail, await bench.log("job"))
-        assert await read_output(bench.executor, "job", "result", 20) == str(DEFAULT_UIDS[0]).encode()
+        assert (
+            await read_output(bench.executor, "job", "result", 20)
+            == str(Accounts(closed / "state").known("susan")).encode()
+        )
         assert await bench.log("job") == "FileNotFoundError\n"
         assert closed.stat().st_mode & 0o777 == 0o700
     finally:

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+import pytest
 from local_bench import LocalBench
 
 from springtide.scheduler.executors.base import ExitKind
@@ -61,6 +62,95 @@ async def test_the_reports_of_a_job_count_as_what_it_keeps(tmp_path: Path) -> No
     assert 4.0 <= mib <= 6.0
 
 
+EVASIONS = {
+    "submitted files": """
+import os, pathlib
+pathlib.Path(os.environ["SPRINGTIDE_OUTPUT_DIR"], "../code/weights.bin").write_bytes(os.urandom(SIZE))
+""",
+    "deleted files that it has open": """
+import os, pathlib
+path = pathlib.Path(os.environ["SPRINGTIDE_OUTPUT_DIR"], "unseen")
+kept = path.open("wb")
+path.unlink()
+kept.write(os.urandom(SIZE))
+kept.flush()
+""",
+    "outputs": """
+import os
+os.chdir(os.environ["SPRINGTIDE_OUTPUT_DIR"])
+for _ in range(40):
+    os.mkdir("x" * 200)
+    os.chdir("x" * 200)
+with open("file", "wb") as file:
+    file.write(os.urandom(SIZE))
+""",
+}
+"""Programs that keep 6 MiB where a measurement by path and name does not see them."""
+MAPPED = """
+import mmap, os, pathlib
+path = pathlib.Path(os.environ["SPRINGTIDE_OUTPUT_DIR"], "unseen")
+path.write_bytes(os.urandom(SIZE))
+with path.open("r+b") as file:
+    kept = mmap.mmap(file.fileno(), 0)
+path.unlink()
+"""
+
+
+async def end_of_program(bench: LocalBench, text: str) -> tuple[ExitKind, str]:
+    await bench.open()
+    try:
+        spec = bench.code(f"SIZE = {6 * MIB}\n{text}\nimport time\ntime.sleep(60)\n")
+        await bench.executor.launch(spec)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        return ended.kind, ended.detail
+    finally:
+        await bench.close()
+
+
+@pytest.mark.parametrize("kept", EVASIONS)
+async def test_whatever_a_job_keeps_counts(tmp_path: Path, kept: str) -> None:
+    kind, detail = await end_of_program(capped(tmp_path), EVASIONS[kept])
+    assert kind is ExitKind.OVER_DISK
+    assert f"MiB on the disk ({kept} " in detail
+
+
+@pytest.mark.root
+async def test_a_deleted_file_counts_that_is_only_mapped(tmp_path: Path) -> None:
+    kind, detail = await end_of_program(capped(tmp_path), MAPPED)
+    assert kind is ExitKind.OVER_DISK
+    assert "MiB on the disk (deleted files that it has open " in detail
+
+
+async def test_folders_without_end_are_too_much(tmp_path: Path) -> None:
+    text = """
+import os
+os.chdir(os.environ["SPRINGTIDE_OUTPUT_DIR"])
+for _ in range(400):
+    os.mkdir("d")
+    os.chdir("d")
+"""
+    kind, detail = await end_of_program(capped(tmp_path), text)
+    assert kind is ExitKind.OVER_DISK
+    assert "its folders are nested more than 256 deep" in detail
+
+
+def test_a_folder_that_goes_while_it_is_measured_is_no_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(os.urandom(MIB))
+    opened = os.open
+
+    def late(name: str, *args: int, **more: int) -> int:
+        if name == "folder":
+            (tmp_path / "folder").rmdir()
+        return opened(name, *args, **more)
+
+    monkeypatch.setattr(os, "open", late)
+    assert measured(str(tmp_path), set()) >= MIB
+
+
 async def test_a_job_below_the_cap_runs_to_its_end(tmp_path: Path) -> None:
     bench = capped(tmp_path)
     await bench.open()
@@ -81,8 +171,8 @@ def test_links_are_not_followed_and_a_file_with_two_names_counts_once(tmp_path: 
     (kept / "deep").mkdir()
     (kept / "deep" / "file").write_bytes(os.urandom(MIB))
     (kept / "again").hardlink_to(kept / "deep" / "file")
-    assert MIB <= measured(str(kept)) < 2 * MIB
-    assert measured(str(tmp_path / "nothing")) == 0
+    assert MIB <= measured(str(kept), set()) < 2 * MIB
+    assert measured(str(tmp_path / "nothing"), set()) == 0
 
 
 def test_the_cap_is_shown_with_the_limits_of_a_node(tmp_path: Path) -> None:

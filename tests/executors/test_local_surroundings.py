@@ -32,7 +32,7 @@ async def test_the_supervisor_reads_nothing_that_the_job_brought(bench: LocalBen
     await bench.executor.launch(spec)
     await bench.running(spec.key, says=b"")
     found = Path(f"/proc/{bench.supervisor(spec.key)}/environ").read_bytes().split(b"\0")
-    assert sorted(line.split(b"=")[0] for line in found if line) == [b"LANG", b"PATH"]
+    assert sorted(line.split(b"=")[0] for line in found if line) == [b"LANG", b"PATH", b"SPRINGTIDE_SUPERVISED"]
     assert b"MARK=job" not in found
     open_files = set()
     for path in Path(f"/proc/{bench.supervisor(spec.key)}/fd").iterdir():

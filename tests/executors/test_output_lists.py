@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,25 @@ def test_an_output_directory_that_became_a_link_is_not_read(places: JobPlaces, t
     places.output.symlink_to(tmp_path)
     with pytest.raises(ExecutorError, match="cannot be read"):
         outputs.list_outputs(places, 10)
+
+
+def test_files_that_the_job_writes_and_renames_meanwhile_do_not_spoil_the_list(places: JobPlaces) -> None:
+    for number in range(200):
+        (places.output / f"kept-{number:03}").write_text("x")
+    ended = threading.Event()
+
+    def rewrite() -> None:
+        while not ended.is_set():
+            for number in range(0, 200, 7):
+                beside = places.output / f"new-{number:03}"
+                beside.write_text("xy")
+                beside.rename(places.output / f"kept-{number:03}")
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    try:
+        lists = [set(names(places, 1_000)) for _ in range(100)]
+    finally:
+        ended.set()
+        writer.join()
+    assert all({f"kept-{number:03}" for number in range(200) if number % 7} <= found for found in lists)

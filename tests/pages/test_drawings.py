@@ -27,7 +27,8 @@ def draw_card(page: Page, changes: str = "{}", data: str = "{}") -> None:
                 place.calls = [];
             }
             const act = (name) => () => place.calls.push(name);
-            const actions = { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+            const names = ["pause", "resume", "cancel", "finish"];
+            const actions = Object.fromEntries(names.map((name) => [name, act(name)]));
             const given = new Function(`return ${changes}`)();
             const more = new Function(`return ${data}`)();
             renderJobCard(place, { job: job(given), now: NOW, colour: 0, simulated: true, ...more }, actions);
@@ -130,6 +131,56 @@ def test_a_dangerous_button_can_be_read_while_the_mouse_is_on_it(gallery: Page, 
     before = button.evaluate(colours)
     button.hover()
     assert button.evaluate(colours) == before
+
+
+def test_a_job_that_ended_with_0_when_asked_to_pause_can_be_marked_as_finished(gallery: Page) -> None:
+    draw_card(gallery, "{state: 'paused', ended_cleanly: true}")
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-finish").click()
+    assert gallery.evaluate("document.getElementById('own').calls") == ["finish"]
+    draw_card(gallery, "{state: 'paused', ended_cleanly: false}")
+    expect(card.get_by_test_id("job-finish")).to_have_count(0)
+
+
+HUGE = [[1e308, -1e308, 5], [1.7e308, -1.7e308], [0, 5e-324], [1e308, 1e308], [1e15 + 2, 1e15]]
+
+
+@pytest.mark.parametrize("values", HUGE)
+def test_numbers_of_any_size_are_short_and_break_no_curve(gallery: Page, values: list[float]) -> None:
+    drawn = gallery.evaluate(
+        """async (values) => {
+            const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
+            const { renderLossCurve } = await import("/visuals/charts/loss_curve.js");
+            const { sparkline } = await import("/visuals/charts/sparkline.js");
+            const { axisOf } = await import("/visuals/charts/parameter_axes.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            const points = values.map((loss, seq) => ({ seq, step: loss, at: seq, attempt: 1, values: { loss } }));
+            const places = ["step", "time"].map((across) => {
+                const place = document.createElement("div");
+                renderMetricChart(place, { points, name: "loss", across, start: 0 });
+                return place;
+            });
+            const curve = document.createElement("div");
+            renderLossCurve(curve, { points });
+            const spark = document.createElement("div");
+            patch(spark, sparkline(values.map((value) => [value, value]), "loss"));
+            const axis = axisOf(values);
+            const wordsOf = (place) =>
+                Array.from(place.querySelectorAll("text, strong, span"), (text) => text.textContent);
+            return {
+                html: [...places, curve, spark].map((place) => place.innerHTML),
+                texts: [...places, curve].flatMap(wordsOf),
+                axis: axis === null ? [] : [...axis.marks.map(({ at }) => at), ...values.map(axis.place)],
+            };
+        }""",
+        values,
+    )
+    for html in drawn["html"]:
+        assert "NaN" not in html
+        assert "Infinity" not in html
+        assert "<path" in html
+    assert max(map(len, drawn["texts"])) < 60
+    assert all(0 <= place <= 1 for place in drawn["axis"])
 
 
 def test_priorities_have_the_names_that_the_form_offers(gallery: Page) -> None:

@@ -1,52 +1,101 @@
-"""What is said of a job that needs more than its project may hold at all."""
+"""What is said of a job that needs more than its project may hold now."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from springtide.scheduler.model import Job, JobChanged, Node, Phase, Project, ProjectsChanged, Snapshot, Worker
-from springtide.scheduler.policy import Planner
-from springtide.scheduler.sentences import text
+from springtide.scheduler.scenario.read import checked
+from springtide.scheduler.simulate.plan_report import planned
 
-SUSAN = Project("susan", quota=2, age=0)
-JOE = Project("joe", quota=2, age=1)
-
-
-def holding(name, *gpus: int):
-    return Job(name, "susan", name=name, phase=Phase.RUNNING, placement=(Worker(0, "dgx", gpus),), gpus=len(gpus))
+SUSAN = {"name": "susan", "quota": 2}
+JOE = {"name": "joe", "quota": 2}
+HELD = [{"name": name, "project": "susan", "gpus": 4, "placed": ["dgx"]} for name in ("s1", "s2")]
+LARGE = {"name": "large", "project": "joe", "gpus": 6, "submitted": 1}
 
 
-@pytest.fixture
-def planner():
-    running = (holding("s1", 0, 1, 2, 3), holding("s2", 4, 5, 6, 7))
-    large = Job("large", "joe", name="large", gpus=6)
-    return Planner(Snapshot(0.0, (Node("dgx", 8),), (SUSAN, JOE), (*running, large)))
+def told(*jobs: dict[str, Any], projects: Sequence[dict[str, Any]] = (SUSAN, JOE), gpus: int = 8) -> Any:
+    """Return what is said of each job of a pool of one node."""
+    pool = {"nodes": [{"name": "dgx", "gpus": gpus}], "projects": list(projects), "jobs": list(jobs)}
+    return planned(checked(pool, "pool"), "pool")["jobs"]
 
 
-def test_it_is_told_what_the_project_may_hold_and_the_quota_that_would_do(planner):
-    assert not planner.plan(0.0).decisions
-    assert text(planner.reason("large", 0.0)) == (
+def test_it_is_told_what_the_project_would_and_may_hold_and_the_lever():
+    large = told(*HELD, LARGE)["large"]
+
+    assert large["reason"] == (
         "Waiting for 6 GPUs on one node: none is free. The project joe holds none of its 2 GPUs."
-        " Its fair share is 4 GPUs right now, because of what others ask for."
-        " It can start once other projects ask for less, or with a quota of 6 or more."
+        " With this job it would hold 6, and it may hold 4 now. Next in line."
+        " It could start with a quota of 6 for joe."
     )
+    assert {"quota": {"joe": 6}} in large["starts_if"]
 
 
-def test_it_is_true_of_the_quota(planner):
-    planner.apply(ProjectsChanged((SUSAN, replace(JOE, quota=6))))
+def test_no_quota_is_named_that_the_pool_could_not_keep():
+    large = told(*HELD, LARGE, projects=({**SUSAN, "quota": 4}, JOE))["large"]
 
-    assert "Reserve" in {type(each).__name__ for each in planner.plan(0.0).decisions}
-
-
-def test_no_quota_is_named_that_could_not_be_kept(planner):
-    planner.apply(ProjectsChanged((replace(SUSAN, quota=4), JOE)))
-
-    assert text(planner.reason("large", 0.0)).endswith("It can start once other projects ask for less.")
+    assert "quota of" not in large["reason"]
+    assert not [each for each in large["starts_if"] if "quota" in each]
 
 
-def test_what_fits_the_share_is_told_whose_end_would_help(planner):
-    planner.apply(JobChanged(Job("small", "joe", name="small", gpus=3)))
+def test_a_gang_is_told_that_it_does_not_fit_beside_what_its_project_holds():
+    detect = {"name": "detect", "quota": 7}
+    holding = [{"name": f"d{at}", "project": "detect", "placed": ["dgx"]} for at in range(5)]
+    others = [{"name": f"s{at}", "project": "susan", "preemptible": False, "placed": ["dgx"]} for at in range(2)]
+    gang = {"name": "gang", "project": "detect", "workers": 4, "submitted": 1}
+    said = told(*holding, *others, gang, projects=(SUSAN, detect), gpus=9)["gang"]
 
-    assert "may hold" not in text(planner.reason("small", 0.0))
+    assert (
+        "The project detect holds 5 of its 7 GPUs. With this job it would hold 9, and it may hold 7 now."
+        in (said["reason"])
+    )
+    assert said["starts_if"]
+
+
+def test_a_gang_larger_than_its_quota_is_told_what_lets_it_start():
+    team = {"name": "team", "quota": 4}
+    others = [{"name": f"s{at}", "project": "susan", "gpus": 2, "placed": ["dgx"]} for at in range(4)]
+    gang = {"name": "gang", "project": "team", "workers": 8, "submitted": 1}
+
+    said = told(*others, gang, projects=({**SUSAN, "quota": 4}, team))["gang"]
+
+    assert "Next in line." in said["reason"]
+    assert "It could start" in said["reason"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (4, "The project joe may hold at most 4 GPUs, and the job needs 6. With this limit it can never start."),
+        (7, "Waiting for 6 GPUs"),
+    ],
+)
+def test_a_limit_is_named_only_where_it_is_in_the_way(limit, says):
+    said = told(LARGE, *HELD, projects=(SUSAN, {**JOE, "limit": limit}))["large"]
+
+    assert said["reason"].startswith(says)
+
+
+def test_a_limit_too_low_is_told_which_one_would_do():
+    said = told(LARGE, projects=(SUSAN, {**JOE, "limit": 4}))["large"]
+
+    assert said["starts_if"] == ({"limit": {"joe": 6}},)
+    assert said["reason"].endswith("It could start with a limit of 6 for joe.")
+    assert "impossible" not in said
+
+
+def test_a_job_of_a_team_whose_department_is_beyond_its_share_too_names_jobs_that_run():
+    department = {"name": "research", "quota": 4}
+    teams = [{"name": each, "parent": "research", "quota": 2} for each in ("vision", "speech")]
+    jobs = [
+        {"name": "borrowed", "project": "vision", "gpus": 4, "placed": ["dgx"]},
+        {"name": "own", "project": "susan", "gpus": 4, "placed": ["dgx"]},
+        {"name": "waits", "project": "speech", "gpus": 3, "submitted": 1},
+    ]
+    said = told(*jobs, projects=({**SUSAN, "quota": 4}, department, *teams))["waits"]
+
+    assert said["starts_if"] == () or {"remove_jobs": ("borrowed",)} in said["starts_if"]
+    assert "other jobs of research" not in said["reason"]
+    assert "ask for less" not in said["reason"]

@@ -47,7 +47,7 @@ def test_a_job_that_no_node_has_enough_for_waits_and_says_how_much_there_is() ->
     assert told(found, "a") == (
         "It needs 17 cores with 1 GPU, and no node has that for 1 GPU: the nearest has 16 cores and 128 GiB of "
         "memory. "
-        "It can start once there is such a node, or with more GPUs per worker."
+        "The pool as it is can never run it."
     )
     assert "Each worker needs 2048 GiB of memory with 4 GPUs, and no node has that" in told(found, "b")
 

@@ -55,7 +55,7 @@ def test_without_any_rdma_a_job_waits_and_says_so() -> None:
     assert nodes_of_jobs(found) == {"g": [], "a": []}
     assert told(found, "g") == (
         "Each worker with 8 GPUs needs RDMA, and no node that can be used now has it for a worker of that size. "
-        "It can start once there is such a node, or if it does without RDMA."
+        "The pool as it is can never run it."
     )
     assert told(found, "a").startswith("It needs RDMA, and no node that can be used now has it")
 

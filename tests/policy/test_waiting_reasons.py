@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_job
 
 from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner
@@ -56,22 +56,6 @@ def waiting(rest: Rest) -> list[Job]:
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_without_the_named_job_there_is_room_for_the_one_that_waits(first):
-    named = 0
-    for seed in range(first, first + 50):
-        snapshot, rest = pool_at_rest(seed)
-        for job in waiting(rest):
-            why = rest.planner.reason(job.id, rest.now)
-            if (ended := why.params.get("if_job")) is None:
-                continue
-            named += 1
-            assert why.params["place"] == 1
-            left = tuple(each for each in rest.jobs.values() if each.id != ended)
-            assert Planner(replace(snapshot, jobs=left)).reason(job.id, rest.now).code == "next", (seed, job.id)
-    assert named
-
-
-@pytest.mark.parametrize("first", range(0, 200, 50))
 def test_what_a_project_holds_and_the_place_in_line_are_as_the_pool_says(first):
     told = 0
     for seed in range(first, first + 50):
@@ -101,13 +85,35 @@ def test_a_limit_that_pausing_jobs_still_fill_is_told_as_such(reserved):
 
 
 def test_a_gang_that_must_share_a_domain_is_told_that_none_has_room():
-    nodes = tuple(Node(f"n{at}", 4, labels={"rack": f"r{at}"}) for at in range(2))
+    nodes = tuple(Node(f"n{at}", 4, labels={"rack": f"r{at // 2}"}) for at in range(4))
+    firm = Job("firm", "a", phase=Phase.RUNNING, placement=(Worker(0, "n0", (0,)),), preemptible=False)
+    other = replace_job(firm, id="other", placement=(Worker(0, "n2", (0,)),))
     gang = Job("gang", "a", gpus=4, workers=2, min_workers=2, require="rack", preemptible=False)
-    planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=8),), (gang,)))
+    planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=16),), (firm, other, gang)))
     assert not planner.plan(0.0).decisions
     assert text(planner.reason("gang", 0.0)).startswith(
         "Waiting for 2 workers with 4 GPUs each in one rack: there is room, but not in one."
     )
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        ({"gpus": 4, "workers": 2, "require": "rack"}, "It needs 2 workers with 4 GPUs each in one rack,"),
+        (
+            {"gpus": 1, "workers": 2, "require": "zone"},
+            "It has to be in one zone, and no node has the label zone.",
+        ),
+        ({"gpus": 3, "require": "island"}, "It needs 3 GPUs in one island, and none has room for that."),
+        ({"gpus": 3, "workers": 2, "require": "node"}, "It needs 2 workers with 3 GPUs each in one node,"),
+    ],
+)
+def test_a_requirement_that_the_pool_cannot_meet_is_called_that(job, told):
+    nodes = tuple(Node(f"n{at}", 4, labels={"rack": f"r{at}"}, islands=((0, 1), (2, 3))) for at in range(2))
+    asks = Job("asks", "a", min_workers=job.get("workers", 1), **job)
+    planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=8),), (asks,)))
+    assert text(planner.reason("asks", 0.0)).startswith(told)
+    assert planner.position("asks") is None
 
 
 def test_a_start_with_more_workers_than_the_least_tells_all_it_got():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler import sentences
-from springtide.scheduler.model import Reason
+from springtide.scheduler.model import Alternative, Reason, StartsIf
 from springtide.scheduler.sentences import Role
 
 SCHEDULER = Path(__file__).parents[2] / "scheduler"
@@ -62,9 +62,8 @@ ROOM = {
     "node_free": (0, 1, 3),
     "room": (0, 1, 9),
     "reserved": (0, 1, 2),
-    "whole": (0, 1),
 }
-NAMED = {"if_job": "x", "if_name": NAMES[1], "if_project": "jemma", "if_borrowed": 1}
+SHARE = {**ROOM, "would_hold": (1, 9), "may_hold": (0, 1, 3)}
 
 START = {"gpus": (1, 8), "borrowed": (0, 1), "workers": (1, 2), "most": (2, 8), "preemptible": (0, 1)}
 
@@ -141,6 +140,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "no-rdma": [{"workers": (1, 9), "gpus": (1, 8), "gpu_types": TYPES}],
     "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
+    "no-level": [{"level": NAMES, "gpu_types": TYPES, "rdma": (0, 1)}],
+    "domain-too-small": [{"workers": (1, 9), "gpus": (1, 8), "level": NAMES, "most": COUNTS, "gpu_types": TYPES}],
     "awaits-node": [
         {**AWAITED, "asked": (0, 1, 2), "late": (0, 1), "present": (0, 2)},
         {**AWAITED, "asked": 0, "error": "exceeded quota"},
@@ -150,11 +151,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {**HOLDERS, "gpus": (1, 8), "pausing": 0, "seconds": (1, 90), "until": 5.0},
     ],
     "next": [{"gpus": (1, 8)}],
-    "share-used": [ROOM, {**ROOM, **NAMED}, {**ROOM, "may_hold": (0, 1, 3), "wanted": (None, 1, 6)}],
-    "too-soon": [{**ROOM, "seconds": (0, 1, 90)}, {**ROOM, **NAMED, "seconds": 40}],
+    "share-used": [ROOM, SHARE],
+    "too-soon": [{**ROOM, "seconds": (0, 1, 90)}],
     "no-room": [
         ROOM,
-        {**ROOM, **NAMED},
         {**ROOM, "cpus": (0.0, 1.0, 2.5), "memory": 1 << 34, "suitable": (1, 2), "nodes": 3, "rdma": (0, 1)},
     ],
     "without-gpus-limit": [
@@ -164,9 +164,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "without-gpus-next": [{}],
     "without-gpus-drained": [{}],
     "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1)}],
-    "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8)},
+    "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
+        "never_saved": (0, 1)},
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
-    "pausing": [{"gpus": (0, 1, 8)}],
+    "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
     "stopping": [{"gpus": (1, 8)}],
     "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
     "sweep-waits": [{}],
@@ -198,9 +199,14 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-workspace-stopped": [{"server": ("", "big"), "gpus": (1, 2), "unused": (1.0, 7200.0)}],
     **{f"notify-workspace-{what}": [{}] for what in ("stays", "stopped-next")},
     "engine-time-limit": [{"seconds": (1.0, 90.0, 3600.0)}],
-    "engine-succeeded": [{}],
+    "engine-succeeded": [{"lost_result": ("", "TypeError: cannot pickle it")}],
     "engine-paused": [{}],
-    "engine-again": [{}],
+    "engine-finished": [{"by": NAMES}],
+    "engine-ended-cleanly": [{"saved": (0, 1)}],
+    "engine-never-saved": [{}],
+    "engine-again": [{}, {"quick": (2, 20), "wait": (4.0, 300.0)}],
+    "engine-evicted": [{"detail": ("", "Its pod was deleted by somebody else")}],
+    "engine-held-and-resumed": [{"by": NAMES}],
     "engine-again-in-vain": [{"times": (1, 2), "limit": (1, 20)}],
     "engine-fruitless": [{"times": (1, 20)}],
     "engine-lost": [{"detail": ("", "The node went away"), "saved": (0, 1)}],
@@ -308,19 +314,17 @@ def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None
         "Waiting for 1 GPU: none is free. The project jemma holds 8 GPUs: its 2 and 6 borrowed."
         " Number 283 in line, after 282 jobs of jemma."
     )
-    first = Reason("share-used", {**about, "place": 1, "if_name": "sweep lr=0.017", "if_project": "jemma"})
-    change = "It could start if the job “sweep lr=0.017” of jemma ended."
-    assert sentences.text(first).endswith(f"{change} Next in line.")
+    first = Reason("share-used", {**about, "place": 1})
+    assert sentences.text(first).endswith("6 borrowed. Next in line.")
 
 
 def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end() -> None:
     about: dict[str, Any] = {"at": "susan", "held": 2, "claimed": 2, "gpus": 4}
     low = sentences.text(Reason("over-limit", {**about, "limit": 2}))
     assert low == (
-        "The project susan may hold at most 2 GPUs, and the job needs 4."
-        " It can start only with a limit of 4 or more."
+        "The project susan may hold at most 2 GPUs, and the job needs 4. With this limit it can never start."
     )
-    assert "once other jobs of susan have ended" in sentences.text(Reason("over-limit", {**about, "limit": 5}))
+    assert "never" not in sentences.text(Reason("over-limit", {**about, "limit": 5}))
 
 
 def test_a_running_job_tells_how_much_is_borrowed() -> None:
@@ -362,13 +366,36 @@ def test_no_sentence_contradicts_the_forecast_beside_it(code: str) -> None:
             assert Role.EASE not in roles or Role.CHANGE in roles, where
 
 
-def test_only_the_first_in_line_is_told_to_wait_for_what_others_ask_for() -> None:
-    about: dict[str, Any] = {"at": "joe", "project": "joe", "gpus": 4, "workers": 1, "held": 2, "quota": 2}
-    about |= {"may_hold": 3, "wanted": 4}
-    first, third = (sentences.text(Reason("share-used", {**about, "place": place})) for place in (1, 3))
-    assert "It can start once other projects ask for less, or with a quota of 4 or more." in first
-    assert "ask for less" not in third
-    assert third.endswith("Number 3 in line, after 2 jobs of joe.")
+AMOUNTS = {"vision": (2, 4), "nlp": ({"a100": 2, "t4": 1}, None), "deep": (0, None)}
+IN_WORDS = {
+    "if the job a of vision ended": Alternative(("a",)),
+    "if the jobs a and b of vision ended": Alternative(("a", "b")),
+    "if the jobs a of vision and “c d” of nlp ended": Alternative(("a", "c")),
+    "with a quota of 4 for vision": Alternative(quota={"vision": 4}),
+    "with a quota of 4 for vision and with a quota of 2 for deep": Alternative(quota={"vision": 4, "deep": 2}),
+    "with a quota of 3 t4 GPUs for nlp": Alternative(quota={"nlp": {"a100": 2, "t4": 3}}),
+    "with a limit of 8 for vision": Alternative(limit={"vision": 8}),
+    "without the limit for vision": Alternative(limit={"vision": None}),
+    "with 1 more node like the largest": Alternative(add_nodes=1),
+    "with 2 more nodes like the largest": Alternative(add_nodes=2),
+}
+
+
+@pytest.mark.parametrize(("words", "alternative"), IN_WORDS.items(), ids=IN_WORDS)
+def test_an_alternative_is_told_in_words(words: str, alternative: Alternative) -> None:
+    named = {"a": ("a", "vision"), "b": ("b", "vision"), "c": ("c d", "nlp")}
+    (said,) = sentences.starts_if_sentences(StartsIf((alternative,)), named.__getitem__, AMOUNTS)
+
+    assert said.text == f"It could start {words}."
+    assert said.role is (Role.EASE if alternative.remove_jobs else Role.CHANGE)
+
+
+def test_a_sentence_names_the_first_alternative_that_is_short() -> None:
+    many, few = Alternative(tuple("abcd")), Alternative(add_nodes=6)
+    (said,) = sentences.starts_if_sentences(StartsIf((many, few)), lambda job: (job, "vision"), AMOUNTS)
+
+    assert said.text == "It could start with 6 more nodes like the largest."
+    assert sentences.starts_if_sentences(StartsIf((many,)), lambda job: (job, "vision"), AMOUNTS) == ()
 
 
 def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
@@ -380,11 +407,11 @@ def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
         "gpu_types": ("t4",),
         "place": 2,
         "may_hold": 3,
-        "wanted": None,
+        "would_hold": 9,
     }
     assert sentences.text(Reason("share-used", about)) == (
         "Waiting for 2 t4 GPUs on one node: none is free. Other jobs have reservations for 2 t4 GPUs."
         " The project vision holds 7 t4 GPUs: its 2 and 5 borrowed."
-        " Its fair share is 3 t4 GPUs right now, because of what others ask for."
+        " With this job it would hold 9, and it may hold 3 now."
         " Number 2 in line for t4 GPUs, after 1 job of vision."
     )

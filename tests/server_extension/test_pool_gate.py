@@ -96,6 +96,20 @@ async def test_a_redirect_is_not_followed(impostor: Impostor, gate: PoolGate, st
     assert len(impostor.asked) == 2
 
 
+@pytest.mark.parametrize("status", [302, 403])
+async def test_the_hub_that_answers_in_the_services_place_is_a_pool_that_is_away(
+    impostor: Impostor, gate: PoolGate, status: int
+) -> None:
+    impostor.status, impostor.headers["X-JupyterHub-Version"] = status, "5.4.0"
+    with pytest.raises(GateError) as caught:
+        await gate.ask(Target("GET", "me"))
+    assert refusal(caught) == (503, "unreachable")
+    with pytest.raises(GateError) as caught:
+        async with gate.events("", None):
+            pass
+    assert refusal(caught) == (503, "unreachable")
+
+
 @pytest.mark.parametrize("body", [b"<script>alert(1)</script>", b"", b"\xff\xfe"])
 async def test_what_is_not_json_is_not_passed_on(impostor: Impostor, gate: PoolGate, body: bytes) -> None:
     impostor.headers["Content-Type"], impostor.body = "text/html", body

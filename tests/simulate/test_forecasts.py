@@ -276,3 +276,29 @@ def test_the_snapshot_is_left_as_it_was(pool):
     forecast(snapshot)
 
     assert snapshot == before
+
+
+def test_a_time_limit_ends_an_elastic_job_by_the_clock_however_few_of_its_workers_run(pool):
+    two = (Worker(0, "dgx", (0, 1)), Worker(1, "dgx", (2, 3)))
+    elastic = Job("e", "vision", workers=4, min_workers=1, gpus=2, phase=Phase.RUNNING, placement=two, started=NOW)
+    outlook = forecast(
+        pool(replace(elastic, time_limit=1000.0, attempts=1), Job("b", "vision", gpus=4), gpus=4, quota=4)
+    )
+
+    assert outlook.starts["b"].latest == NOW + 1000
+
+
+def test_a_forecast_makes_all_decisions_of_an_instant_before_time_passes(pool):
+    """Whatever starts on free GPUs first: the owner of all four has them now, not when the next job ends."""
+    borrowers = (running("r0", "speech", 1, 0, expected=300.0), running("r1", "speech", 1, 1, expected=300.0))
+    outlook = forecast(
+        pool(
+            *borrowers,
+            Job("own", "vision", gpus=4, expected=1000.0),
+            Job("pair", "speech", gpus=2, submitted=1.0, expected=1000.0),
+            gpus=4,
+            quota=4,
+        )
+    )
+
+    assert outlook.starts["own"].likely == NOW

@@ -59,12 +59,13 @@ def test_numbers_of_a_pool_with_several_gpu_types_are_tables_in_the_pool_s_order
         {
             **scenario(
                 {"name": "a", "project": "p", "gpus": 2, "gpu_types": ["t4"]},
-                {"name": "w", "project": "p", "gpus": 9, "gpu_types": ["a100", "t4"]},
+                {"name": "w", "project": "p", "gpus": 8, "gpu_types": ["a100", "t4"]},
+                {"name": "f", "project": "q", "gpus": 1, "placed": ["new"], "preemptible": False},
                 nodes=[
                     {"name": "new", "gpus": 8, "gpu_type": "a100"},
                     {"name": "old", "gpus": 8, "gpu_type": "t4"},
                 ],
-                projects=[{"name": "p", "quota": {"t4": 1}}],
+                projects=[{"name": "p", "quota": {"t4": 1}}, {"name": "q", "quota": {"a100": 1}}],
             ),
             "gpu_types": ["t4"],
         }
@@ -72,9 +73,9 @@ def test_numbers_of_a_pool_with_several_gpu_types_are_tables_in_the_pool_s_order
 
     assert outcome["projects"]["p"] == {
         "quota": {"t4": 1, "a100": 0},
-        "fair_share": {"t4": 2, "a100": 8},
+        "fair_share": {"t4": 2, "a100": 7},
         "held": {"t4": 2, "a100": 0},
-        "request": {"t4": 2, "a100": 9},
+        "request": {"t4": 2, "a100": 8},
     }
     assert list(outcome["projects"]["p"]["held"]) == ["t4", "a100"]
     assert outcome["jobs"]["a"]["reason"] == "Running on 2 GPUs: 1 within the quota, 1 borrowed."

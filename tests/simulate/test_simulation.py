@@ -223,3 +223,69 @@ def test_percentiles_are_of_the_jobs_that_finished(written, scenario, simulated)
     assert outcome["mean_queue_s"] == 450
     assert outcome["p50_queue_s"] == 400
     assert outcome["p99_queue_s"] == 900
+
+
+def starts_and_ends(written, simulated, scenario, tmp_path, *args: object) -> dict[str, tuple[float, float]]:
+    out = tmp_path / "jobs.csv"
+    simulated(written(scenario), "--jobs-out", out, *args)
+    with out.open() as file:
+        return {row["name"]: (float(row["start_s"]), float(row["finish_s"])) for row in csv.DictReader(file)}
+
+
+def test_all_is_decided_before_time_passes_where_times_coincide(written, scenario, simulated, tmp_path):
+    """The owner's job arrives in the second in which a borrowed one ends: whatever takes its GPUs makes way."""
+    pool = scenario(
+        {"name": "late", "project": "owner", "submitted": 300, "duration": 1000},
+        {"name": "gang", "project": "owner", "gpus": 4, "duration": 100},
+        {"name": "long", "project": "borrower", "gpus": 4, "duration": 1000},
+        {"name": "wide", "project": "borrower", "gpus": 4, "duration": 300},
+        {"name": "brief", "project": "borrower", "duration": 300},
+        nodes=[{"name": "dgx", "gpus": 4}],
+        projects=[{"name": "borrower"}, {"name": "owner", "quota": 1}],
+    )
+    outcome = simulated(written(pool), "--order", "least-served")
+
+    assert (outcome["breaches"], outcome["guarantee_violation_s"]) == (0, 0)
+    assert starts_and_ends(written, simulated, pool, tmp_path)["late"][0] == 300
+
+
+@pytest.mark.parametrize("policy", ["guaranteed", "static"])
+def test_a_time_limit_ends_a_job(written, scenario, simulated, tmp_path, policy):
+    pool = scenario(
+        {"name": "endless", "project": "susan", "gpus": 2, "duration": HOUR, "time_limit": 600},
+        {"name": "exact", "project": "joe", "gpus": 2, "duration": 600, "time_limit": 600},
+        {"name": "next", "project": "susan", "gpus": 2, "submitted": 1, "duration": 100},
+        nodes=[{"name": "dgx", "gpus": 4}],
+        projects=[{"name": "susan", "quota": 2}, {"name": "joe", "quota": 2}],
+    )
+    outcome = simulated(written(pool), "--policy", policy)
+
+    assert starts_and_ends(written, simulated, pool, tmp_path, "--policy", policy) == {
+        "endless": (0, 600),
+        "exact": (0, 600),
+        "next": (600, 700),
+    }
+    assert (outcome["finished"], outcome["timed_out"], outcome["makespan_s"]) == (3, 1, 700)
+    assert outcome["projects"]["joe"]["timed_out"] == 0
+
+
+def test_a_time_limit_is_for_all_attempts_together_and_for_their_restarts(written, scenario, simulated, tmp_path):
+    """1,000 s before the pause at 1,000, and 400 s after the resume at 1,500, 60 of them to restart."""
+    pool = scenario(
+        {"name": "s", "project": "susan", "gpus": 4, "duration": 3000, "time_limit": 1400},
+        {"name": "j", "project": "joe", "gpus": 2, "submitted": 1000, "duration": 500},
+        nodes=[{"name": "dgx", "gpus": 4}],
+        projects=[{"name": "susan", "quota": 2}, {"name": "joe", "quota": 2}],
+    )
+
+    assert starts_and_ends(written, simulated, pool, tmp_path, "--restart-cost", 60)["s"] == (0, 1900)
+
+
+def test_a_time_limit_holds_by_the_clock_for_an_elastic_job_on_few_workers(written, scenario, simulated, tmp_path):
+    pool = scenario(
+        {"name": "e", "project": "p", "workers": 4, "min_workers": 1, "duration": 1000, "time_limit": 1500},
+        nodes=[{"name": "small", "gpus": 2}],
+        projects=[{"name": "p", "quota": 2}],
+    )
+
+    assert starts_and_ends(written, simulated, pool, tmp_path)["e"] == (0, 1500)

@@ -105,7 +105,8 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))
-        connection.execute(text("ALTER TABLE workspaces DROP COLUMN gpu_type"))
+        for column in ("gpu_type", "uuids"):
+            connection.execute(text(f"ALTER TABLE workspaces DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE projects DROP COLUMN ranges"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     store.close()

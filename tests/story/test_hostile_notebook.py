@@ -1,4 +1,7 @@
-"""Joe's notebook server attacks an administrator who opens it in a real browser, and gets hold of nothing."""
+"""Joe's notebook server attacks an administrator who opens it in a real browser, and gets hold of nothing.
+
+Hub, pool and notebook servers share one host name here, as under a name without subdomains.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from urllib.parse import urlencode
 
 import pytest
 from browser_people import Person
+from hostile_scripts import assert_no_token_was_made, script
 from hub_people import Hub
 from hub_people import Person as Program
+from hub_process import ONE_HOST_NAME
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, StorageState, expect
 
@@ -20,7 +25,8 @@ pytestmark = pytest.mark.xdist_group("hub-hostile")
 
 HERE = Path(__file__).parent
 SERVER = HERE.parent / "support/hostile_notebook.py"
-ATTACK = (HERE / "hostile.js").read_text().partition("*/\n")[2].strip().removesuffix(";")
+ATTACK = script("hostile.js")
+ON_THE_HUB = script("hostile_hub.js")
 POLICIES = ["same-origin", "same-origin-allow-popups", "noopener-allow-popups"]
 """What a page may ask for about the windows that it opens (``Cross-Origin-Opener-Policy``), beside the default."""
 SECRETS = re.compile(r'data-user="admin"|data-xsrf="[^"]|_xsrf=|"quota":\s?\d|event: ')
@@ -28,7 +34,7 @@ SECRETS = re.compile(r'data-user="admin"|data-xsrf="[^"]|_xsrf=|"quota":\s?\d|ev
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    config = f"c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]\n"
+    config = f"{ONE_HOST_NAME}c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]\n"
     hub = Hub(tmp_path_factory.mktemp("hostile") / "state", config)
     try:
         hub.start()
@@ -99,11 +105,20 @@ REGISTRATIONS = [
 def test_a_service_worker_of_somebodys_notebook_works_for_its_own_pages_only(hub: Hub, admin: Person) -> None:
     tab = admin.tab.context.new_page()
     tab.goto(of_joe(hub, "lure"))
-    for script, scope, answered in REGISTRATIONS:
-        words = [f"{script}?{urlencode(WORKER, doseq=True)}", scope]
-        assert tab.evaluate(REGISTER, words) == answered, (script, scope)
+    for worker, scope, answered in REGISTRATIONS:
+        words = [f"{worker}?{urlencode(WORKER, doseq=True)}", scope]
+        assert tab.evaluate(REGISTER, words) == answered, (worker, scope)
     admin.goto("pool")
     expect(admin.tab.get_by_test_id("connection")).to_have_text("Live")
+
+
+def test_a_page_of_somebodys_notebook_makes_no_token_of_its_visitor(hub: Hub, admin: Person) -> None:
+    tab = admin.tab.context.new_page()
+    tab.goto(of_joe(hub, "lure"))
+    names = {"hub": "", "service": "/services/springtide/", "visitor": "admin"}
+    assert_no_token_was_made(tab.evaluate(ON_THE_HUB, names))
+    admin.goto("admin")
+    expect(admin.tab.get_by_test_id("edit-weight-joe")).to_have_value("1")
 
 
 def attack(hub: Hub, admin: Person, policy: str, *, windows_only: bool) -> Counter[str]:

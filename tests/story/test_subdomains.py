@@ -1,4 +1,4 @@
-"""A hub with a subdomain for each user: people find the pool, and a notebook's page is a stranger to it."""
+"""Each user has a host name, the default on one machine: the page of a notebook is a stranger to hub and pool."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from pathlib import Path
 import httpx
 import pytest
 from browser_people import Person
+from hostile_scripts import assert_no_token_was_made, script
 from hub_people import Hub
-from hub_process import PATIENT
+from hub_people import Person as Program
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 
 pytestmark = pytest.mark.xdist_group("hub-subdomains")
 
 SERVER = Path(__file__).parents[1] / "support/hostile_notebook.py"
-CONFIG = """
-{patient}
-c.JupyterHub.subdomain_host = "http://hub.localhost:{port}"
-c.Spawner.cmd = {command!r}
-"""
+CONFIG = f"c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]"
+ON_THE_HUB = script("hostile_hub.js")
 ATTACK = """
 async (pool) => {
   const EMPTY = "<html><head></head><body></body></html>";
@@ -48,72 +46,70 @@ async (pool) => {
 """
 
 
-class SubdomainHub(Hub):
-    """A hub at ``hub.localhost``, whose service is at ``springtide--service.hub.localhost``."""
-
-    def __init__(self, state_dir: Path) -> None:
-        super().__init__(state_dir)
-        self._config.write_text(
-            CONFIG.format(patient=PATIENT, port=self.port, command=[sys.executable, str(SERVER)])
-        )
-
-    def answers(self) -> bool:
-        headers = {"Host": f"springtide--service.hub.localhost:{self.port}"}
-        try:
-            health = httpx.get(
-                f"{self.url}/services/springtide/api/v1/health", headers=headers, timeout=PATIENCE_S
-            )
-        except httpx.HTTPError:
-            return False
-        return health.status_code == 200
-
-
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = SubdomainHub(tmp_path_factory.mktemp("subdomains") / "state")
-    hub.start()
-    yield hub
-    hub.stop()
-
-
-def log_in(hub: Hub, browser: Browser, name: str) -> Person:
-    """Log in at the hub's own name."""
-    here, hub.url = hub.url, f"http://hub.localhost:{hub.port}"
+    hub = Hub(tmp_path_factory.mktemp("subdomains") / "state", CONFIG)
     try:
-        return Person.log_in(browser, hub, name)
+        hub.start()
+        joe = Program(hub, "joe")
+        joe.start({"gpus": 0}).raise_for_status()
+        joe.wait_until_ready()
+        joe.close()
+        yield hub
     finally:
-        hub.url = here
+        hub.stop()
 
 
 @pytest.fixture
 def admin(hub: Hub, browser: Browser) -> Person:
-    return log_in(hub, browser, "admin")
+    return Person.log_in(browser, hub, "admin")
 
 
 def test_links_lead_from_the_hub_to_the_pool_and_back(hub: Hub, admin: Person) -> None:
     tab = admin.tab
     tab.goto(f"{admin.hub}/hub/home")
     tab.get_by_role("link", name="Projects and quotas").click()
-    tab.wait_for_url(f"http://springtide--service.hub.localhost:{hub.port}/services/springtide/admin")
+    tab.wait_for_url(f"http://springtide--service.localhost:{hub.port}/services/springtide/admin")
     expect(tab.get_by_test_id("edit-quota-joe")).to_be_visible()
     expect(tab.get_by_test_id("connection")).to_have_text("Live")
     expect(tab.locator("#springtide-brand svg")).to_be_visible()
     tab.get_by_role("link", name="Home", exact=True).click()
-    tab.wait_for_url(f"{admin.hub}/hub/home")
+    tab.wait_for_url(f"http://localhost:{hub.port}/hub/home")
 
 
-def test_a_page_of_somebodys_notebook_reads_nothing_of_the_pool(hub: Hub, browser: Browser, admin: Person) -> None:
-    joe = log_in(hub, browser, "joe")
-    joe.tab.goto(f"{joe.hub}/hub/spawn")
-    joe.tab.get_by_role("button", name="Start").click()
-    joe.tab.wait_for_url(
-        re.compile(rf"http://joe\.hub\.localhost:{hub.port}/user/joe/"), timeout=2_000 * PATIENCE_S
-    )
-    pool = f"http://springtide--service.hub.localhost:{hub.port}/services/springtide/"
+@pytest.mark.parametrize("path", ["hub/home", "user/joe/lure", "services/springtide/pool"])
+def test_a_browser_at_the_address_of_the_loopback_interface_is_sent_to_the_names(
+    hub: Hub, admin: Person, path: str
+) -> None:
+    hosts = {"hub": "localhost", "user": "joe.localhost", "services": "springtide--service.localhost"}
+    admin.tab.goto(f"http://127.0.0.1:{hub.port}/{path}")
+    assert admin.tab.url == f"http://{hosts[path.partition('/')[0]]}:{hub.port}/{path}"
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_programs_reach_hub_pool_and_notebooks_under_one_name(hub: Hub, name: str) -> None:
+    here = f"http://{name}:{hub.port}"
+    with httpx.Client(timeout=PATIENCE_S, headers={"Authorization": f"token {hub.token('joe')}"}) as program:
+        assert program.get(f"{here}/hub/api/user").json()["name"] == "joe"
+        assert program.get(f"{here}/services/springtide/api/v1/me").json()["name"] == "joe"
+        assert "a notebook" in program.get(f"{here}/user/joe/anything").text
+
+
+def test_a_page_of_somebodys_notebook_reads_nothing_of_the_pool(hub: Hub, admin: Person) -> None:
+    pool = f"http://springtide--service.localhost:{hub.port}/services/springtide/"
     admin.tab.goto(f"{pool}admin")
     expect(admin.tab.get_by_test_id("edit-quota-joe")).to_be_visible()
-    admin.tab.goto(f"http://joe.hub.localhost:{hub.port}/user/joe/lure")
+    admin.tab.goto(f"http://joe.localhost:{hub.port}/user/joe/lure")
     expect(admin.tab).to_have_title(re.compile("a notebook"))
     got = admin.tab.evaluate(ATTACK, pool)
     assert got == {"no-cors": "TypeError", "cors": "TypeError", "window": got["window"]}
     assert got["window"] in {"SecurityError", "closed"}
+
+
+def test_a_page_of_somebodys_notebook_makes_no_token_of_its_visitor(hub: Hub, admin: Person) -> None:
+    pool = f"http://springtide--service.localhost:{hub.port}/services/springtide/"
+    admin.tab.goto(f"http://joe.localhost:{hub.port}/user/joe/lure")
+    names = {"hub": f"http://localhost:{hub.port}", "service": pool, "visitor": "admin"}
+    assert_no_token_was_made(admin.tab.evaluate(ON_THE_HUB, names))
+    admin.tab.goto(f"{pool}admin")
+    expect(admin.tab.get_by_test_id("edit-weight-joe")).to_have_value("1")

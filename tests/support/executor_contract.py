@@ -9,7 +9,7 @@ import asyncio
 import json
 
 import pytest
-from executor_bench import LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
+from executor_bench import ENDS_WHEN_ASKED, LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -83,14 +83,60 @@ class ExecutorContract:
         assert ended.exit is not None
         assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, True, False)
 
-    async def test_a_job_that_finishes_when_asked_to_pause_has_succeeded(self, bench: Bench) -> None:
-        spec = bench.code(SAVES.format(code=0))
+    @pytest.mark.parametrize(
+        ("lines", "complete"),
+        [
+            ([], False),
+            ([{"step": 4, "of": 9}], False),
+            ([{"step": 9, "of": 9}], True),
+            ([{"step": 9, "of": 9}, {"step": 9, "saved": True}], True),
+            ([{"step": 9, "of": 9}, {"step": 1, "of": 9}], False),
+            ([{"milestone": "done"}], True),
+            ([{"milestone": "returned"}], True),
+            ([{"milestone": "pause-seen"}, {"milestone": "returned"}], False),
+            ([{"milestone": "pause-seen"}, {"milestone": "done"}], True),
+            ([{"milestone": ["done"]}, {"milestone": "finished"}], False),
+        ],
+    )
+    async def test_a_job_that_ends_with_0_when_asked_tells_whether_it_is_complete(
+        self, bench: Bench, lines: list[dict[str, object]], *, complete: bool
+    ) -> None:
+        spec = bench.code(ENDS_WHEN_ASKED.format(lines=lines))
         await bench.executor.launch(spec)
         await bench.running(spec.key)
         await bench.executor.pause(spec.key)
         ended = await bench.gone(spec.key)
         assert ended.exit is not None
-        assert (ended.exit.code, ended.exit.paused) == (0, True)
+        assert (ended.exit.code, ended.exit.paused, ended.exit.complete) == (0, True, complete)
+        await bench.restart()
+        found = await bench.status(spec.key)
+        assert found.exit is not None
+        assert found.exit.complete is complete
+
+    async def test_what_an_earlier_attempt_has_reported_completes_no_later_one(self, bench: Bench) -> None:
+        told = [
+            {"attempt": None, "step": 9, "of": 9},
+            {"attempt": None, "milestone": "done"},
+            {"milestone": "done"},
+        ]
+        await bench.run(bench.code(ENDS_WHEN_ASKED.format(lines=told).replace(SLEEPS, "")))
+        spec = bench.code(SAVES.format(code=0), attempt=2)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        assert (ended.code, ended.paused, ended.complete) == (0, True, False)
+
+    async def test_a_gang_has_ended_with_0_only_if_all_of_it_has(self, bench: Bench) -> None:
+        by_rank = "import os, signal, sys\ncode = {0: 0, 1: 75}[int(os.environ['RANK'])]\n"
+        spec = bench.code(by_rank + SAVES.format(code="code"), size=2)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        assert (ended.code, ended.paused) == (75, True)
 
     async def test_a_job_that_does_not_pause_is_killed_after_its_grace(self, bench: Bench) -> None:
         spec = bench.code(STUBBORN, grace=0.3)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from hub_process import HubProcess
+from hub_process import HubProcess, visitor
 from patience import PATIENCE_S
 
 from springtide.scheduler.client import Client, Unreachable
@@ -45,6 +45,11 @@ class Hub(HubProcess):
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def wait(self) -> None:
+        """Wait until the hub has ended by itself or by a signal; its service and proxy may keep running."""
+        assert self._process is not None
+        self._process.wait(PATIENCE_S)
 
     def interrupt(self) -> None:
         """Send the hub SIGINT, as Ctrl-C does."""
@@ -84,10 +89,10 @@ class Person:
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub, self.name = hub, name
-        self.browser = httpx.Client(base_url=hub.url, follow_redirects=True, timeout=PATIENCE_S, verify=False)
+        self.browser = visitor(hub.url)
         page = self.browser.get("/hub/login")
         form = {"username": name, "password": hub.password, "_xsrf": page.cookies["_xsrf"]}
-        self.browser.post("/hub/login", data=form).raise_for_status()
+        assert self.browser.post("/hub/login", data=form, follow_redirects=False).is_redirect
         self.api = httpx.Client(
             base_url=f"{hub.url}/hub/api/users",
             headers={"Authorization": f"token {hub.token(name)}"},

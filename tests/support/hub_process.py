@@ -22,6 +22,7 @@ POLL_S = 0.3
 """Interval of asking whether a hub is up, in seconds: while it starts, it draws a page for each answer."""
 
 
+SESSION = "jupyterhub-session-id"
 PAGES = ("jupyterlab", "jupyter_lsp", "notebook")
 """Extensions of a notebook server that have its pages."""
 
@@ -35,6 +36,9 @@ c.Spawner.args.extend(["--ServerApp.jpserver_extensions={dict.fromkeys(PAGES, Fa
 """
 """Settings of a hub none of whose notebook servers' pages is opened: a server starts in half the time."""
 
+ONE_HOST_NAME = "c.JupyterHub.subdomain_host = ''\n"
+"""Setting of a hub whose pages and notebook servers share a host name, which programs can look up."""
+
 
 class HubProcess:
     """`springtide up` on a state directory; can be started, killed and started again on the same directory."""
@@ -45,7 +49,13 @@ class HubProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = state_dir.parent / f"{state_dir.name}.log"
         self._config = state_dir.parent / f"{state_dir.name}_config.py"
-        lines = [PATIENT, *(f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items())]
+        uids = state_dir.parent / "uids.json"
+        registry = f"c.Springtide.uid_registry = {str(uids)!r}"
+        lines = [
+            PATIENT,
+            registry,
+            *(f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items()),
+        ]
         self._config.write_text("\n".join([*lines, config]) + "\n")
         self._process: subprocess.Popen[bytes] | None = None
         self._asking = httpx.Client(base_url=self.url, timeout=PATIENCE_S, verify=False)
@@ -106,11 +116,11 @@ class HubProcess:
 
     def token(self, user: str) -> str:
         """Return an API token of a user, created the way the hub's token page does."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=PATIENCE_S, verify=False) as browser:
+        with visitor(self.url) as browser:
             page = browser.get("/hub/login")
             form = {"username": user, "password": self.password, "_xsrf": _xsrf(page.text)}
-            home = browser.post("/hub/login", data=form)
-            home.raise_for_status()
+            home = browser.post("/hub/login", data=form, follow_redirects=False)
+            assert home.is_redirect, home.text
             page = browser.get("/hub/token")
             made = browser.post(
                 f"/hub/api/users/{user}/tokens",
@@ -119,6 +129,23 @@ class HubProcess:
             )
             made.raise_for_status()
             return str(made.json()["token"])
+
+
+def visitor(url: str) -> httpx.Client:
+    """Return a client that logs in as a browser does, under the address of the loopback interface.
+
+    The hub sets the cookie of the session for its own name, ``localhost``; Python's cookie jar refuses it.
+    """
+    client = httpx.Client(base_url=url, follow_redirects=True, timeout=PATIENCE_S, verify=False)
+
+    def keep_session(answer: httpx.Response) -> None:
+        for header in answer.headers.get_list("Set-Cookie"):
+            name, _, rest = header.partition("=")
+            if name == SESSION:
+                client.cookies.set(name, rest.partition(";")[0])
+
+    client.event_hooks = {"response": [keep_session]}
+    return client
 
 
 def _xsrf(page: str) -> str:

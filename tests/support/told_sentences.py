@@ -163,19 +163,15 @@ RULES: list[tuple[str, Rule]] = [
         (("reserved", found["type"]), int(found["gpus"]))
     ]),
     (r"The project (?P<project>\w+) (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
-    (rf"Its fair share is (?P<number>\d+|no) {TYPED} right now, because of what others ask for\.",
-     lambda job, found: [
-        (("fair share", job.project, found["type"]), _number(found, "number"))
-    ]),
-    (r"It can start once other jobs of \w+ have ended(?:, or other projects ask for less)?\.", _is("waits", True)),
-    (r"It can start once other projects ask for less(?:, or with a quota of \d+ or more)?\.", _is("waits", True)),
-    (rf"It could start if the job {JOB} of (?P<project>\w+) ended\.", _named("running")),
+    (r"With this job it would hold \d+, and it may hold (?:\d+|none) now\.", _is("waits", True)),
+    (rf"It could start if the job {JOB} of (?P<project>\w+) ended\.", _is("waits", True)),
+    (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
+    (r"The pool as it is can never run it\.", _is("waits", True)),
+    (r"With this (?:limit|quota) it can never start(?:, as it is not preemptible)?\.", _is("waits", True)),
     ((r"(?:Next in line|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
      r"(?:, after (?P<before>\d+) jobs? of (?P<project>\w+))?\."), _place),
     ((rf"The project (?P<project>\w+) may hold at most (?P<limit>\d+) {TYPED}"
      r"(?:: it holds (?P<held>\w+))?, and the job needs (?P<needs>\d+)\."), _limit),
-    (r"It can start only with a limit of (?P<number>\d+) or more\.", _of_job("needs")),
-    (r"It can start once other jobs of \w+ have ended, or with a limit of \d+ or more\.", _is("waits", True)),
     (r"A job that is not preemptible must fit in the quota, beside others like it\.", _is("preemptible", False)),
     ((rf"The quota of (?P<project>\w+) is (?P<quota>\d+) {TYPED}, such jobs have (?P<firm>\w+) of it, and "
      r"this one needs (?P<needs>\d+)\."), lambda job, found: [
@@ -183,8 +179,7 @@ RULES: list[tuple[str, Rule]] = [
          (("firm", found["project"], found["type"]), _number(found, "firm")),
          (("needs", job.id), int(found["needs"])),
      ]),
-    (r"It can start once such jobs of \w+ have ended, or if it is preemptible\.", _is("preemptible", False)),
-    (r"It has a reservation for (?P<number>\d+) GPUs?\.", _of_job("needs")),
+    (r"It has a reservation for (?P<number>\d+) GPUs?(?: that the jobs? .+ holds?)?\.", _of_job("needs")),
     (rf"It starts as soon as the job {JOB} of (?P<project>\w+) has stopped\.", _named("pausing")),
     (r"It was paused by (?P<user>\w+)\.", _is("held by user", True)),
     (r"It goes on when it is resumed\.", _is("held by user", True)),

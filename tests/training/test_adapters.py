@@ -86,7 +86,8 @@ def test_a_loop_in_plain_pytorch_goes_on_where_it_was(place, job: Job, torch: Si
     again = Resumable(Job(place.environment(attempt=2)), model=model, optimizer=optimizer)
     assert again.restore() == 2
     assert (model.value, optimizer.value, torch.state) == (3, 4, 99)
-    assert [(line["step"], line["saved"]) for line in place.reports()] == [(1, False), (2, False), (2, True)]
+    steps = [(line["step"], line["saved"]) for line in place.reports() if "milestone" not in line]
+    assert steps == [(1, False), (2, False), (2, True)]
 
 
 # ---------- Lightning

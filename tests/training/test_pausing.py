@@ -170,3 +170,42 @@ def test_a_pause_in_the_last_epoch_is_success(tmp_path: Path, place) -> None:
     script = tmp_path / "epochs.py"
     script.write_text(EPOCHS)
     assert place.run(str(script), "59", str(place.pause_file))[0] == 0
+
+
+def milestones(place) -> list[str]:
+    return [each["milestone"] for each in place.reports() if "milestone" in each]
+
+
+def test_a_job_says_that_it_is_done(place) -> None:
+    text = "from springtide.training import current_job\ncurrent_job().done()"
+    assert place.run("-c", text) == (0, "", "")
+    assert place.run("-c", text, rank=1, world=2) == (0, "", "")
+    assert milestones(place) == ["done", "done"]
+
+
+def test_outside_a_pool_a_job_that_is_done_tells_nobody(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Job({}).done()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_reports_once_that_it_has_learnt_of_a_pause(place) -> None:
+    place.pause_file.touch()
+    text = """
+from springtide.training import current_job
+job = current_job()
+print(job.should_pause(), job.should_pause(), job.pause_asked())
+"""
+    assert place.run("-c", text) == (0, "True True True\n", "")
+    assert milestones(place) == ["pause-seen"]
+
+
+def test_an_epoch_that_was_the_last_one_anyway_is_no_pause(place) -> None:
+    place.pause_file.touch()
+    text = """
+from springtide.training import current_job
+for epoch in current_job().epochs(1, save=lambda path: None, load=lambda path: None):
+    pass
+"""
+    assert place.run("-c", text) == (0, "", "")
+    assert milestones(place) == []

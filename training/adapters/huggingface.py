@@ -30,7 +30,7 @@ def callback(job: Optional[Job] = None) -> Any:
             mine.report(step=state.global_step, of=state.max_steps, **plain(logs or {}))
 
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> Any:
-            if mine.should_pause(state.global_step) and state.global_step < state.max_steps:
+            if state.global_step < state.max_steps and mine.should_pause(state.global_step):
                 self.pausing = True
                 control.should_save = True
                 control.should_training_stop = True

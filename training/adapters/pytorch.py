@@ -45,7 +45,7 @@ class Resumable:
     def done(self, step: int, *, of: Optional[int] = None, **values: Any) -> None:
         """Report the completed steps, save when a checkpoint is due, and save and exit when asked to pause."""
         self.job.report(step=step, of=of, **values)
-        pause = self.job.should_pause(step) and step != of
+        pause = step != of and self.job.should_pause(step)
         owed = self.job.owes_checkpoint and self.job.world == 1
         if pause or owed or step % self._every == 0 or step == of:
             self.job.write(lambda directory: self._save(step, directory), step, last=step == of)

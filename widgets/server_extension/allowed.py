@@ -45,6 +45,7 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/pause"),
     Allowed("POST", f"jobs/{_ID}/resume"),
     Allowed("POST", f"jobs/{_ID}/cancel"),
+    Allowed("POST", f"jobs/{_ID}/finish"),
     Allowed("POST", f"jobs/{_ID}/retry"),
     Allowed("GET", f"jobs/{_ID}/rerun"),
     Allowed("POST", f"jobs/{_ID}/rerun", takes_body=True),

@@ -12,7 +12,7 @@ import msgspec
 
 from springtide.scheduler.client.errors import problem_of
 from springtide.scheduler.client.stream import SILENCE_S
-from springtide.scheduler.client.transport import is_loopback, needs_tls
+from springtide.scheduler.client.transport import is_from_hub, is_loopback, needs_tls
 from springtide.scheduler.wire import Problem
 from springtide.widgets.server_extension.allowed import Target
 
@@ -151,6 +151,8 @@ async def _bounded(response: httpx.Response) -> bytes:
 
 def _json(response: httpx.Response, content: bytes) -> bytes:
     """Return the content of an answer of the API. Raise `GateError` for any other, such as a log-in page."""
+    if is_from_hub(response):
+        raise unreachable(RuntimeError("the hub answers in the service's place"))
     if response.status_code in REDIRECTS:
         raise GateError(_bad("The pool's address answered with a redirect, which is not followed."))
     try:

@@ -173,7 +173,7 @@ function draw() {
 
 function drawCard(job, data) {
   const may = job.user === site.user || site.administers(job.project);
-  const acts = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") } : {};
+  const acts = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") } : {};
   const actions = job.user === site.user && !job.sweep ? { ...acts, rerun: () => editor.send(), edit: () => editor.open() } : acts;
   const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, editor, pageOf: jobPath, compareOf: comparePath, ...data };
   return h("article", { key: "card", class: "st-large", draw: (node) => renderWorkCard(node, card, actions) });

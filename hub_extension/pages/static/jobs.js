@@ -217,7 +217,7 @@ function actionsOf(id) {
     }
     redraw();
   };
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") };
+  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") };
 }
 
 function drawEmpty() {

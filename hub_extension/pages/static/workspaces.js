@@ -9,7 +9,7 @@ import { IdleRules } from "./workspaces/rules.js";
 
 const HEADS = ["workspace", "user", "state", "GPUs", "type", "running since", "last activity", "use of its GPUs", "actions"];
 const LOOK_AGAIN_MS = 10_000;
-const STATES = { running: "Running", starting: "Starting", stopping: "Stopping" };
+const STATES = { running: "Running", starting: "Starting", stopping: "Stopping", unknown: "Unknown to the hub" };
 
 const shown = { items: null, stopped: [], me: null, everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin, stopping: null, busy: new Set(), sort: "user" };
 const redraw = oncePerFrame(draw);
@@ -92,11 +92,11 @@ function drawTable(items) {
 }
 
 function drawRow(item, now) {
-  const { user, server, state, gpus, gpu_type: type, labels, simulated, since, last_activity: last, path } = item;
+  const { user, server, state, gpus, gpu_type: type, labels, simulated, since, last_activity: last, path, place } = item;
   const name = clean(server) || "default";
   const cells = {
     user: clean(user),
-    state: STATES[state] ?? clean(state),
+    state: state === "unknown" ? [STATES.unknown, h("div", { key: "place", class: "st-muted", "data-testid": "workspace-unknown" }, `It runs as ${clean(place)}, cannot be opened any more, and keeps its GPUs until it ends.`)] : (STATES[state] ?? clean(state)),
     GPUs: gpus ? [h("span", { key: "gpus", title: labels.map(clean).join(", ") }, String(gpus), " "), simulatedMark(simulated)] : "none",
     type: clean(type) || "–",
     "running since": since ? when(since, now) : "–",

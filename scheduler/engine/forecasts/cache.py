@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import messages
@@ -15,6 +15,7 @@ from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, ForecastError
 from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
+from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
 from springtide.scheduler.history.run_times import RunTimes
@@ -51,7 +52,8 @@ MAX_QUESTIONS = 8
 class ForecastCache:
     """Keeps forecasts of the starts of jobs that are looked at in ``starts``, by job.
 
-    ``publish`` is called with the ids of jobs whose start has changed; ``record`` has what is shown from then on.
+    ``diagnoses`` has what lets these jobs start. ``publish`` is called with the ids of jobs of which either has
+    changed; ``record`` has the starts that are shown from then on.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ForecastCache:
         read_model: ReadModel,
         run_history: RunHistory,
         starts: dict[str, wire.Starts],
+        diagnoses: Diagnoses,
         clock: Callable[[], float],
         *,
         publish: Callable[[Collection[str]], None],
@@ -68,6 +71,7 @@ class ForecastCache:
         self._planner = read_model.planner
         self._run_history = run_history
         self._starts = starts
+        self._diagnoses = diagnoses
         self._clock = clock
         self._publish = publish
         self._record = record
@@ -155,13 +159,14 @@ class ForecastCache:
     async def _renew(self, wanted: list[str]) -> None:
         if not wanted:
             return
-        now, version = self._clock(), self._read_model.version
-        outlook = await self._forecast(self._planner.snapshot(now), wanted)
+        now, version, planned = self._clock(), self._read_model.version, self._planner.version
+        outlook = await self._forecast(self._planner.snapshot(now), wanted, diagnosed=wanted)
         found = {
             job_id: starts_of(window, now, outlook.until, grows=bool(self._read_model.nodes.groups))
             for job_id, window in outlook.starts.items()
         }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
+        told = self._diagnoses.store(outlook.starts_if, planned)
         self._store(found, version)
         for job_id in [
             job_id
@@ -169,7 +174,7 @@ class ForecastCache:
             if start.at < now - MAX_AGE or not self._is_waiting(job_id)
         ]:
             del self._starts[job_id], self._version_of[job_id]
-        self._publish(changed)
+        self._publish([*changed, *(told - set(changed))])
         await self._record.add({job_id: found[job_id] for job_id in changed})
 
     def _store(self, found: Mapping[str, wire.Starts], version: int) -> None:
@@ -183,16 +188,19 @@ class ForecastCache:
         """The run times of ended jobs."""
         return self._run_history.run_times
 
-    async def what_if(self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON) -> Outlook:
+    async def what_if(
+        self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON, *, diagnosed: Sequence[str] = ()
+    ) -> Outlook:
         """Return the outlook from another snapshot. Raises `Refusal` (503) if it cannot be computed now.
 
-        ``horizon`` is in seconds; 0 asks for the next decisions only.
+        ``horizon`` is in seconds; 0 asks for the next decisions only. ``diagnosed`` are waiting jobs of which is
+        found what lets them start.
         """
         if self._questions >= MAX_QUESTIONS:
             raise Refusal(503, "busy", "Too many ask what would be, just now.", hint="Try again in a moment.")
         self._questions += 1
         try:
-            return await self._forecast(snapshot, asked, horizon)
+            return await self._forecast(snapshot, asked, horizon, diagnosed=diagnosed)
         except ForecastError as error:
             logger.warning("%s", error)
             hint = "Try again; an administrator finds more in the service's log."
@@ -200,7 +208,9 @@ class ForecastCache:
         finally:
             self._questions -= 1
 
-    async def _forecast(self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON) -> Outlook:
+    async def _forecast(
+        self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON, *, diagnosed: Sequence[str]
+    ) -> Outlook:
         await self._run_history.loaded()
         return await self._client.ask(
             expected_course(snapshot, self._read_model.state.jobs),
@@ -209,6 +219,7 @@ class ForecastCache:
             max_waiting=MAX_WAITING_JOBS,
             horizon=horizon,
             computing_time=COMPUTING_TIME,
+            diagnosed=list(diagnosed),
         )
 
     async def stop(self) -> None:

@@ -72,7 +72,8 @@ class Questions:
         hypothesis = self._hypothesis(question, asker, now)
         asked = what_if.asked_jobs(question, self._state, asker.sees)
         snapshot = hypothesis.applied_to(self._planner.snapshot(now))
-        outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs])
+        diagnosed = [] if question.starts is None or hypothesis.grows else asked
+        outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
         told = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
         if hypothesis.job is None or told.job is None:
             return told

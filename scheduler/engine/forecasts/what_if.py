@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
+from springtide.scheduler.engine.views.diagnoses import diagnosed
 from springtide.scheduler.forecast import GONE, Outlook, Shift
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import total
@@ -239,6 +240,7 @@ def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: 
         until=outlook.until,
         job=hypothetical,
         starts=starts,
+        starts_if={job_id: diagnosed(each, state).alternatives for job_id, each in outlook.starts_if.items()},
         projects={
             name: wire.ProjectOutlook(
                 **_numbers(standing),

@@ -54,18 +54,22 @@ class ForecastClient:
         max_waiting: int,
         horizon: float,
         computing_time: float,
+        diagnosed: list[str],
     ) -> Outlook:
         """Return the outlook from a snapshot, for the jobs ``asked`` or for all waiting ones.
 
         ``times`` are the run times of ended jobs, ``max_waiting`` the number of waiting jobs to take into account,
-        ``horizon`` and ``computing_time`` seconds. Raises `ForecastError`.
+        ``horizon`` and ``computing_time`` seconds. ``diagnosed`` are waiting jobs of which is found what lets them
+        start. Raises `ForecastError`.
         """
         async with self._lock:
             if self._idle_timer is not None:
                 self._idle_timer.cancel()
             try:
                 async with asyncio.timeout(REPLY_TIMEOUT):
-                    reply = await self._exchange(snapshot, asked, times, (max_waiting, horizon, computing_time))
+                    reply = await self._exchange(
+                        snapshot, asked, times, (max_waiting, horizon, computing_time), diagnosed
+                    )
             except BaseException as error:
                 await self._end(kill=True)
                 if isinstance(error, OSError | EOFError | TimeoutError | msgspec.MsgspecError):
@@ -85,7 +89,12 @@ class ForecastClient:
         await asyncio.gather(*self._ending)
 
     async def _exchange(
-        self, snapshot: Snapshot, asked: list[str] | None, times: RunTimes, bounds: tuple[int, float, float]
+        self,
+        snapshot: Snapshot,
+        asked: list[str] | None,
+        times: RunTimes,
+        bounds: tuple[int, float, float],
+        diagnosed: list[str],
     ) -> ForecastReply:
         process = await self._running()
         assert process.stdin is not None
@@ -110,6 +119,7 @@ class ForecastClient:
             max_waiting,
             horizon,
             computing_time,
+            diagnosed,
         )
         for content in (framed(msgspec.msgpack.encode(request)), *contents):
             process.stdin.write(content)

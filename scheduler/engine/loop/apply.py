@@ -45,16 +45,19 @@ def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: 
     match decision:
         case Start(placement=placement, reason=reason) if waiting and placement:
             gpu_type = transaction.nodes.type_of(placement)
-            transaction.apply(lifecycle.start(job, placement, reason, transaction.now, gpu_type=gpu_type))
+            placed = transaction.nodes.places.identified(placement)
+            transaction.apply(lifecycle.start(job, placed, reason, transaction.now, gpu_type=gpu_type))
             stats.starts += 1
         case Pause(reason=reason, beneficiary=beneficiary) if running:
             transaction.apply(lifecycle.pause(job, reason, transaction.now))
             _count_pause(transaction, job, beneficiary, stats)
         case Move(placement=placement, reason=reason, beneficiary=beneficiary) if running:
-            transaction.apply(lifecycle.pause(job, reason, transaction.now, placement))
+            placed = transaction.nodes.places.identified(placement)
+            transaction.apply(lifecycle.pause(job, reason, transaction.now, placed))
             _count_pause(transaction, job, beneficiary, stats)
         case Reserve(placement=placement) if waiting or job.live is not None:
-            transaction.put_job(job.with_standing(reserved=placement))
+            placed = transaction.nodes.places.identified(placement)
+            transaction.put_job(job.with_standing(reserved=placed))
         case Drop():
             transaction.put_job(job.with_standing(reserved=()))
         case _:

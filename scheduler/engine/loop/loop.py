@@ -33,7 +33,7 @@ from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, InventoryChanged, Reported
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import StoreError, StoreTakenError, StoreUnsureError
+from springtide.scheduler.store import StoreError, StoreMovedError, StoreTakenError, StoreUnsureError
 from springtide.scheduler.store.records import EventRecord, JobRecord
 
 logger = logging.getLogger(__name__)
@@ -96,6 +96,7 @@ class Loop:
         self._ended = False
         self._rested = asyncio.Event()
         self.failure: str | None = None
+        parts.store.when_moved = self._store_moved
         for job in self._state.jobs.values():
             self._limits.watch(job.id, job)
 
@@ -407,6 +408,11 @@ class Loop:
             self._give_up(str(error))
         else:
             logger.error("%s Nothing of this tick was committed; what runs goes on.", error)
+
+    def _store_moved(self, error: StoreMovedError) -> None:
+        """Stop if all that was committed is in the store's own files, which a new start opens again."""
+        if error.log_only and error.saved and not self._stopping:
+            self._give_up(str(error))
 
     def _retry_later(self, observations: list[EngineObservation]) -> None:
         self._mailbox.put_back(observations)

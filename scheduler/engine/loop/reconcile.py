@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from springtide.scheduler.engine.loop.actuator import never_started
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
+from springtide.scheduler.engine.state.places import is_unmatched
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
 from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord
 
@@ -16,8 +17,9 @@ def settle_intents(
 ) -> tuple[list[AttemptStatus], list[Effect]]:
     """Return the observations of the first tick after a start, and the effects to repeat.
 
-    A live attempt that the executor does not know is launched if it was never seen, and lost otherwise. An attempt
-    that was asked to stop is asked again. ``statuses``, all that the executor knows, are among the observations.
+    A live attempt that the executor does not know is launched if it was never seen and its GPUs have a place,
+    and lost otherwise. An attempt that was asked to stop is asked again. ``statuses``, all that the executor
+    knows, are among the observations.
     """
     known = {status.key: status for status in statuses}
     observations = list(known.values())
@@ -42,6 +44,9 @@ def _settle_unknown(
     if attempt.seen:
         lost = Exit(ExitKind.LOST, now, detail="Nothing of it was found after a restart.")
         observations.append(AttemptStatus(key, AttemptPhase.GONE, exit=lost))
+    elif any(is_unmatched(worker.node) for worker in attempt.placement):
+        detail = "Its GPUs had no place in the pool any more before it was started."
+        observations.append(AttemptStatus(key, AttemptPhase.GONE, exit=Exit(ExitKind.LOST, now, detail=detail)))
     elif attempt.asked is None:
         effects.append(Effect(Action.LAUNCH, attempt.job, attempt.number))
     else:

@@ -18,6 +18,7 @@ from springtide.scheduler.engine.loop.mailbox import (
     Request,
     StartChecked,
 )
+from springtide.scheduler.engine.loop.matching import match_gpus, numbering
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.settings import EngineSettings, Stats
@@ -238,8 +239,11 @@ class TickBuilder:
                 tick.read_inventory = True
             case NodesObserved(nodes=nodes):
                 if nodes != self.nodes.all:
+                    numbered_otherwise = numbering(nodes) != numbering(self.nodes.all)
                     self.nodes.all = nodes
                     tick.nodes_changed = True
+                    if numbered_otherwise:
+                        match_gpus(tick.transaction)
                 tick.transaction.follow_types()
             case StartChecked(job=job_id, attempt=attempt, refused=refused):
                 self._observe_check(tick, job_id, attempt, refused)
@@ -291,7 +295,7 @@ class TickBuilder:
             effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
         if status.key in quarantine:
             return
-        quarantine[status.key] = status.placement
+        quarantine[status.key] = self.nodes.places.identified(status.placement)
         tick.nodes_changed = True
         self._stats.quarantined += 1
         logger.error("Attempt %s runs but %s; its GPUs are not used until it is gone.", status.key, kind)
@@ -304,7 +308,7 @@ class TickBuilder:
         if transaction.new_types is not None:
             settings = replace(self._settings.policy, gpu_types=transaction.types.train)
             self.planner.apply(SettingsChanged(settings))
-        if tick.nodes_changed or transaction.drains or transaction.gpu_drains:
+        if tick.nodes_changed or transaction.closes_otherwise:
             self.planner.apply(NodesChanged(self.nodes.train(transaction.drained())))
             tick.replan = True
         if transaction.projects:

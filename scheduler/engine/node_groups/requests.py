@@ -30,7 +30,17 @@ LATE = 900.0
 OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "unknown-project"})
 """Codes of reasons that hold whether a node is awaited or not."""
 FULL_REASONS = frozenset(
-    {"too-large", "per-gpu-too-large", "no-rdma", "gang-too-large", "no-room", "share-used", "too-soon"}
+    {
+        "too-large",
+        "per-gpu-too-large",
+        "no-rdma",
+        "gang-too-large",
+        "no-level",
+        "domain-too-small",
+        "no-room",
+        "share-used",
+        "too-soon",
+    }
 )
 """Codes of reasons that more nodes could end."""
 

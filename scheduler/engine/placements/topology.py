@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Spread
-from springtide.scheduler.policy.placement.gang_placement import NODE, by_tightness
+from springtide.scheduler.policy.placement.gang_placement import by_tightness
+from springtide.scheduler.policy.state.nodes import NODE
 
 
 class Topology:

@@ -26,6 +26,7 @@ class JobChange(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"
+    FINISH = "finish"
 
 
 def accept_job(
@@ -100,9 +101,10 @@ def _check_bytes(transaction: Transaction, spec: JobSpec, bundle: Bundle, settin
 
 
 def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: str) -> None:
-    """Pause, resume or cancel a job for the user ``by``.
+    """Pause, resume, cancel or mark as finished a job for the user ``by``.
 
-    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again.
+    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again, and for a job to be marked as
+    finished that is a sweep, runs, or has not run yet.
     """
     if job.state is JobState.CANCELLED and change is JobChange.CANCEL:
         return
@@ -114,7 +116,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             hint="Submit it again.",
         )
     test = test_runs.unfinished_test(transaction, job)
-    if test is not None:
+    if test is not None and change is not JobChange.FINISH:
         change_job(transaction, test, change, by)
     match change:
         case JobChange.PAUSE if job.is_sweep:
@@ -125,11 +127,29 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             transaction.apply(lifecycle.hold(job, by, transaction.now))
         case JobChange.RESUME:
             transaction.apply(lifecycle.resume(job))
+        case JobChange.FINISH:
+            _check_finishable(job)
+            transaction.apply(lifecycle.finish(job, by, transaction.now))
         case JobChange.CANCEL:
             if job.is_sweep:
                 changes.cancel(transaction, job, by)
             else:
                 transaction.apply(lifecycle.cancel(job, by, transaction.now))
-            if by != job.spec.user:
-                before = {"user": job.spec.user, "name": job.spec.name}
-                transaction.add_audit_entry(by, "job.cancel", job.id, before, {})
+    if by != job.spec.user:
+        transaction.add_audit_entry(
+            by, f"job.{change}", job.id, {"user": job.spec.user, "name": job.spec.name}, {}
+        )
+
+
+def _check_finishable(job: JobRecord) -> None:
+    """Raise `Refusal` for a job that nobody can mark as finished now."""
+    if job.is_sweep:
+        why, hint = "is a sweep", "Cancel it: the results of the trials that have ended stay."
+    elif job.live is not None:
+        why, hint = "runs", "Pause it first, or let the program call job.done() and end."
+    elif job.standing.started is None:
+        why, hint = "has not run yet", "Cancel it instead."
+    else:
+        return
+    message = f"The job {given(job.id)} {why}; only a job that waits after an attempt can be marked as finished."
+    raise Refusal(409, "not_finishable", message, hint=hint)

@@ -10,8 +10,9 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.placements.slow_nodes import NodeSpeeds
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.line_without_gpus import out_of_service
+from springtide.scheduler.engine.state.places import GpuKey
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.model import Environment, Gpu, Node, Reason, Worker
+from springtide.scheduler.model import Environment, Gpu, Node, Reason
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import POOL, DrainRecord, GpuDrainRecord, JobRecord
 
@@ -55,7 +56,7 @@ def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -
         _drain_node(transaction, node, DrainRecord(node.name, POOL, transaction.now, why, finish=True))
     if node.environment is Environment.TRAIN:
         reason = messages.gpu_drained(gpu.index, node.name, "", fault)
-        _pause(transaction, reason, lambda worker: worker.node == node.name and gpu.index in worker.gpus)
+        _pause(transaction, reason, lambda place: place == (node.name, gpu.index))
 
 
 def drain_slow(transaction: Transaction, speeds: NodeSpeeds) -> None:
@@ -106,10 +107,10 @@ def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> No
     transaction.add_audit_entry(record.by, "node.drain", node.name, _shown(before), _shown(record))
     if not record.finish and node.environment is Environment.TRAIN:
         reason = messages.node_drained(node.name, record.by, record.why)
-        _pause(transaction, reason, lambda worker: worker.node == node.name)
+        _pause(transaction, reason, lambda place: place[0] == node.name)
         if out_of_service(transaction.nodes.train(), transaction.all_drains()):
             reason = messages.node_drained(node.name, record.by, record.why, gpus=False)
-            _pause(transaction, reason, lambda worker: not worker.gpus)
+            _pause_without_gpus(transaction, reason)
 
 
 def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainRecord) -> None:
@@ -123,7 +124,7 @@ def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainR
     if not record.finish and node.environment is Environment.TRAIN:
         by = "" if record.by == POOL else record.by
         reason = messages.gpu_drained(gpu.index, node.name, by, record.why)
-        _pause(transaction, reason, lambda worker: worker.node == node.name and gpu.index in worker.gpus)
+        _pause(transaction, reason, lambda place: place == (node.name, gpu.index))
 
 
 def _node(transaction: Transaction, name: str) -> Node:
@@ -160,16 +161,26 @@ def _gpu(node: Node, index: int) -> Gpu:
     return found
 
 
-def _pause(transaction: Transaction, reason: Reason, concerns: Callable[[Worker], bool]) -> None:
-    """Pause the jobs with a worker that is concerned, unless they were asked to stop already."""
-    live = (transaction.job(job.id) for job in list(transaction.state.live_jobs()))
-    for job in filter(None, live):
-        if _runs(job) and any(map(concerns, job.attempts[-1].placement)):
+def _pause(transaction: Transaction, reason: Reason, concerns: Callable[[GpuKey], bool]) -> None:
+    """Pause the jobs with a GPU that is concerned, unless they were asked to stop already."""
+    keys = transaction.nodes.places.keys
+    for job in _running(transaction):
+        placement = job.attempts[-1].placement
+        if any(concerns(place) for each in placement for place in keys(each.node, each.gpus, each.uuids)):
             transaction.apply(lifecycle.pause(job, reason, transaction.now))
 
 
-def _runs(job: JobRecord) -> bool:
-    return job.live is not None and job.live.asked is None
+def _pause_without_gpus(transaction: Transaction, reason: Reason) -> None:
+    """Pause the jobs without GPUs, unless they were asked to stop already."""
+    for job in _running(transaction):
+        if not job.needs_gpus:
+            transaction.apply(lifecycle.pause(job, reason, transaction.now))
+
+
+def _running(transaction: Transaction) -> list[JobRecord]:
+    """Return the jobs that run and were not asked to stop."""
+    live = (transaction.job(job.id) for job in list(transaction.state.live_jobs()))
+    return [job for job in live if job is not None and job.live is not None and job.live.asked is None]
 
 
 def _subject(node: Node, gpu: Gpu) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.idle import changes as idle
 from springtide.scheduler.engine.requests import quotas
 from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.places import identities, is_unmatched
 from springtide.scheduler.engine.state.state import State, WorkspaceKey
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.executors.base import RunningNotebook
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import WorkspaceRecord
@@ -26,19 +28,31 @@ def gpus_held_by(
 
 
 def reserve(
-    transaction: Transaction, user: str, server: str, gpus: int, projects: Sequence[str], *, gpu_type: str = ""
+    transaction: Transaction,
+    user: str,
+    server: str,
+    gpus: int,
+    projects: Sequence[str],
+    *,
+    gpu_type: str = "",
+    runs_on: Sequence[str] = (),
 ) -> WorkspaceRecord:
     """Reserve GPUs for a workspace and return them; those it has already if number and type are the same.
 
-    ``projects`` are those of the person. Without ``gpu_type`` they are of the first type that has room. Raises
-    `Refusal` for an unknown type, beyond the build quota, or if no build node has enough free GPUs.
+    ``projects`` are those of the person. Without ``gpu_type`` they are of the first type that has room.
+    ``runs_on`` are the UUIDs of the GPUs that a workspace runs on already: these are recorded, whatever else is
+    known of them. Raises `Refusal` for an unknown type, beyond the build quota, or if no build node has enough
+    free GPUs.
     """
     workspaces = transaction.all_workspaces()
     present = workspaces.pop((user, server), None)
     if not 0 <= gpus <= wire.MAX_GPUS:
         raise Refusal(422, "invalid", f"{gpus} GPUs cannot be reserved.", field="gpus")
+    if runs_on:
+        return _record_running(transaction, user, server, runs_on, gpu_type=gpu_type)
     same_type = present is not None and transaction.types.declared.of(gpu_type) == present.gpu_type
-    if present is not None and len(present.gpus) == gpus and (not gpus or not gpu_type or same_type):
+    same = present is not None and len(present.gpus) == gpus and (not gpus or not gpu_type or same_type)
+    if present is not None and same and not is_unmatched(present.node):
         return present
     types = _types_to_try(transaction, gpu_type)
     refusals = []
@@ -50,11 +64,35 @@ def reserve(
         except Refusal as refusal:
             refusals.append(refusal)
         else:
-            record = WorkspaceRecord(user, server, node, indices, transaction.now, each)
+            uuids = transaction.nodes.places.uuids(node, indices) if indices else ()
+            record = WorkspaceRecord(user, server, node, indices, transaction.now, each, uuids)
             transaction.put_workspace((user, server), record)
             idle.reserved(transaction, (user, server))
             return record
     raise refusals[0]
+
+
+def _record_running(
+    transaction: Transaction, user: str, server: str, gpus: Sequence[str], *, gpu_type: str
+) -> WorkspaceRecord:
+    """Record the GPUs that a workspace runs on, and return it; without a place if another workspace has one."""
+    present = transaction.all_workspaces().get((user, server))
+    uuids = tuple(gpus)
+    since, known = (present.since, present.gpu_type) if present is not None else (transaction.now, gpu_type)
+    held = {
+        gpu
+        for key, each in transaction.all_workspaces().items()
+        if key != (user, server)
+        for gpu in identities(each.node, each.gpus, each.uuids)
+    }
+    indices = tuple(range(len(uuids)))
+    found = WorkspaceRecord(user, server, "", indices, since, known, uuids)
+    record = transaction.nodes.workspace_matched(found, held)
+    if record != present:
+        transaction.put_workspace((user, server), record)
+        if present is None or present.uuids != uuids:
+            idle.reserved(transaction, (user, server))
+    return record
 
 
 def _types_to_try(transaction: Transaction, gpu_type: str) -> tuple[str, ...]:
@@ -148,6 +186,36 @@ def quota_of(transaction: Transaction, user: str, projects: Sequence[str], gpu_t
     own_quota = None if own is None else own.build_quota
     records = transaction.policy_projects()
     return quotas.build_quota(projects, own_quota, records, gpu_type, transaction.types.build)
+
+
+def adopt(transaction: Transaction, running: Iterable[RunningNotebook]) -> list[RunningNotebook]:
+    """Reserve the GPUs of notebooks that run without a reservation, and return those for which that fails.
+
+    It fails for GPUs that are not those of one build node, or that another workspace has.
+    """
+    failed = []
+    for each in running:
+        workspaces = transaction.all_workspaces()
+        if not each.uuids or (each.user, each.server) in workspaces:
+            continue
+        node, indices = _place_of(each.uuids, transaction.nodes.build())
+        if node is None or not indices <= set(_free(node, workspaces)):
+            failed.append(each)
+            continue
+        record = WorkspaceRecord(
+            each.user, each.server, node.name, tuple(sorted(indices)), transaction.now, node.gpu_type
+        )
+        transaction.put_workspace((each.user, each.server), record)
+    return failed
+
+
+def _place_of(uuids: Sequence[str], nodes: Iterable[Node]) -> tuple[Node | None, set[int]]:
+    """Return the node that has all these GPUs and their indices there; None if no node has all of them."""
+    for node in nodes:
+        indices = {gpu.index for gpu in node.devices if gpu.uuid in uuids}
+        if len(indices) == len(set(uuids)):
+            return node, indices
+    return None, set()
 
 
 def release(transaction: Transaction, user: str, server: str, since: float | None = None) -> None:

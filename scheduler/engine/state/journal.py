@@ -74,11 +74,18 @@ class JournaledPlanner:
     def __init__(self, make: MakePlanner, snapshot: Snapshot, epoch: int, last_decision: int) -> None:
         self._make = make
         self._epoch = epoch
+        self._version = 0
         self.restart(snapshot, last_decision)
+
+    @property
+    def version(self) -> int:
+        """The number of changes that the planner was told of."""
+        return self._version
 
     def restart(self, snapshot: Snapshot, last_decision: int) -> None:
         """Replace the planner by one built from a snapshot; the next journal entry is a base."""
         self._planner = self._make(snapshot)
+        self._version += 1
         self.books = Books(snapshot)
         self._last = last_decision
         self._pending: dict[str, Change] = {}
@@ -88,6 +95,7 @@ class JournaledPlanner:
 
     def apply(self, change: Change) -> None:
         """Tell the planner of a change and keep it for the journal. Raises what the planner raises."""
+        self._version += 1
         self._planner.apply(change)
         self.books.apply(change)
         match change:

@@ -1,7 +1,8 @@
 """The life cycle of a job, as pure functions from a record and an event to a new record and effects.
 
-How an attempt's end is judged: exit code 0 is success, also during a pause; exit code 75 asks to be run again; any
-other end of an attempt that was asked to pause is a pause; the rest are failures, which use up the job's retries.
+How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and
+the job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt
+asked to pause, by the pool or by the cluster, is a pause; the rest are failures, which use up the job's retries.
 Pauses, lost attempts, and those that something outside of the job keeps from starting use up none. Whatever keeps
 a job from starting that has run before is outside of it.
 """
@@ -46,6 +47,8 @@ LONGEST_WARNING = 900.0
 """Maximum time before the end of a time limit at which the job's user is warned, in seconds."""
 SHORTEST_WARNED = 300.0
 """Minimum time limit of a job whose user is warned, in seconds."""
+QUICK = 60.0
+"""Run time below which an attempt is a quick one, in seconds."""
 
 
 class Action(StrEnum):
@@ -84,7 +87,14 @@ def start(job: JobRecord, placement: Placement, why: Reason, now: float, *, gpu_
         step_before=job.standing.best_step,
     )
     started = job.with_standing(
-        state=JobState.STARTING, attempt=number, reserved=(), not_before=0.0, unsaved=None, reason=why, error=""
+        state=JobState.STARTING,
+        attempt=number,
+        reserved=(),
+        not_before=0.0,
+        unsaved=None,
+        lost_result="",
+        reason=why,
+        error="",
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -123,6 +133,16 @@ def cancel(job: JobRecord, by: str, now: float) -> Transition:
     if job.live is None:
         return _end(job, JobState.CANCELLED, now, why), ()
     return _ask(job.with_standing(stopping=messages.CANCEL, by=by, reserved=()), Asked.KILL, why, now)
+
+
+def finish(job: JobRecord, by: str, now: float) -> Transition:
+    """End a job that waits after an attempt as succeeded, because the user ``by`` says that its work is complete.
+
+    Nothing changes while the job has a live attempt, or before it has started.
+    """
+    if job.state in FINAL or job.live is not None or job.standing.started is None:
+        return job, ()
+    return _end(job.with_standing(by=by), JobState.SUCCEEDED, now, messages.finished_by(by)), ()
 
 
 def time_up(job: JobRecord, now: float) -> Transition:
@@ -276,6 +296,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         saved_step=standing.saved_step if report.saved_at is None else report.saved_step,
         unsaved=report.unsaved_at,
         outcome=standing.outcome if report.trial is None else _outcome(report.trial),
+        lost_result=report.lost_result,
     )
     attempt = job.live
     if attempt is None or attempt.number != report.key.attempt:
@@ -367,12 +388,13 @@ def _verdict(
     job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
 ) -> tuple[JobRecord, AttemptState, Reason]:
     at = attempt.ended or ended.at
-    clean = ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == 0
+    clean = ended.kind in (ExitKind.EXITED, ExitKind.EVICTED) and ended.signal is None and ended.code == 0
+    told_to_stop = ended.paused or ended.kind is ExitKind.EVICTED or job.standing.stopping is not None
     if job.standing.stopping == messages.CANCEL:
         why = messages.cancelled_by(job.standing.by)
         return _end(job, JobState.CANCELLED, at, why), AttemptState.CANCELLED, why
-    if clean:
-        why = messages.succeeded()
+    if clean and (ended.complete or not told_to_stop):
+        why = messages.succeeded(lost_result=job.standing.lost_result)
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
         why = _time_is_up(job)
@@ -381,9 +403,12 @@ def _verdict(
         return _end(job, JobState.FAILED, at, why), AttemptState.FAILED, why
     if ended.kind is ExitKind.LOST:
         return _lost(job, attempt, ended, at, retries)
-    if attempt.asked is Asked.PAUSE or ended.paused:
+    if attempt.asked is Asked.PAUSE:
         why = _pause_reason(job, attempt)
-        return _wait(job.with_standing(losses=0), why), AttemptState.PAUSED, why
+        return _wait(job.with_standing(losses=0, quick=0), why), AttemptState.PAUSED, why
+    if ended.kind is ExitKind.EVICTED or ended.paused:
+        why = messages.evicted(ended.detail) if ended.kind is ExitKind.EVICTED else messages.asked_to_pause()
+        return _interrupted(job, attempt, why, at, retries), AttemptState.PAUSED, why
     if _is_blocked(job, attempt, ended):
         return _blocked(job, ended, at, retries)
     if ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == RUN_AGAIN:
@@ -396,8 +421,15 @@ def _lost(
 ) -> tuple[JobRecord, AttemptState, Reason]:
     why = messages.lost(ended.detail, saved=job.standing.saved is not None)
     losses = 1 if attempt.saved is not None else job.standing.losses + 1
-    waiting = job.with_standing(losses=losses, not_before=at + retries.wait(losses - 1))
-    return _wait(waiting, why), AttemptState.LOST, why
+    quick = _quick_ends(job, attempt, at)
+    wait = retries.wait(max(losses, quick) - 1)
+    return _wait(job.with_standing(losses=losses, quick=quick, not_before=at + wait), why), AttemptState.LOST, why
+
+
+def _interrupted(job: JobRecord, attempt: AttemptRecord, why: Reason, at: float, retries: Retries) -> JobRecord:
+    """Let the job wait for its next attempt: something other than the pool asked this one to stop."""
+    quick = _quick_ends(job, attempt, at)
+    return _wait(job.with_standing(losses=0, quick=quick, not_before=at + retries.wait(quick - 1)), why)
 
 
 def _is_blocked(job: JobRecord, attempt: AttemptRecord, ended: Exit) -> bool:
@@ -420,8 +452,10 @@ def _again(
     job: JobRecord, attempt: AttemptRecord, at: float, retries: Retries
 ) -> tuple[JobRecord, AttemptState, Reason]:
     if _has_progress(job, attempt):
-        why = messages.asked_again()
-        waiting = job.with_standing(fruitless=0, losses=0, not_before=at + retries.wait(1))
+        quick = _quick_ends(job, attempt, at)
+        wait = retries.wait(max(1, quick))
+        why = messages.asked_again(quick, wait)
+        waiting = job.with_standing(fruitless=0, losses=0, quick=quick, not_before=at + wait)
         return _wait(waiting, why), AttemptState.PAUSED, why
     times = job.standing.fruitless + 1
     if times >= retries.fruitless_limit:
@@ -430,6 +464,12 @@ def _again(
     why = messages.asked_again_in_vain(times, retries.fruitless_limit)
     waiting = job.with_standing(fruitless=times, not_before=at + retries.wait(times))
     return _wait(waiting, why), AttemptState.PAUSED, why
+
+
+def _quick_ends(job: JobRecord, attempt: AttemptRecord, at: float) -> int:
+    """Return the number of attempts in a row, with this one, that ended by themselves after a short time."""
+    is_quick = attempt.started is None or at - attempt.started < QUICK
+    return job.standing.quick + 1 if is_quick else 0
 
 
 def _has_progress(job: JobRecord, attempt: AttemptRecord) -> bool:
@@ -462,9 +502,9 @@ def _waiting(job: JobRecord) -> JobState:
 
 def _pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
     why = attempt.asked_why
-    if why is None or (why.code == messages.HELD and not job.standing.held):
-        return messages.asked_to_pause()
-    return why
+    if why is not None and why.code == messages.HELD and not job.standing.held:
+        return messages.held_and_resumed(str(why.params.get("by") or ""))
+    return messages.asked_to_pause() if why is None else why
 
 
 def _last_end(job: JobRecord) -> Reason | None:

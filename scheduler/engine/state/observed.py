@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from springtide.scheduler.engine.state.places import GpuPlaces, identities_of
 from springtide.scheduler.executors.base import AttemptKey, NodeGroup
 from springtide.scheduler.gpu_types import NodesByType
-from springtide.scheduler.model import Environment, Node, Placement
+from springtide.scheduler.model import Environment, Node, Placement, Worker
+from springtide.scheduler.store.records import WorkspaceRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The names of the drained ``nodes``, and the UUIDs of the ``gpus`` that are drained one by one."""
+    """What nothing new starts on, by the committed state.
+
+    These are the names of the drained ``nodes``, the UUIDs of the ``gpus`` that are drained one by one, and the
+    identities of GPUs that are ``held`` by what has no place in the present inventory.
+    """
 
     nodes: Collection[str] = ()
     gpus: Collection[str] = ()
+    held: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.gpus)
+        return bool(self.nodes or self.gpus or self.held)
 
 
 NOTHING_DRAINED = Drained()
@@ -30,9 +38,10 @@ NOTHING_DRAINED = Drained()
 class ObservedNodes:
     """The nodes of the pool as last seen, and the GPUs that unexpected attempts occupy.
 
-    ``quarantine`` maps each attempt that runs although the state does not expect it to its placement. Both fields
-    follow the executor's reports at once; a commit that fails does not undo them. ``groups`` are those of which
-    the cluster adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type.
+    ``quarantine`` maps each attempt that runs although the state does not expect it to its placement. Both
+    fields follow the executor's reports at once; a commit that fails does not undo them. ``groups`` are those of
+    which the cluster adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type. `places` tells where
+    each GPU is.
     """
 
     all: tuple[Node, ...] = ()
@@ -40,18 +49,26 @@ class ObservedNodes:
     groups: tuple[NodeGroup, ...] = ()
     by_type: NodesByType = field(default_factory=NodesByType)
     _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
+    _places: tuple[tuple[Node, ...], GpuPlaces] | None = None
+
+    @property
+    def places(self) -> GpuPlaces:
+        """The places of the GPUs of all nodes."""
+        if self._places is None or self._places[0] is not self.all:
+            self._places = self.all, GpuPlaces(self.all)
+        return self._places[1]
 
     def train(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
         """Return the train nodes as `closed` has them, with the GPUs of quarantined attempts among the taken."""
         if self._train[0] is not self.all:
             train = tuple(node for node in self.all if node.environment is Environment.TRAIN)
             self._train = self.all, train
-        train = self._train[1]
-        return closed(tuple(map(self._without_quarantined, train)) if self.quarantine else train, drained)
+        return closed(self._without_quarantined(self._train[1]), drained)
 
     def build(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
-        """Return the build nodes as `closed` has them."""
-        return closed(tuple(node for node in self.all if node.environment is Environment.BUILD), drained)
+        """Return the build nodes as `closed` has them, with the GPUs of quarantined attempts among the taken."""
+        build = tuple(node for node in self.all if node.environment is Environment.BUILD)
+        return closed(self._without_quarantined(build), drained)
 
     def possible(self) -> tuple[Node, ...]:
         """Return the train nodes, and those that may come."""
@@ -80,15 +97,24 @@ class ObservedNodes:
         names = {worker.node for worker in placement}
         return next((node.gpu_type for node in self.all if node.name in names), "")
 
-    def _without_quarantined(self, node: Node) -> Node:
-        occupied = {
-            index
-            for placement in self.quarantine.values()
-            for worker in placement
-            if worker.node == node.name
-            for index in worker.gpus
-        }
-        return replace(node, taken=node.taken | occupied) if occupied else node
+    def workspace_matched(self, record: WorkspaceRecord, held: Collection[str] = ()) -> WorkspaceRecord:
+        """Return a workspace where its GPUs are now; ``held`` are GPUs of others."""
+        if not record.gpus:
+            return record
+        known = self.places.identified((Worker(0, record.node, record.gpus, record.uuids),))
+        owner = f"{record.user}/{record.server}"
+        (worker,) = self.places.fitted(known, Environment.BUILD, owner, held)
+        gpu_type = self.type_of((worker,)) or record.gpu_type
+        return dataclasses.replace(
+            record, node=worker.node, gpus=worker.gpus, uuids=worker.uuids, gpu_type=gpu_type
+        )
+
+    def _without_quarantined(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        if not self.quarantine:
+            return nodes
+        gpus = [gpu for placement in self.quarantine.values() for gpu in identities_of(placement)]
+        occupied = frozenset(place for gpu in gpus if (place := self.places.of(gpu)) is not None)
+        return tuple(_with_taken(node, {index for name, index in occupied if name == node.name}) for node in nodes)
 
 
 def closed(nodes: tuple[Node, ...], drained: Drained) -> tuple[Node, ...]:
@@ -97,14 +123,15 @@ def closed(nodes: tuple[Node, ...], drained: Drained) -> tuple[Node, ...]:
 
 
 def _closed(node: Node, drained: Drained) -> Node:
-    taken = (
-        node.taken.union(gpu.index for gpu in node.devices if gpu.uuid in drained.gpus)
-        if drained.gpus
-        else node.taken
-    )
+    aside = {gpu.index for gpu in node.devices if gpu.uuid in drained.gpus} if drained.gpus else set()
+    if drained.held:
+        chosen = {gpu.index: gpu.uuid for gpu in node.devices} if not node.resource else {}
+        aside |= {index for index in range(node.gpus) if chosen.get(index, f"{node.name}/{index}") in drained.held}
     available = node.available and node.name not in drained.nodes
-    return (
-        node
-        if (available, taken) == (node.available, node.taken)
-        else replace(node, available=available, taken=taken)
-    )
+    closed = node if available == node.available else replace(node, available=available)
+    return _with_taken(closed, aside)
+
+
+def _with_taken(node: Node, gpus: Collection[int]) -> Node:
+    """Return a node with more of its GPUs taken."""
+    return node if node.taken.issuperset(gpus) else replace(node, taken=node.taken.union(gpus))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -20,6 +20,7 @@ from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.line_without_gpus import Line
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
+from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
@@ -78,8 +79,8 @@ def policy_job(job: JobRecord) -> model.Job | None:
         fastest=spec.fastest,
         usual_runtime=spec.usual_runtime,
         phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
-        placement=live.placement if live is not None else (),
-        reserved=standing.reserved,
+        placement=bare(live.placement) if live is not None else (),
+        reserved=bare(standing.reserved),
         started=None if live is None else live.started if live.started is not None else live.created,
         saved=standing.saved,
         served=standing.served,
@@ -98,6 +99,7 @@ class State:
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
     ``without_gpus`` are the lines of the jobs without GPUs, ``blocks`` what keeps jobs from starting.
+    ``unmatched`` holds the jobs whose live attempt has no place in the present inventory.
     ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
     ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``default_projects`` are the projects that people chose, by user. ``idle_rules`` say what happens to workspaces
@@ -108,6 +110,7 @@ class State:
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     live_by_project: dict[str, SortedKeyList] = field(default_factory=dict)
     reserved: dict[str, JobRecord] = field(default_factory=dict)
+    unmatched: dict[str, JobRecord] = field(default_factory=dict)
     trials: dict[str, dict[str, None]] = field(default_factory=dict)
     parameters: dict[str, Sequence[msgspec.Raw]] = field(default_factory=dict)
     projects: dict[str, ProjectRecord] = field(default_factory=dict)
@@ -183,6 +186,10 @@ class State:
             self.reserved[job.id] = job
         else:
             self.reserved.pop(job.id, None)
+        if has_no_place(job):
+            self.unmatched[job.id] = job
+        else:
+            self.unmatched.pop(job.id, None)
         if job.spec.key is not None:
             self._index_key((job.spec.user, job.spec.key), job)
         if not job.state.final:
@@ -232,8 +239,8 @@ class State:
 
     @property
     def drained(self) -> Drained:
-        """The drained nodes and GPUs."""
-        return Drained(self.drains, self.gpu_drains)
+        """The drained nodes and GPUs, and the GPUs held by what has no place."""
+        return Drained(self.drains, self.gpu_drains, held_without_place(self.unmatched, self.workspaces))
 
     def live_jobs(self) -> Iterator[JobRecord]:
         """Iterate over the jobs with a live attempt."""
@@ -279,6 +286,25 @@ class State:
         settings = replace(settings, gpu_types=self.types.train)
         projects = tuple(self.policy_projects().values())
         return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings)
+
+
+def has_no_place(job: JobRecord) -> bool:
+    """Return whether the live attempt of a job has no place in the present inventory."""
+    return job.live is not None and any(is_unmatched(worker.node) for worker in job.live.placement)
+
+
+def held_without_place(
+    jobs: Mapping[str, JobRecord], workspaces: Mapping[WorkspaceKey, WorkspaceRecord]
+) -> frozenset[str]:
+    """Return the identities of the GPUs that jobs without a place hold, and workspaces without one."""
+    by_jobs = (gpu for job in jobs.values() for gpu in identities_of(job.attempts[-1].placement))
+    by_workspaces = (
+        gpu
+        for record in workspaces.values()
+        if is_unmatched(record.node)
+        for gpu in identities(record.node, record.gpus, record.uuids)
+    )
+    return frozenset((*by_jobs, *by_workspaces))
 
 
 def _count(counts: Counter[str], name: str, number: int) -> None:

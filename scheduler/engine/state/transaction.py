@@ -19,7 +19,13 @@ from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
-from springtide.scheduler.engine.state.state import State, SubmissionKey, WorkspaceKey
+from springtide.scheduler.engine.state.state import (
+    State,
+    SubmissionKey,
+    WorkspaceKey,
+    has_no_place,
+    held_without_place,
+)
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
 from springtide.scheduler.notifications import NotificationChoice
@@ -334,8 +340,18 @@ class Transaction:
         self.gpu_drains[gpu] = record
 
     def drained(self) -> Drained:
-        """Return the drained nodes and GPUs."""
-        return Drained(self.all_drains(), self.all_gpu_drains())
+        """Return the drained nodes and GPUs, and the GPUs held by what has no place."""
+        return Drained(self.all_drains(), self.all_gpu_drains(), self._held_without_place())
+
+    def _held_without_place(self) -> frozenset[str]:
+        kept = {job_id: job for job_id, job in self.state.unmatched.items() if job_id not in self.jobs}
+        changed = {job.id: job for job in self.jobs.values() if has_no_place(job)}
+        return held_without_place({**kept, **changed}, self.all_workspaces())
+
+    @property
+    def closes_otherwise(self) -> bool:
+        """Whether other nodes or GPUs take nothing new after this transaction than before."""
+        return bool(self.drains or self.gpu_drains) or self._held_without_place() != self.state.drained.held
 
     def add_audit_entry(
         self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]

@@ -43,11 +43,14 @@ class Broadcast:
         self._latest: tuple[int, wire.Event] | None = None
         self._last_shown: dict[str, tuple[object, ...]] = {}
         self._log_readers: dict[str, set[asyncio.Event]] = {}
+        self._never_saved: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
         """End every stream and release every reader that waits for a log."""
         if self._refresh is not None:
             self._refresh.cancel()
+        for timer in self._never_saved.values():
+            timer.cancel()
         self._hub.close()
         for job_id in self._log_readers:
             self._wake_log_readers(job_id)
@@ -63,7 +66,16 @@ class Broadcast:
             transaction.borrowing(), transaction.trials_of, transaction.jobs
         )
         brief = job_view.ViewContext(
-            context.labels, context.borrowing, _none, _none, _none, _none, context.trials_of, _none
+            context.labels,
+            context.borrowing,
+            _none,
+            _none,
+            _none,
+            _none,
+            _none,
+            context.trials_of,
+            _none,
+            context.can_be_paused,
         )
         records: list[EventRecord] = []
 
@@ -96,8 +108,11 @@ class Broadcast:
             if job.state.final:
                 self._last_shown.pop(job.id, None)
                 self._wake_log_readers(job.id)
+            self._follow_never_saved(job)
         for log in logs:
             self._wake_log_readers(log.job)
+        reported = list(reported)
+        self.publish_jobs([job_id for job_id in reported if self._has_saved_now(job_id)])
         if not self._hub:
             return
         now = transaction.now
@@ -108,6 +123,25 @@ class Broadcast:
             running = asyncio.get_running_loop()
             at = max(running.time() + REFRESH_DELAY, self._refreshed_at + self._refresh_interval())
             self._refresh = running.call_at(at, self._publish_refresh)
+
+    def _follow_never_saved(self, job: JobRecord) -> None:
+        """Send an event when a job that has saved nothing can be paused: no record changes then."""
+        since = self._read_model.pausable_from(job)
+        if since is None or job.standing.saved is not None:
+            timer = self._never_saved.pop(job.id, None)
+            if timer is not None:
+                timer.cancel()
+        elif job.id not in self._never_saved:
+            loop, wait = asyncio.get_running_loop(), max(0.0, since - self._clock())
+            self._never_saved[job.id] = loop.call_later(wait, self.publish_jobs, (job.id,))
+
+    def _has_saved_now(self, job_id: str) -> bool:
+        """Return whether a job has saved its first checkpoint, and forget that it had none."""
+        job = self._read_model.state.jobs.get(job_id)
+        if job is None or job.standing.saved is None or job_id not in self._never_saved:
+            return False
+        self._never_saved.pop(job_id).cancel()
+        return True
 
     def _refresh_interval(self) -> float:
         gpus = sum(node.gpus for node in self._read_model.nodes.all)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.places import GpuPlaces
 from springtide.scheduler.model import Environment, Node, Placement
 
 
 class GpuLabels:
-    """Labels of the GPUs of ``nodes``: ``train 3`` on the only train node, ``dgx-1 3`` if there are several."""
+    """Labels of the GPUs of ``nodes``: ``train 3`` on the only train node, ``dgx-1 3`` if there are several.
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    ``places`` tells where each GPU is; one that is not there is labelled by its UUID.
+    """
+
+    def __init__(self, nodes: Sequence[Node], places: GpuPlaces) -> None:
         self.nodes = nodes
+        self._places = places
         self._by_name = {node.name: node for node in nodes}
         train = (node for node in nodes if node.environment is Environment.TRAIN and node.gpus)
         self._train_types = {node.gpu_type for node in train}
@@ -35,6 +42,11 @@ class GpuLabels:
         """Return the display label of a GPU."""
         return f"{self._prefix.get(node, node)} {index}"
 
+    def label_of(self, gpu: str) -> str:
+        """Return the display label of the GPU with this identity."""
+        place = self._places.of(gpu)
+        return gpu if place is None else self.label(*place)
+
     def uuid(self, node: str, index: int) -> str:
         """Return the UUID of a GPU; ``node/index`` if the node does not report one."""
         known = self._by_name.get(node)
@@ -50,15 +62,23 @@ class GpuLabels:
 
     def refs(self, placement: Placement, borrowed: int = 0) -> list[wire.GpuRef]:
         """Return the GPUs of a placement; the last ``borrowed`` of them are marked as borrowed."""
-        flat = [(worker.node, index) for worker in placement for index in worker.gpus]
+        flat = [ref for each in placement for ref in self.of_worker(each.node, each.gpus, each.uuids)]
         first_borrowed = len(flat) - borrowed
         return [
-            wire.GpuRef(
-                node=node,
-                index=index,
-                uuid=self.uuid(node, index),
-                label=self.label(node, index),
-                borrowed=position >= first_borrowed,
-            )
-            for position, (node, index) in enumerate(flat)
+            replace(ref, borrowed=True) if position >= first_borrowed else ref for position, ref in enumerate(flat)
         ]
+
+    def of_worker(self, node: str, gpus: Sequence[int], uuids: Sequence[str]) -> list[wire.GpuRef]:
+        """Return GPUs of one holder: where they are now, or under their UUIDs where they were."""
+        if not uuids:
+            return [
+                wire.GpuRef(node=node, index=index, uuid=self.uuid(node, index), label=self.label(node, index))
+                for index in gpus
+            ]
+        found = []
+        for gpu, index in zip(uuids, gpus, strict=True):
+            place = self._places.of(gpu)
+            name, at = place or (node, index)
+            uuid = gpu if place is None else self.uuid(name, at)
+            found.append(wire.GpuRef(node=name, index=at, uuid=uuid, label=self.label_of(gpu)))
+        return found

@@ -22,6 +22,8 @@ _WAITS = {
     "beyond-quota": "are not preemptible and wait for the quota of their project",
     "too-large": "need more GPUs on one node than any node has",
     "gang-too-large": "need more nodes than the pool has",
+    "no-level": "require a label that no node has",
+    "domain-too-small": "require a larger part of the pool than there is",
     "awaits-pause": "have a reservation and wait for jobs that stop or end",
     "next": "start next",
     "share-used": "wait for the share of their project",
@@ -37,6 +39,7 @@ _ONE = {
     "have": "has",
     "start": "starts",
     "belong": "belongs",
+    "require": "requires",
     "their": "its",
 }
 

@@ -10,14 +10,17 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments.record import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
+from springtide.scheduler.engine.views.diagnoses import Diagnosed
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
     Asked,
     AttemptRecord,
+    AttemptState,
     AuditRecord,
     JobRecord,
     RerunRef,
@@ -34,9 +37,10 @@ class ViewContext:
     """What the view of a job depends on besides its record.
 
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
-    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any;
-    ``usage`` gives the measured use of a running job, if any, by its id, ``trials_of`` the unfinished trials of a
-    sweep by its id; ``slow_placement`` tells with which placement a running job would be faster, if one is known.
+    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and
+    ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
+    id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` tells with which placement a
+    running job would be faster, if one is known; ``can_be_paused`` tells whether it can be paused now.
     """
 
     labels: GpuLabels
@@ -44,9 +48,11 @@ class ViewContext:
     waiting_reason: Callable[[str], model.Reason | None]
     place_in_line: Callable[[str], int | None]
     expected_starts: Callable[[str], wire.Starts | None]
+    starts_if: Callable[[str], Diagnosed | None]
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
+    can_be_paused: Callable[[JobRecord], bool]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -72,8 +78,11 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     own = job.standing.reason
     if job.live is not None:
         return _present(job, job.live, context)
-    if job.state.final or job.standing.held:
+    if job.state.final:
         return reason(own)
+    left = [] if job.last_run is None else _left(job, job.last_run)
+    if job.standing.held:
+        return None if own is None else _told(own, _said(own, *left))
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
     if job.is_sweep:
@@ -81,10 +90,30 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.test_run is not None and job.awaits_test:
         return reason(messages.awaits_test(job.standing.test_run.stage))
     waits = context.waiting_reason(job.id)
+    said = _said(*([] if own is None else [own]), *left, *([] if waits is None else [waits]))
     if own is None or waits is None:
-        return reason(own or waits)
-    both = model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params})
-    return _told(both, (*sentences.render(own), *sentences.render(waits)))
+        why = own or waits
+        return None if why is None else _told(why, said)
+    return _told(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), said)
+
+
+def _said(*reasons: model.Reason) -> list[Sentence]:
+    return [each for why in reasons for each in sentences.render(why)]
+
+
+def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
+    """Return with what the job starts again after a paused attempt, if that is not its checkpoint as ever."""
+    if ended.state is not AttemptState.PAUSED or ended.started is None:
+        return []
+    before = (each for each in job.attempts if each.number <= ended.number)
+    saved = ended.resumed_from is not None or any(each.saved is not None for each in before)
+    if ended is job.last_run:
+        saved = job.standing.saved is not None
+    says_saved = ended.exit_code == RUN_AGAIN
+    return [
+        *([messages.ended_cleanly(saved=saved)] if ended.ended_cleanly else []),
+        *([messages.never_saved()] if not (saved or says_saved) else []),
+    ]
 
 
 def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
@@ -133,6 +162,14 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     )
 
 
+def _with_alternatives(why: wire.Reason | None, found: Diagnosed | None) -> wire.Reason | None:
+    """Return why a job waits, with the sentence that names what lets it start."""
+    if why is None or found is None or not found.sentences:
+        return why
+    said = (*(Sentence(sentences.Role(each.role), each.text) for each in why.sentences), *found.sentences)
+    return _told(model.Reason(why.code, why.params), said)
+
+
 def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
     """Return why a job waits and when it starts, without sentences that contradict each other."""
     if why is None or starts is None:
@@ -150,7 +187,9 @@ def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.R
 def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.Reason:
     own = job.standing.reason
     if live.asked is not None:
-        now = messages.pausing(live.gpus) if live.asked is Asked.PAUSE else messages.stopping(live.gpus)
+        saved = job.standing.saved is not None
+        pausing = live.asked is Asked.PAUSE
+        now = messages.pausing(live.gpus, saved=saved) if pausing else messages.stopping(live.gpus)
         why = live.asked_why or own or now
         return _told(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
     if job.state is model.JobState.STARTING:
@@ -165,10 +204,16 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             len(live.placement),
             job.spec.workers,
             unsaved=unsaved,
+            never_saved=_never_saved(job, context),
             unused=_unused(job, context),
             slow=_slow(job, context),
         )
     return _told(now, sentences.render(now))
+
+
+def _never_saved(job: JobRecord, context: ViewContext) -> bool:
+    """Return whether a pause would lose all that the job has done so far, as far as the pool knows."""
+    return job.standing.saved is None and job.spec.tests is None and context.can_be_paused(job)
 
 
 def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
@@ -202,9 +247,11 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     waits = waiting_trial(record, context) if record.is_sweep else record
     line = place(record, context)
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
+    in_line = waits is not None and _in_line(waits)
+    found = context.starts_if(waits.id) if waits is not None and in_line else None
     why, starts = _agreed(
-        job_reason(record, context),
-        context.expected_starts(waits.id) if waits is not None and _in_line(waits) else None,
+        _with_alternatives(job_reason(record, context), found),
+        context.expected_starts(waits.id) if waits is not None and in_line else None,
     )
     return wire.Job(
         id=spec.id,
@@ -238,9 +285,12 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
         saved_step=standing.saved_step,
+        ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,
         starts=starts,
+        starts_if=None if found is None else found.alternatives,
+        impossible=found is not None and found.impossible,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,
@@ -290,7 +340,7 @@ def _served(record: JobRecord, context: ViewContext, now: float) -> float:
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:
     now_borrowed = context.borrowing.of(record)
     return [
-        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed)
+        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed, _left(record, item))
         for item in record.attempts[first:]
     ]
 
@@ -307,8 +357,14 @@ def progress(record: JobRecord) -> wire.Progress:
     )
 
 
-def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Attempt:
-    """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed."""
+def attempt(
+    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = ()
+) -> wire.Attempt:
+    """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
+
+    ``left`` are reasons that follow why it ended.
+    """
+    ended = record.ended_why
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
@@ -323,19 +379,20 @@ def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Att
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=reason(record.ended_why),
+        ended_why=None if ended is None else _told(ended, _said(ended, *left)),
     )
 
 
 def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
     """Return the view of a workspace."""
     node = labels.node(record.node)
+    gpus = labels.of_worker(record.node, record.gpus, record.uuids)
     return wire.Workspace(
         user=record.user,
         server=record.server,
         gpus=len(record.gpus),
-        uuids=[labels.uuid(record.node, index) for index in record.gpus],
-        labels=[labels.label(record.node, index) for index in record.gpus],
+        uuids=[gpu.uuid for gpu in gpus],
+        labels=[gpu.label for gpu in gpus],
         node=record.node,
         simulated=labels.simulated(record.node),
         since=record.since,

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
 from springtide.scheduler.engine.state.observed import ObservedNodes
-from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.places import GpuKey, GpuPlaces
+from springtide.scheduler.engine.state.state import State, has_no_place
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.store.records import DrainRecord, GpuDrainRecord, JobRecord
 
-GpuKey = tuple[str, int]
-"""Node and index of a GPU."""
 FOREIGN = wire.Holder(kind="foreign")
 
 
@@ -75,6 +74,7 @@ class NodeViews:
     ) -> Mapping[str, dict[int, wire.Holder]]:
         """Return the holder of each GPU that is held, by node and index."""
         found: defaultdict[str, dict[int, wire.Holder]] = defaultdict(dict)
+        keys = nodes.places.keys
         for node in (*nodes.train(), *nodes.build()):
             for index in node.taken:
                 found[node.name][index] = FOREIGN
@@ -83,16 +83,16 @@ class NodeViews:
             for job in jobs:
                 bound = borrowing.bound(project, job.attempts[-1].gpu_type)
                 known = self._holdings.get(job.spec.id)
-                if known is None or known.job is not job or known.bound != bound:
-                    known = _Holding(job, bound, _held_by(job, borrowing.of(job)))
+                if known is None or known.job is not job or known.bound != bound or has_no_place(job):
+                    known = _Holding(job, bound, _held_by(job, borrowing.of(job), nodes.places))
                 holdings[job.spec.id] = known
                 for (name, index), holder in known.holders:
                     found[name][index] = holder
         self._holdings = holdings
         for record in state.workspaces.values():
             holder = wire.Holder(kind="workspace", user=record.user, name=record.server, state="running")
-            for index in record.gpus:
-                found[record.node][index] = holder
+            for name, index in keys(record.node, record.gpus, record.uuids):
+                found[name][index] = holder
         return found
 
 
@@ -116,19 +116,23 @@ def reservations(state: State) -> dict[GpuKey, str]:
 def occupied(state: State, nodes: ObservedNodes) -> frozenset[GpuKey]:
     """Return the GPUs that a job, a workspace or something outside the pool holds."""
     taken = ((node.name, index) for node in (*nodes.train(), *nodes.build()) for index in node.taken)
+    keys = nodes.places.keys
     by_jobs = (
-        (worker.node, index)
+        place
         for job in state.live_jobs()
         for worker in job.attempts[-1].placement
-        for index in worker.gpus
+        for place in keys(worker.node, worker.gpus, worker.uuids)
     )
-    by_workspaces = ((record.node, index) for record in state.workspaces.values() for index in record.gpus)
+    by_workspaces = (
+        place for record in state.workspaces.values() for place in keys(record.node, record.gpus, record.uuids)
+    )
     return frozenset((*taken, *by_jobs, *by_workspaces))
 
 
-def _held_by(job: JobRecord, borrowed: int) -> tuple[tuple[GpuKey, wire.Holder], ...]:
+def _held_by(job: JobRecord, borrowed: int, places: GpuPlaces) -> tuple[tuple[GpuKey, wire.Holder], ...]:
     """Return a job's GPUs, the last ``borrowed`` of them marked as borrowed."""
-    held = [(worker.node, index) for worker in job.attempts[-1].placement for index in worker.gpus]
+    placement = job.attempts[-1].placement
+    held = [place for each in placement for place in places.keys(each.node, each.gpus, each.uuids)]
     own = len(held) - borrowed
     return tuple((key, _holder(job, borrowed=position >= own)) for position, key in enumerate(held))
 

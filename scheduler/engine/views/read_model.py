@@ -19,8 +19,9 @@ from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, trials
+from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
-from springtide.scheduler.model import Standing
+from springtide.scheduler.model import JobState, Standing
 from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
@@ -30,10 +31,11 @@ T = TypeVar("T")
 class ReadModel:
     """Views of the committed state, the observed nodes and the planner.
 
-    ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
+    ``starts`` are the forecasts of waiting jobs' starts, ``diagnoses`` what lets them start, ``usage`` the
+    measured use of running jobs, all by job.
     ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time,
     ``slow_placement`` tells with which placement a running job would be faster, ``node_requests`` for which nodes
-    jobs wait. ``version`` counts the changes.
+    jobs wait. Jobs can be paused ``min_runtime`` seconds after their start. ``version`` counts the changes.
     """
 
     def __init__(
@@ -44,9 +46,11 @@ class ReadModel:
         jobs: JobLookup,
         *,
         starts: Mapping[str, wire.Starts],
+        diagnoses: Diagnoses,
         usage: Mapping[str, wire.JobUsage],
         clock: Callable[[], float],
         jobs_without_gpus: int,
+        min_runtime: float,
         slow_placement: Callable[[JobRecord], SlowPlacement | None],
         node_requests: NodeRequests,
     ) -> None:
@@ -56,9 +60,11 @@ class ReadModel:
         self.jobs = jobs
         self.version = 0
         self._starts = starts
+        self._diagnoses = diagnoses
         self._usage = usage
         self._clock = clock
         self._jobs_without_gpus = jobs_without_gpus
+        self._min_runtime = min_runtime
         self._slow_placement = slow_placement
         self._node_requests = node_requests
         self._context: job_view.ViewContext | None = None
@@ -102,17 +108,32 @@ class ReadModel:
             return self._place_in_line(job_id) if job is None else line.place(job)
 
         if self._labels is None or self._labels.nodes is not self.nodes.all:
-            self._labels = GpuLabels(self.nodes.all)
+            self._labels = GpuLabels(self.nodes.all, self.nodes.places)
         return job_view.ViewContext(
             self._labels,
             borrowing,
             waiting_reason,
             place_in_line,
             self._expected_starts,
+            self._starts_if,
             self._usage.get,
             trials_of,
             self._slow_placement,
+            self._can_be_paused,
         )
+
+    def pausable_from(self, job: JobRecord) -> float | None:
+        """Return from when on others can have a running job paused, None if they cannot."""
+        live = job.live
+        if live is None or live.started is None or job.state is not JobState.RUNNING:
+            return None
+        if not (job.needs_gpus and job.spec.preemptible):
+            return None
+        return live.started + self._min_runtime
+
+    def _can_be_paused(self, job: JobRecord) -> bool:
+        since = self.pausable_from(job)
+        return since is not None and since <= self._clock()
 
     def line_without_gpus(self, changed: Mapping[str, JobRecord] = MappingProxyType({})) -> LineView:
         """Return the lines of jobs without GPUs, after changes of jobs that are not committed yet."""
@@ -130,6 +151,11 @@ class ReadModel:
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""
         return None if self._node_requests.awaits_node(job_id) else self._starts.get(job_id)
+
+    def _starts_if(self, job_id: str) -> Diagnosed | None:
+        """Return what lets a waiting job start, if that is known; nothing for one whose node has to come first."""
+        found = None if self._node_requests.awaits_node(job_id) else self._diagnoses.of(job_id)
+        return None if found is None else diagnosed(found, self.state)
 
     def _place_in_line(self, job_id: str) -> int | None:
         return _or_default(lambda: self.planner.position(job_id), None)

@@ -1,6 +1,15 @@
 """Accounts of this machine that jobs and notebooks run as, where the hub runs as root."""
 
 from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
-from springtide.scheduler.executors.accounts.registry import DEFAULT_UIDS, LOWEST_UID, Accounts
+from springtide.scheduler.executors.accounts.registry import DEFAULT_UIDS, LOWEST_UID, MACHINE, Accounts, SharedUid
 
-__all__ = ["DEFAULT_UIDS", "LOWEST_UID", "Account", "AccountError", "Accounts", "home_name"]
+__all__ = [
+    "DEFAULT_UIDS",
+    "LOWEST_UID",
+    "MACHINE",
+    "Account",
+    "AccountError",
+    "Accounts",
+    "SharedUid",
+    "home_name",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,5 +33,6 @@ def hand_over(path: Path, owner: tuple[int, int]) -> None:
         path.chmod(0o700)
         for _, directories, files, handle in os.fwalk(path, topdown=False, follow_symlinks=False):
             for name in (*directories, *files):
-                os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
+                with suppress(FileNotFoundError):  # its owner's processes may run
+                    os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
     os.chown(path, *owner, follow_symlinks=False)

@@ -7,24 +7,49 @@ import grp
 import json
 import os
 import pwd
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from springtide.scheduler import wording
 from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
 from springtide.scheduler.executors.accounts.ownership import make_private
 from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
+from springtide.scheduler.executors.accounts.uid_ranges import UidRanges, replace_durably
+from springtide.scheduler.own_files import make_own_directory, make_root
 
 DEFAULT_UIDS = (2_100_000_000, 2_100_065_535)
-"""First and last uid of the pool's accounts: above the ranges of passwd, subuid, systemd and SSSD."""
+"""First and last uid of the pools' accounts: above the ranges of passwd, subuid, systemd and SSSD."""
+MACHINE = Path("/var/lib/springtide/uids.json")
+"""The file in which all pools of a machine record their uids."""
 LOWEST_UID = 1000
 """Accounts below are those of the system: no job and no notebook runs as one of them."""
 SHELLS = ("/bin/bash", "/bin/sh")
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 UID_MAP = Path("/proc/self/uid_map")
+LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 ENTERED = 0o711
 """Mode of directories that accounts pass through to their own files and cannot list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A numeric account: its uid, and the name of its home directory, empty for that of the user's name."""
+
+    uid: int
+    home: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUid:
+    """A uid that two pools of this machine have given, each to a user of its own."""
+
+    uid: int
+    user: str
+    pool: Path
+    other_user: str
 
 
 class Accounts:
@@ -33,26 +58,34 @@ class Accounts:
     A user runs as the account of this machine that is named like her. One who has none gets an account of the
     pool's own when she is first seen: a uid and gid of the range ``uids`` (first and last) and a home directory in
     the state directory. It is hers from then on, also if an account of her name is made later; no uid is given
-    twice. Hub and service share the file ``accounts.json``.
+    twice, nor by two pools of this machine, which share the file ``registry``. Hub and service share the file
+    ``accounts.json``.
     """
 
-    def __init__(self, state: Path, uids: tuple[int, int] = DEFAULT_UIDS) -> None:
+    def __init__(self, state: Path, uids: tuple[int, int] = DEFAULT_UIDS, registry: Path | None = None) -> None:
         self._state = state.absolute()
         self._uids = range(uids[0], uids[1] + 1)
+        self._ranges = UidRanges(MACHINE if registry is None else registry)
         self._file = self._state / "accounts.json"
         self._homes = self._state / "homes"
         self._jobs = self._state / "jobs"
 
     def prepare(self) -> None:
-        """Make the directories that accounts pass through. Raises `AccountError` if no account can be used."""
+        """Make the directories that accounts pass through, and claim the pool's uids on this machine.
+
+        Raises `AccountError` if no account can be used.
+        """
         self._check_rights()
         try:
-            for path in (self._state, self._homes, self._jobs):
-                path.mkdir(mode=ENTERED, parents=True, exist_ok=True)
-                path.chmod(ENTERED)
+            make_root(self._state, ENTERED)
+            for path in (self._homes, self._jobs):
+                make_own_directory(path, ENTERED)
         except OSError as error:
-            raise AccountError(f"The directories of accounts cannot be made: {error}.") from error
+            what = f"{error.filename} cannot be made: {error.strerror}"
+            raise AccountError(f"The directories of accounts cannot be used: {what}.") from error
         self._check_reach()
+        with self._locked():
+            self._ranges.claim(self._state, [entry.uid for entry in self._read().values()])
 
     def check(self) -> None:
         """Raise `AccountError` if no account can be used, without making anything."""
@@ -75,25 +108,80 @@ class Accounts:
             raise AccountError(f"{wording.given(user)} cannot be the name of an account.")
         with self._locked():
             known = self._read()
-            uid = known.get(user)
-            if uid is None:
+            entry = known.get(user)
+            if entry is None:
                 own = _account_of_machine(user)
                 if own is not None:
                     return self._with_view(own)
-                uid = self._unused(known)
-                self._write({**known, user: uid})
-        return self._numeric(user, uid)
+                entry = Entry(self._unused(known))
+                self._write({**known, user: entry})
+        return self._numeric(user, entry)
+
+    def known(self, user: str) -> int | None:
+        """Return the uid of the user's account without making one; None if she has none."""
+        try:
+            entry = self._read().get(user)
+        except AccountError:
+            return None
+        if entry is not None:
+            return entry.uid
+        with suppress(KeyError):
+            return pwd.getpwnam(user).pw_uid
+        return None
+
+    # ---------- uids that two pools have
+
+    def shared_uids(self) -> list[SharedUid]:
+        """Return the uids that another pool of this machine has given, too. Raises `AccountError`."""
+        mine = {entry.uid: user for user, entry in self._read().items()}
+        found = []
+        for pool in self._ranges.others(self._state):
+            with suppress(AccountError):
+                theirs = Accounts(pool)._read()  # noqa: SLF001 - of the same class
+                found += [
+                    SharedUid(entry.uid, mine[entry.uid], pool, user)
+                    for user, entry in theirs.items()
+                    if entry.uid in mine
+                ]
+        return found
+
+    def renumber(self) -> dict[str, tuple[int, int]]:
+        """Give users whose uid another pool of this machine has, too, new uids and their files; blocks.
+
+        Returns former and new uid by user. Files are handed over before the new uid is recorded: what was
+        interrupted is done by the next call. Raises `AccountError` while a process runs with such a uid.
+        """
+        changed: dict[str, tuple[int, int]] = {}
+        with self._locked():
+            known = self._read()
+            shared = {each.user: each.uid for each in self.shared_uids()}
+            for uid in shared.values():
+                pids = [path.name for path in Path("/proc").glob("[0-9]*") if _owner_of(path) == uid]
+                if pids:
+                    raise AccountError(
+                        f"Processes run with the uid {uid} ({wording.listed(pids)}). Stop the notebooks and jobs "
+                        "of both pools first."
+                    )
+            for user, uid in sorted(shared.items()):
+                new = self._unused(known)
+                for place in (self._homes, self._jobs):
+                    _give(place, uid, new)
+                known = {**known, user: replace(known[user], uid=new)}
+                self._write(known)
+                changed[user] = uid, new
+        return changed
 
     # ---------- numeric accounts
 
-    def _numeric(self, user: str, uid: int) -> Account:
+    def _numeric(self, user: str, entry: Entry) -> Account:
+        uid = entry.uid
         with suppress(KeyError):
             other = pwd.getpwuid(uid).pw_name
             raise AccountError(
                 f"The uid {uid}, which the pool gave to {wording.given(user)}, is now that of the account "
                 f"{wording.given(other)} of this machine. Give {wording.given(other)} another one."
             )
-        home = self._homes / home_name(user)
+        home = self._homes / (entry.home or home_name(user))
         try:
             make_private(home, (uid, uid))
         except OSError as error:
@@ -103,24 +191,19 @@ class Accounts:
         shell = next((each for each in SHELLS if Path(each).exists()), SHELLS[-1])
         return self._with_view(Account(user, uid, uid, (uid,), str(home), shell, numeric=True))
 
-    def _unused(self, known: dict[str, int]) -> int:
-        """Return the next uid of the range that nothing on this machine has."""
-        given = set(known.values())
-        first = max((uid for uid in given if uid in self._uids), default=self._uids.start - 1) + 1
-        for uid in range(first, self._uids.stop):
-            if uid not in given and not _exists(uid):
-                return uid
-        raise AccountError(
-            f"All uids of the pool's accounts, {self._uids.start} to {self._uids[-1]}, are given. "
-            "Set a larger range with c.Springtide.account_uids."
-        )
+    def _unused(self, known: Mapping[str, Entry]) -> int:
+        """Return the next uid of the pool that nothing on this machine has. Raises `AccountError`."""
+        given = {entry.uid for entry in known.values()}
+        self._ranges.claim(self._state, given)
+        candidates = self._ranges.candidates(self._state, self._uids, given)
+        return next(uid for uid in candidates if uid not in given and not _exists(uid))
 
     # ---------- the file
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            file = os.open(self._state / "accounts.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._state / "accounts.lock", LOCK, 0o600)
         except OSError as error:
             raise AccountError(f"The accounts in {self._state} cannot be locked: {error.strerror}.") from error
         try:
@@ -129,37 +212,30 @@ class Accounts:
         finally:
             os.close(file)
 
-    def _read(self) -> dict[str, int]:
+    def _read(self) -> dict[str, Entry]:
         try:
             found = json.loads(self._file.read_text())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
             raise AccountError(self._damaged(str(error))) from error
-        if not isinstance(found, dict) or not all(type(uid) is int for uid in found.values()):
+        entries = {user: _entry(told) for user, told in found.items()} if isinstance(found, dict) else {"": None}
+        known = {user: entry for user, entry in entries.items() if entry is not None}
+        if len(known) < len(entries):
             raise AccountError(self._damaged("it is no table of uids by user"))
-        if len(set(found.values())) < len(found) or any(uid < LOWEST_UID for uid in found.values()):
+        uids = {entry.uid for entry in known.values()}
+        if len(uids) < len(known) or min(uids, default=LOWEST_UID) < LOWEST_UID:
             raise AccountError(self._damaged(f"a uid is there twice or is below {LOWEST_UID}"))
-        return found
+        return known
 
     def _damaged(self, why: str) -> str:
         return f"{self._file}, which says whose account is which, cannot be used: {why}. Restore it from a backup."
 
-    def _write(self, known: dict[str, int]) -> None:
+    def _write(self, known: Mapping[str, Entry]) -> None:
         """Put the table on disk, before any of it is used."""
-        beside = self._file.with_suffix(".new")
+        table = {user: _told(entry) for user, entry in known.items()}
         try:
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(file, "w") as out:
-                json.dump(known, out, indent=1)
-                out.flush()
-                os.fsync(out.fileno())
-            beside.replace(self._file)
-            directory = os.open(self._state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            replace_durably(self._file, json.dumps(table, indent=1))
         except OSError as error:
             raise AccountError(f"{self._file} cannot be written: {error.strerror}.") from error
 
@@ -198,6 +274,34 @@ class Accounts:
                 f"Jobs and notebooks cannot reach their files: {closed[0]} may not be entered by other accounts. "
                 f"Allow it (chmod o+x {closed[0]}), or install Python and put the state directory elsewhere."
             )
+
+
+def _entry(told: Any) -> Entry | None:
+    """Return the entry of the file for one user, None if it is none: a uid, or a table with one."""
+    if type(told) is int:
+        return Entry(told)
+    if not isinstance(told, dict) or type(told.get("uid")) is not int:
+        return None
+    return Entry(told["uid"], str(told.get("home", "")))
+
+
+def _told(entry: Entry) -> int | dict[str, Any]:
+    return {"uid": entry.uid, "home": entry.home} if entry.home else entry.uid
+
+
+def _owner_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
+
+
+def _give(place: Path, old: int, new: int) -> None:
+    """Give all files below a directory of ``old`` to ``new``, user and group; links themselves, never followed."""
+    for _, directories, files, handle in os.fwalk(place, topdown=False, follow_symlinks=False):
+        for name in (*directories, *files):
+            if os.stat(name, dir_fd=handle, follow_symlinks=False).st_uid == old:
+                os.chown(name, new, new, dir_fd=handle, follow_symlinks=False)
 
 
 def _account_of_machine(user: str) -> Account | None:

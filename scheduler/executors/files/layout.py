@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -68,11 +69,7 @@ class JobPlaces:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the attempts, in order."""
-        try:
-            names = [path.name for path in self.attempts.iterdir()]
-        except FileNotFoundError:
-            return []
-        return sorted(int(name) for name in names if name.isdecimal() and name.isascii())
+        return sorted(int(name) for name in directories(self.attempts) if name.isdecimal() and name.isascii())
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,18 @@ class Layout:
 
     def all_jobs(self) -> list[str]:
         """Return the ids of all jobs that have a directory."""
-        return sorted(path.name for path in self.jobs.iterdir() if _JOB.fullmatch(path.name))
+        return sorted(name for name in directories(self.jobs) if _JOB.fullmatch(name))
+
+
+def directories(path: Path) -> list[str]:
+    """Return the names of the directories in a directory; links and files are none, in its own place too."""
+    try:
+        with opened(path) as handle, os.scandir(handle) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            return []
+        raise
 
 
 @contextmanager
@@ -138,6 +146,7 @@ def read_exit(directory: Path) -> Exit | None:
             killed=bool(record.get("killed")),
             detail=str(record.get("detail", "")),
             ran=None if record.get("ran") is None else _duration(record["ran"]),
+            complete=record.get("complete") is True,
             block=msgspec.convert(record.get("block"), Block | None),
         )
     except (KeyError, ValueError, TypeError, msgspec.ValidationError):
@@ -190,6 +199,7 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
                         "killed": ended.killed,
                         "detail": ended.detail,
                         "ran": ended.ran,
+                        "complete": ended.complete,
                         "block": msgspec.to_builtins(ended.block),
                     },
                 )

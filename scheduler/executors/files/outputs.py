@@ -44,7 +44,10 @@ def _files(root: int, owner: int) -> Iterator[OutputFile]:
     for visited, (folder, folders, names, opened) in enumerate(walk, 1):
         folders[:] = sorted(folders) if folder.count("/") < DEEPEST and visited < MOST_FOLDERS else []
         for name in sorted(names):
-            about = os.stat(name, dir_fd=opened, follow_symlinks=False)
+            try:
+                about = os.stat(name, dir_fd=opened, follow_symlinks=False)
+            except FileNotFoundError:  # renamed or removed by the job meanwhile
+                continue
             if stat.S_ISREG(about.st_mode) and about.st_uid == owner and _is_text(name):
                 yield OutputFile(os.path.normpath(f"{folder}/{name}"), about.st_size, about.st_mtime)
 

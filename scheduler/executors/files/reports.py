@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.executors.base import ExecutorError, Report, TrialReport
+from springtide.scheduler.executors.base import ExecutorError, Milestone, Report, TrialReport
 from springtide.scheduler.executors.files.plain import open_plain
 
 MAX_LINE = 32 * 1024
@@ -33,9 +33,9 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _attempt(value: Any, newest: int) -> int:
-    """Return the number of an attempt that exists: ``value`` if it is one, else the newest."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= newest else newest
+def _attempt(value: Any, newest: int) -> int | None:
+    """Return the number of an attempt that exists, None if ``value`` is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= newest else None
 
 
 def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
@@ -54,18 +54,25 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         number = _number(value)
         if number is not None and 0 < len(name) <= MAX_NAME:
             values[name] = number
-    at = _number(decoded.get("at"))
+    at, named = _number(decoded.get("at")), _attempt(decoded.get("attempt"), attempt)
     return Report(
         seq=seq,
-        at=now if at is None else min(at, now),
-        attempt=_attempt(decoded.get("attempt"), attempt),
+        at=now if at is None or at < 0 else min(at, now),
+        attempt=attempt if named is None else named,
         step=_number(decoded.get("step")),
         of=_number(decoded.get("of")),
         values=values,
         saved=decoded.get("saved") is True,
         unsaved=decoded.get("unsaved") is True,
         trial=_trial(decoded.get("trial")),
+        milestone=_milestone(decoded.get("milestone")),
+        lost_result=_text(decoded.get("lost_result"))[:MAX_TEXT],
+        numbered=named is not None,
     )
+
+
+def _milestone(given: Any) -> Milestone | None:
+    return Milestone(given) if isinstance(given, str) and given in tuple(Milestone) else None
 
 
 def _trial(given: Any) -> TrialReport | None:
@@ -79,7 +86,7 @@ def _trial(given: Any) -> TrialReport | None:
         value=_number(given.get("value")),
         curve=tuple(pair for pair in pairs if pair is not None),
         pruned=given.get("pruned") is True,
-        memo=_memo(given.get("memo")),
+        memo=_text(given.get("memo")),
     )
 
 
@@ -100,8 +107,8 @@ def _parameters(given: Any) -> dict[str, str | int | float | bool | None] | None
     }
 
 
-def _memo(given: Any) -> str:
-    """Return the text for later trials; of one that is not valid nothing."""
+def _text(given: Any) -> str:
+    """Return a text that a job reported, empty if it is not valid."""
     return given if isinstance(given, str) and _is_unicode(given) else ""
 
 

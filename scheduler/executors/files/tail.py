@@ -8,7 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported, TrialReport
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    LogGrew,
+    Milestone,
+    Observation,
+    Report,
+    Reported,
+    TrialReport,
+)
 from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.layout import REPORTS, JobPlaces
 
@@ -37,17 +45,34 @@ class Tail:
         self._saved: Report | None = None
         self._unsaved_at: float | None = None
         self._trial: TrialReport | None = None
+        self._milestones: set[Milestone] = set()
+        self._step: float | None = None
+        self._of: float | None = None
+        self._lost_result = ""
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
         logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
         self._paths = (f"{places.root}/{REPORTS}", *logs_of_ranks)
         self._stamps: list[_Stamp | None] | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Whether the attempt has reported that the work of its job is complete.
+
+        Either the program said so, or its function or notebook returned without having been told to pause, or its
+        last report has reached the last step.
+        """
+        if Milestone.DONE in self._milestones:
+            return True
+        if Milestone.RETURNED in self._milestones and Milestone.PAUSE_SEEN not in self._milestones:
+            return True
+        return self._step is not None and self._of is not None and self._step >= self._of > 0
+
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
         stamp = _stamp(self._paths[0])
         self._offset = 0 if stamp is None else max(0, stamp[1] - LONGEST_HISTORY)
-        while self._read_reports(now, stamp, HISTORY_BATCH):
+        while self._read_reports(now, stamp, HISTORY_BATCH, earlier=self._key.attempt > 1):
             pass
 
     def read_new(self, now: float) -> tuple[list[Observation], bool]:
@@ -92,8 +117,11 @@ class Tail:
                 grown.append(LogGrew(self._key.job, rank, self._earlier_sizes[rank] + size))
         return grown
 
-    def _read_reports(self, now: float, stamp: _Stamp | None, limit: int) -> bool:
-        """Read new reports of the job, whose file had this stamp; return whether there may be more."""
+    def _read_reports(self, now: float, stamp: _Stamp | None, limit: int, *, earlier: bool = False) -> bool:
+        """Read new reports of the job, whose file had this stamp; return whether there may be more.
+
+        With ``earlier`` those that do not name their attempt may be of an earlier one, and tell nothing of an end.
+        """
         if stamp is None or stamp[1] <= self._offset:
             return False
         batch = reports.read(self._places.reports, self._offset, limit, self._key.attempt, now)
@@ -106,14 +134,24 @@ class Tail:
             if report.attempt == self._key.attempt:
                 self._unreported = _together(self._unreported, report)
                 self._trial = report.trial or self._trial
+                if report.numbered or not earlier:
+                    self._follow(report)
         return batch.more
+
+    def _follow(self, report: Report) -> None:
+        """Follow whether the work is complete; the lines of checkpoints tell no last step."""
+        self._lost_result = report.lost_result or self._lost_result
+        if report.milestone is not None:
+            self._milestones.add(report.milestone)
+        if report.step is not None and not (report.saved or report.unsaved):
+            self._step, self._of = report.step, report.of
 
     def _take_unreported(self) -> list[Reported]:
         if self._unreported is None:
             return []
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
-        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial)]
+        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial, self._lost_result)]
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.executors.base import (
     NEVER_STARTED,
@@ -155,27 +155,39 @@ class Attempt:
         self.status = AttemptStatus(self.key, AttemptPhase.RUNNING, started, placement=self.placement)
         return True
 
-    def conclude(self, now: float) -> None:
+    def conclude(self, now: float, *, complete: bool) -> None:
         """Set the status to gone, with the exit that follows from the ends of the workers.
 
+        ``complete`` says that the job reported its work as complete.
         A kubelet may tell a later start of a container that ended at once: no attempt starts after its end. One
         that was refused has not started, although the supervisors in its pods have.
         """
-        ended = self._exit(now)
+        ended = replace(self._exit(now), complete=complete)
         ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
         started = min(max(self.started.values()), ended.at) if ran else None
         self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
 
     def _exit(self, now: float) -> Exit:
-        at = max((end.at for end in self.ends.values()), default=now)
+        ends = sorted(self.ends.values(), key=lambda end: end.at)
+        at = max((end.at for end in ends), default=now)
         paused = self.requested == "pause"
-        killed = self.requested is not None and any(end.killed for end in self.ends.values())
+        killed = self.requested is not None and any(end.killed for end in ends)
         if self.verdict is not None:
             verdict = self.verdict
             return Exit(verdict.kind, at, paused=paused, detail=verdict.detail, block=verdict.block)
         failed = self.failed
+        heard = any(end.paused is not False for end in ends)
+        if failed is None and not heard:
+            return Exit(ExitKind.EXITED, at, code=0)
+        evicted = self.eviction if self.requested is None else ""
+        if evicted and failed is not None and failed.kind is ExitKind.LOST:
+            return Exit(ExitKind.LOST, at, detail=evicted)
+        if evicted or (failed is not None and failed.kind is ExitKind.EVICTED):
+            worst = next((end for end in ends if (end.code, end.signal) != (0, None)), None)
+            code, number = (0, None) if worst is None else (worst.code, worst.signal)
+            detail = evicted or (failed.detail if failed is not None else "")
+            return Exit(ExitKind.EVICTED, at, code, number, paused, killed, detail)
         if failed is None:
+            paused = paused or any(end.paused for end in ends)
             return Exit(ExitKind.EXITED, at, code=0, paused=paused, killed=killed)
-        if self.eviction and self.requested is None:
-            return Exit(ExitKind.LOST, at, failed.code, failed.signal, detail=self.eviction)
         return Exit(failed.kind, at, failed.code, failed.signal, paused, killed, failed.detail)

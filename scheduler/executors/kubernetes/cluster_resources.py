@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from springtide.scheduler.backoff import Backoff, no_jitter
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, unreachable_since
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, VolumeClaim
@@ -163,6 +163,15 @@ class ClusterResources:
         if pod is None or WORKSPACE not in pod.metadata.labels or HOME_USER not in pod.metadata.annotations:
             return None
         return pod.metadata.annotations[HOME_USER], pod.metadata.annotations.get(HOME_SERVER, "")
+
+    def notebooks(self) -> tuple[RunningNotebook, ...]:
+        """Return the notebooks whose pods are on nodes of the pool."""
+        found = []
+        for (namespace, name), pod in self._other_pods.items.items():
+            workspace = self.workspace_of(namespace, name)
+            if workspace is not None and self.inventory.has_host(pod.spec.node_name) and not pod.ended:
+                found.append(RunningNotebook(*workspace, place=f"the pod {name} in the namespace {namespace}"))
+        return tuple(found)
 
     def are_bound(self, claims: Iterable[str]) -> bool:
         """Return whether all volume claims of these names exist and have a volume.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
@@ -25,6 +25,8 @@ _OWN_DISK_USE = re.compile(
 """Messages of a kubelet that evicts a pod for what the pod itself keeps on the node's disk."""
 CLOCK_DIFFERENCE = 2.0
 """Largest difference between a worker's own end time and its node's for which the worker's is used, in seconds."""
+_OF_LOST_NODES = ("DeletionByPodGC", "DeletionByTaintManager")
+"""Reasons of `DisruptionTarget` with which a cluster deletes the pods of a node that does not answer."""
 _NOT_STARTABLE = ("StartError", "ContainerCannotRun")
 
 
@@ -32,6 +34,7 @@ _NOT_STARTABLE = ("StartError", "ContainerCannotRun")
 class WorkerEnd:
     """The end of one worker; ``killed`` says that it did not stop within its grace period.
 
+    ``paused`` says whether a pause was requested before its end, None if its supervisor did not tell.
     ``refused_by`` is the node that did not start it.
     """
 
@@ -42,6 +45,7 @@ class WorkerEnd:
     killed: bool = False
     detail: str = ""
     refused_by: str = ""
+    paused: bool | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -58,6 +62,7 @@ class TerminationMessage(msgspec.Struct, frozen=True):
     signal: int | None = None
     killed: bool = False
     detail: str = ""
+    paused: bool = False
 
 
 def lost(at: float, why: str) -> WorkerEnd:
@@ -88,10 +93,15 @@ def end_of(pod: Pod) -> WorkerEnd | None:
         return WorkerEnd(ExitKind.OVER_DISK, at, detail=f"The cluster ended its pod: {pod.status.message.strip()}")
     if pod.status.reason and not (terminated or pod.state.running) and deleted is None:
         return _refusal(pod, at)
+    known = terminated is not None and terminated.reason != "ContainerStatusUnknown"
     if pod.status.reason:
-        return lost(at, f"The cluster ended its pod: {pod.status.message or pod.status.reason}")
-    if terminated is None or terminated.reason == "ContainerStatusUnknown":
-        return lost(at, f"Its pod is gone from its node {pod.spec.node_name}{_disruption_target(pod)}.")
+        why = f"The cluster ended its pod: {pod.status.message or pod.status.reason}"
+        evicted = WorkerEnd(ExitKind.EVICTED, at, detail=why)
+        own = _container_end(terminated, at) if terminated is not None and known else evicted
+        return replace(own, kind=ExitKind.EVICTED, detail=why)
+    if terminated is None or not known:
+        why = f"Its pod is gone from its node {pod.spec.node_name}{_disruption_target(pod)}."
+        return WorkerEnd(ExitKind.EVICTED if _is_eviction(pod) else ExitKind.LOST, at, detail=why)
     return _container_end(terminated, at)
 
 
@@ -113,7 +123,13 @@ def _container_end(terminated: ContainerStateTerminated, at: float) -> WorkerEnd
         own_time = abs(message.at - at) <= CLOCK_DIFFERENCE
         detail = message.detail or (OUT_OF_MEMORY if terminated.reason == "OOMKilled" else "")
         return WorkerEnd(
-            message.kind, message.at if own_time else at, message.code, message.signal, message.killed, detail
+            message.kind,
+            message.at if own_time else at,
+            message.code,
+            message.signal,
+            message.killed,
+            detail,
+            paused=message.paused,
         )
     if code == RAN_ALREADY:
         return lost(at, "It had run already, and nothing is known of how it ended.")
@@ -140,6 +156,12 @@ def _termination_message(terminated: ContainerStateTerminated) -> TerminationMes
 def disruption(pod: Pod) -> str:
     """Return a sentence that says why something other than the executor deletes the pod."""
     return f"Its pod was deleted by somebody else{_disruption_target(pod)}."
+
+
+def _is_eviction(pod: Pod) -> bool:
+    """Return whether the cluster says that it ends the pod for another reason than the loss of its node."""
+    condition = pod.condition("DisruptionTarget")
+    return condition is not None and condition.status == "True" and condition.reason not in _OF_LOST_NODES
 
 
 def _disruption_target(pod: Pod) -> str:

@@ -30,6 +30,7 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    RunningNotebook,
     StaleEpochError,
     WorkspacePlaces,
     exit_of,
@@ -52,7 +53,7 @@ from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry.sample import GpuSample
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, listed
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +139,13 @@ class KubernetesExecutor(Executor):
     async def newest_epoch(self) -> int:
         """Return the newest epoch that launched an attempt here, 0 if there is none."""
         return await asyncio.to_thread(self._epoch.newest)
+
+    async def take_over(self, epoch: int) -> None:
+        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
+        try:
+            await asyncio.to_thread(self._epoch.check, epoch)
+        except OSError as error:
+            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def stop(self) -> None:
         """Stop following the cluster; pods go on."""
@@ -357,6 +365,18 @@ class KubernetesExecutor(Executor):
             return {}
         await self._volume.call(self._epoch.check)
         return await self._placeholders.request(numbers)
+
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebooks whose pods are on nodes of the pool."""
+        if not self._monitor.cluster.fresh:
+            raise ExecutorError("The cluster does not answer, so the notebooks that run are not known.")
+        return self._monitor.cluster.notebooks()
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """Refuse: the service deletes no pods of other namespaces."""
+        found = [each for each in await self.notebooks() if (each.user, each.server) == (user, server)]
+        where = listed([each.place for each in found])
+        raise ExecutorError(f"The service may not delete pods of notebooks. Delete {where} with kubectl.")
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
         """Return what the agents of the nodes report now."""

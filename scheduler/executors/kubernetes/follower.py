@@ -75,9 +75,10 @@ class Follower:
         """Return whether an attempt is polled."""
         return key in self._followed
 
-    async def finish(self, key: AttemptKey, tail: Tail, size: int) -> None:
+    async def finish(self, key: AttemptKey, tail: Tail, size: int) -> bool:
         """Stop polling an attempt that has ended, after reporting the rest of its files.
 
+        Return whether these say that the work of the job is complete.
         A poll that has begun reports what it read first: the last read does not find that again.
         """
         self.follow(key, tail, size)
@@ -87,6 +88,7 @@ class Follower:
         self.unfollow(key)
         for observation in rest:
             self._report(observation)
+        return followed.tail.complete
 
     def unfollow(self, key: AttemptKey) -> None:
         """Stop polling an attempt."""

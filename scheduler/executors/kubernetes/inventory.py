@@ -148,6 +148,10 @@ class Inventory:
         """Return whether the node is in the pool, or was since the service started."""
         return name in self._seen
 
+    def has_host(self, host: str) -> bool:
+        """Return whether a machine has nodes of the pool."""
+        return any(machine_of(name) == host for name in self._nodes)
+
     def train_node(self, name: str) -> Node | None:
         """Return the train node of this name, None if there is none now."""
         node = self._nodes.get(name)

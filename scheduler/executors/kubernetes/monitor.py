@@ -205,11 +205,12 @@ class AttemptMonitor:
     async def conclude(self, attempt: Attempt) -> None:
         """Report the rest of an ended attempt's files, and then how it ended."""
         attempt.concluding = True
+        complete = False
         if attempt.started:
-            await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
+            complete = await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
         if attempt.refused_by:
             await self._set_aside(attempt.refused_by)
-        attempt.conclude(self._now())
+        attempt.conclude(self._now(), complete=complete)
         self._register(attempt)
         self._report_status(attempt)
 
@@ -306,7 +307,7 @@ class AttemptMonitor:
     def _vanished_end(self, attempt: Attempt) -> WorkerEnd:
         if attempt.requested or attempt.ending:
             return WorkerEnd(ExitKind.EXITED, self._now(), signal=9)
-        return lost(self._now(), VANISHED)
+        return WorkerEnd(ExitKind.EVICTED, self._now(), detail=VANISHED)
 
     def _evaluate(self, attempt: Attempt) -> None:
         """Report, conclude or end an attempt, as its present state requires."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -29,6 +31,7 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    RunningNotebook,
     WorkspacePlaces,
     exit_of,
 )
@@ -45,13 +48,24 @@ from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.local.running import Running, is_alive, restore, running_attempts
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
+from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
+from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Environment, Node
+from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
+from springtide.scheduler.wording import given, listed, plural
+
+log = logging.getLogger(__name__)
+
+log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
+ENDS_WITHIN = 5.0
+"""Time in which a supervisor ends that has recorded the end of its attempt, in seconds."""
 NOT_STARTED = "It was asked to stop before it started."
 
 
@@ -101,6 +115,7 @@ class LocalExecutor(Executor):
         self._now = now
         self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
+        self._left: Mapping[AttemptKey, Running] = {}
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._started = AsyncExitStack()
 
@@ -117,6 +132,7 @@ class LocalExecutor(Executor):
         self._started.push_async_callback(self._supervision.close)
         self._foreign = Foreign(self._machine, self._held, lambda: listener(InventoryChanged()))
         self._started.callback(self._foreign.close)
+        await self._believe_processes()
         for tracked in await asyncio.to_thread(self._scan):
             self._supervision.adopt(tracked, quietly=True)
             if not tracked.gone and read_record(tracked.directory, "supervisor.json") is None:
@@ -126,6 +142,13 @@ class LocalExecutor(Executor):
     async def newest_epoch(self) -> int:
         """Return the newest epoch that launched an attempt here, 0 if there is none."""
         return await asyncio.to_thread(self._epoch.newest)
+
+    async def take_over(self, epoch: int) -> None:
+        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
+        try:
+            await asyncio.to_thread(self._epoch.check, epoch)
+        except OSError as error:
+            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def stop(self) -> None:
         """Stop following supervisors; they go on."""
@@ -137,13 +160,46 @@ class LocalExecutor(Executor):
             if self._accounts is not None:
                 self._accounts.prepare()
                 return
-            for path in (self._layout.state, self._layout.jobs):
-                path.mkdir(parents=True, exist_ok=True, mode=0o700)
-                path.chmod(0o700)
+            make_root(self._layout.state, 0o700)
+            make_own_directory(self._layout.jobs, 0o700)
         except AccountError as error:
             raise ExecutorError(str(error)) from error
         except OSError as error:
-            raise ExecutorError(f"{self._layout.jobs} cannot be created: {error.strerror}.") from error
+            raise ExecutorError(f"{error.filename} cannot be made: {error.strerror}.") from error
+
+    async def _believe_processes(self) -> None:
+        """Restore the records of attempts whose supervisor lives, which are believed less than that.
+
+        Raises `ExecutorError` if they cannot be written.
+        """
+        self._left = await asyncio.to_thread(running_attempts, self._layout)
+        for key, running in self._left.items():
+            if running.supervisor is None:
+                continue
+            try:
+                await self._restore(key, running)
+                await self._until_ended(key, running.supervisor)
+            except OSError as error:
+                raise ExecutorError(
+                    f"The records of attempt {key.attempt} of {key.job}, which runs, cannot be written: "
+                    f"{error.strerror} ({self._layout.attempt(key)})."
+                ) from error
+
+    async def _restore(self, key: AttemptKey, running: Running) -> None:
+        mode = self._launcher.mode
+        await asyncio.to_thread(restore, self._layout, key, running, mode=mode, now=self._now())
+
+    async def _until_ended(self, key: AttemptKey, supervisor: Process) -> None:
+        """Wait for a supervisor whose end is recorded; if it does not come, the record is of another one."""
+        directory = self._layout.attempt(key)
+        until = asyncio.get_running_loop().time() + ENDS_WITHIN
+        while read_exit(directory) is not None and is_alive(supervisor):
+            if asyncio.get_running_loop().time() > until:
+                log.error("%s is recorded to have ended, and runs; the record is removed.", key)
+                for name in ("exit.json", DISCARDED):
+                    (directory / name).unlink(missing_ok=True)
+                return
+            await asyncio.sleep(ENDS_WITHIN / 100)
 
     def _scan(self) -> list[Tracked]:
         jobs = ((job, self._layout.job(job)) for job in self._layout.all_jobs())
@@ -225,17 +281,25 @@ class LocalExecutor(Executor):
             if tracked is None or tracked.gone:
                 return
             try:
+                await self._reach(tracked)
                 leave_request(tracked.directory, request)
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
-            if (
-                self._supervision.signal_supervisor(tracked)
-                or read_record(tracked.directory, "supervisor.json") is not None
-            ):
+            record = read_record(tracked.directory, "supervisor.json")
+            if record is not None and record.get("restored") and request == "kill":
+                self._supervision.end_by_force(tracked, record["pid"], 2 * KILL_AFTER)
+            if self._supervision.signal_supervisor(tracked) or record is not None:
                 return
             ended = Exit(ExitKind.EXITED, self._now(), paused=request == "pause", detail=NOT_STARTED)
             record_exit(tracked.directory, ended)
             self._supervision.refresh(tracked)
+
+    async def _reach(self, tracked: Tracked) -> None:
+        """Make the directory of an attempt again if it was removed while it ran. Raises `OSError`."""
+        if self._supervision.make_directory(tracked):
+            running = (await asyncio.to_thread(running_attempts, self._layout)).get(tracked.key, Running())
+            await self._restore(tracked.key, running)
+            self._supervision.watch_again(tracked)
 
     async def discard(self, key: AttemptKey) -> None:
         """Mark the attempt's directory as discarded."""
@@ -250,11 +314,14 @@ class LocalExecutor(Executor):
         self._locks.pop(key, None)
 
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
-        """Follow an attempt again whose directory has the record of its end."""
+        """Follow an attempt again whose directory has the record of its end, or of which processes are left."""
         async with self._lock(key):
             if key not in self._supervision.tracked:
+                left = self._left.get(key)
                 if read_exit(self._layout.attempt(key)) is None:
-                    return None
+                    if left is None:
+                        return None
+                    await self._restore(key, left)
                 loaded = await asyncio.to_thread(self._load, key)
                 assert loaded is not None
                 self._supervision.adopt(loaded, quietly=True)
@@ -297,6 +364,30 @@ class LocalExecutor(Executor):
             ]
         )
 
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers of this pool that are in the process table."""
+        try:
+            found = await asyncio.to_thread(notebooks.running, self._layout.state, self._uid_of)
+        except notebooks.NotebooksUnknownError as error:
+            raise ExecutorError(str(error)) from error
+        return [
+            RunningNotebook(each.mark.user, each.mark.server, each.mark.gpus, each.mark.gpu_type, _place(each))
+            for each in found
+        ]
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End all processes of a notebook server."""
+        try:
+            left = await asyncio.to_thread(notebooks.end, self._layout.state, user, server, self._uid_of)
+        except notebooks.NotebooksUnknownError as error:
+            raise ExecutorError(str(error)) from error
+        if left:
+            pids = listed([str(each.pid) for each in left])
+            raise ExecutorError(f"The notebook server {given(server)} of {user} does not end (process {pids}).")
+
+    def _uid_of(self, user: str) -> int | None:
+        return None if self._accounts is None else self._accounts.known(user)
+
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return the attempts that are followed."""
         tracked = self._supervision.tracked
@@ -331,3 +422,8 @@ class LocalExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
+
+
+def _place(notebook: notebooks.Notebook) -> str:
+    pids = [str(each.pid) for each in notebook.processes]
+    return f"{plural(len(pids), 'process', 'processes')} {listed(pids)} of this machine"

@@ -7,13 +7,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
 from springtide.scheduler.executors.accounts.ownership import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, BlockedError, ExecutorError
@@ -26,16 +25,17 @@ from springtide.scheduler.executors.environment import (
     working_directory,
 )
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
-from springtide.scheduler.executors.files.plain import make_directory, sync
+from springtide.scheduler.executors.files.plain import sync
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.packages.steps import PackageSettings, in_environment, prepare_step
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
-from springtide.scheduler.model import Block, BlockScope, Environment, Gpu, Node, Worker
+from springtide.scheduler.model import Block, BlockScope, Environment, Node, Worker
+from springtide.scheduler.own_files import make_own_directory
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-PROGRAM = Path(supervisor.__file__).parent
 ADDRESS = "127.0.0.1"
 RUN_TIME_INTERVAL = 30.0
 """Interval at which a supervisor records how long its attempt has run, in seconds."""
@@ -63,10 +63,8 @@ class Launcher:
         """Create the attempt's directory; what the job writes to is given to its account later."""
         places = self.layout.job(spec.key.job)
         directory = self.layout.attempt(spec.key)
-        mode = 0o700 if self.accounts is None else 0o711
         for path in (places.root, places.attempts, directory):
-            make_directory(path, mode)
-            path.chmod(mode)
+            make_own_directory(path, self.mode)
         return directory
 
     def prepare(self, spec: AttemptSpec, directory: Path) -> None:
@@ -98,8 +96,16 @@ class Launcher:
         except AccountError as error:
             raise BlockedError(str(error), Block(BlockScope.USER, user)) from error
 
-    def start(self, directory: Path) -> int:
-        """Start the attempt's supervisor in a session of its own; return its pid."""
+    @property
+    def mode(self) -> int:
+        """The mode of the directories of jobs, which the accounts of jobs pass through."""
+        return 0o700 if self.accounts is None else 0o711
+
+    def start(self, directory: Path, supervised: Mapping[str, str]) -> int:
+        """Start the attempt's supervisor in a session of its own; return its pid.
+
+        ``supervised`` are the variables that tell what it supervises.
+        """
         silent = [
             (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the only ones that it inherits
             for descriptor in (0, 1, 2)
@@ -107,7 +113,7 @@ class Launcher:
         return os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", str(PROGRAM), str(directory)],
-            {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"},
+            {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8", **supervised},
             file_actions=silent,
             setsid=True,
             setsigmask=[signal.SIGTERM, signal.SIGCHLD],
@@ -122,7 +128,7 @@ class Launcher:
         _check_datasets(spec)
         resolved = JobPlaces(places.root.resolve())
         code = resolved.code
-        gpus = [self._gpus(worker) for worker in spec.placement]
+        gpus = [self._uuids(worker) for worker in spec.placement]
         limits = self.limits.of_job(spec.cpus, spec.memory)
         cgroup = limits.cgroup
         base = {**self.base_env, **(account.environment if account else {})}
@@ -132,7 +138,7 @@ class Launcher:
             "attempt": spec.key.attempt,
             "epoch": spec.epoch,
             "uid": account.uid if account else os.getuid(),
-            "uuids": [gpu.uuid for shown in gpus for gpu in shown],
+            "uuids": [uuid for shown in gpus for uuid in shown],
             "prepare": prepare_step(argv, required, self.packages, base) if required else None,
             "argv": in_environment(argv, required, self.packages) if required else argv,
             "cwd": working_directory(spec, resolved),
@@ -142,7 +148,8 @@ class Launcher:
                     "rank": worker.rank,
                     "node": worker.node,
                     "gpus": list(worker.gpus),
-                    "env": {**gpu_environment([gpu.uuid for gpu in shown]), **gang},
+                    "uuids": list(shown),
+                    "env": {**gpu_environment(shown), **gang},
                 }
                 for worker, shown, gang in zip(spec.placement, gpus, _gangs(spec), strict=True)
             ],
@@ -157,13 +164,21 @@ class Launcher:
             "cgroup_files": limits.files(len(spec.placement)) if cgroup else {},
         }
 
-    def _gpus(self, worker: Worker) -> list[Gpu]:
+    def _uuids(self, worker: Worker) -> Sequence[str]:
+        """Return the UUIDs of a worker's GPUs. Raises `BlockedError` if one of them is no train GPU here now."""
         if not worker.gpus:
             return []
-        for node in self.nodes:
-            if node.name == worker.node and node.environment is Environment.TRAIN:
+        train = [node for node in self.nodes if node.environment is Environment.TRAIN]
+        if worker.uuids:
+            there = {gpu.uuid for node in train for gpu in node.devices}
+            gone = [uuid for uuid in worker.uuids if uuid not in there]
+            if gone:
+                raise BlockedError(f"No train GPU of this machine any more: {', '.join(gone)}.")
+            return worker.uuids
+        for node in train:
+            if node.name == worker.node:
                 if all(0 <= index < node.gpus for index in worker.gpus):
-                    return [node.devices[index] for index in worker.gpus]
+                    return [node.devices[index].uuid for index in worker.gpus]
                 raise BlockedError(
                     f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
                 )

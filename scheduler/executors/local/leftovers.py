@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from springtide.scheduler.executors.local.running import GONE, MARK, environment, owner
 from springtide.scheduler.executors.supervisor.table import Process, process, processes, send
-
-MARK = b"SPRINGTIDE_PAUSE_FILE="
-_GONE = ("Z", "X")
-
-
-def _marked(pid: int, pause_file: Path) -> bool:
-    """Return whether the environment of the process has the attempt's pause file, which identifies the attempt."""
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return MARK + os.fsencode(pause_file) in environment
 
 
 def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
@@ -32,10 +21,10 @@ def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
     if each.session not in sessions:
         return False
     leader = process(each.session)
-    return leader is None or leader.state in _GONE or leader.start == sessions[each.session]
+    return leader is None or leader.state in GONE or leader.start == sessions[each.session]
 
 
-def leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], since: int) -> list[Process]:
+def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> list[Process]:
     """Return the live processes of the attempt.
 
     These are of its account, started after its supervisor, and have the attempt's mark in their environment or are
@@ -43,20 +32,21 @@ def leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], since: in
     """
     live = []
     for each in processes():
-        if each.state in _GONE or each.start < since:
+        if each.state in GONE or each.start < since:
             continue
         try:
-            owner = os.stat(f"/proc/{each.pid}").st_uid  # noqa: PTH116 - thousands of these
+            uid = owner(each)
         except OSError:
             continue
-        if owner == uid and (_marked(each.pid, pause_file) or _of_session(each, sessions)):
+        marked = uid in uids and environment(each.pid).get(MARK) == str(pause_file)
+        if marked or (uid in uids and _of_session(each, sessions)):
             live.append(each)
     return live
 
 
-def kill_leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], since: int) -> bool:
+def kill_leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> bool:
     """Kill the processes of the attempt; return whether there were any."""
-    live = leftovers(pause_file, uid, sessions, since)
+    live = leftovers(pause_file, uids, sessions, since)
     for each in live:
         send(each, signal.SIGKILL)
     return bool(live)

@@ -21,8 +21,8 @@ ASKED = ("cpu", "memory")
 class Limits:
     """Limits of each worker: ``memory`` in bytes, ``processes`` with their threads, ``cores``; 0 is none.
 
-    ``disk`` is the most that the folders and reports of a job take together, in bytes, over all its attempts; they
-    are measured every ``disk_interval`` seconds.
+    ``disk`` is the most that the folders and reports of a job take together, in bytes, over all its attempts, and
+    deleted files that its processes have open; they are measured every ``disk_interval`` seconds.
 
     ``cgroup`` is a directory of cgroup v2 that was delegated to the service: all limits hold there for an attempt
     as a whole, multiplied by its workers. Without it they are rlimits: memory for each process, processes for all
@@ -107,6 +107,7 @@ class Limits:
             "checkpoints": places.checkpoints,
             "outputs": places.output,
             "working directory": places.work,
+            "submitted files": places.code,
             "reports": places.reports,
         }
         return {

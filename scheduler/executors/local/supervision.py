@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from springtide.scheduler.backoff import Backoff
@@ -16,10 +17,17 @@ from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, Execut
 from springtide.scheduler.executors.files.layout import opened, read_exit, read_record, read_run_time
 from springtide.scheduler.executors.local.launch import Launcher
 from springtide.scheduler.executors.local.leftovers import kill_cgroup, kill_leftovers
+from springtide.scheduler.executors.local.running import described, make_places
 from springtide.scheduler.executors.local.tracked import Tracked
 from springtide.scheduler.executors.local.watch import Watcher
 from springtide.scheduler.executors.supervisor.records import take_lock, write_record
-from springtide.scheduler.executors.supervisor.table import boot_id, process, seconds_since_boot
+from springtide.scheduler.executors.supervisor.table import (
+    boot_id,
+    descendants,
+    process,
+    seconds_since_boot,
+    send,
+)
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +85,9 @@ class Supervision:
     def spawn(self, tracked: Tracked) -> None:
         """Start a supervisor, which exits at once if the attempt has one. Raises `ExecutorError`."""
         try:
-            pid = self._launcher.start(tracked.directory)
+            uid = min(tracked.uids, default=os.geteuid())
+            supervised = described(uid, tracked.placement, tracked.cgroup)
+            pid = self._launcher.start(tracked.directory, supervised)
         except OSError as error:
             raise ExecutorError(f"The job's supervisor could not be started: {error.strerror}.") from error
         self._watch_supervisor(tracked, os.pidfd_open(pid))
@@ -94,8 +104,10 @@ class Supervision:
             self._watcher.unwatch(tracked.key)
             for observation in tracked.tail.read_rest(self._now()):
                 self._report(observation)
+            ended = replace(ended, complete=tracked.tail.complete)
             tracked.set_phase(AttemptPhase.GONE, started, ended)
         elif record is not None:
+            tracked.sessions |= dict(record.get("workers", ()))
             if tracked.handle is None:
                 self._follow(tracked, record)
             if started is not None:
@@ -112,6 +124,35 @@ class Supervision:
             return started
         then, now = ClockAnchor(0, started - since_boot), ClockAnchor(0, self._now() - seconds_since_boot())
         return float(started + then.step_to(now))
+
+    def make_directory(self, tracked: Tracked) -> bool:
+        """Make the directory of an attempt if it is not there any more; return whether it was made."""
+        if tracked.directory.is_dir():
+            return False
+        log.error("The directory of %s was removed while it ran: %s", tracked.key, tracked.directory)
+        make_places(tracked.places, tracked.directory, self._launcher.mode)
+        return True
+
+    def watch_again(self, tracked: Tracked) -> None:
+        """Watch the files of an attempt whose directory was made again."""
+        self._watcher.unwatch(tracked.key)
+        self._watcher.watch(tracked.key, tracked.directory, tracked.places.reports)
+
+    def end_by_force(self, tracked: Tracked, supervisor: int, after: float) -> None:
+        """Kill what the supervisor with this pid has started, unless it has ended that within so many seconds.
+
+        One of an earlier version does not look for requests in a directory that was made again.
+        """
+
+        async def end() -> None:
+            await asyncio.sleep(after)
+            backoff = _backoff()
+            while tracked.handle is not None:
+                for each in await asyncio.to_thread(descendants, supervisor):
+                    send(each, signal.SIGKILL)
+                await asyncio.sleep(backoff.next_delay())
+
+        self.run_in_background(end)
 
     def signal_supervisor(self, tracked: Tracked) -> bool:
         """Signal the supervisor to read the requests; return False if none is known to live."""
@@ -198,6 +239,7 @@ class Supervision:
         try:
             backoff = _backoff()
             while True:
+                self.make_directory(tracked)
                 with _lock(tracked) as alone:
                     if alone:
                         if read_exit(tracked.directory) is None:
@@ -215,14 +257,14 @@ class Supervision:
         self.refresh(tracked)
 
     async def _end_leftovers(self, tracked: Tracked) -> None:
-        record = read_record(tracked.directory, "supervisor.json")
-        if record is None or record.get("boot") != self._boot:
+        record = read_record(tracked.directory, "supervisor.json") or {}
+        if record.get("boot", self._boot) != self._boot:
             return
-        sessions = dict(record.get("workers", ()))
-        pause_file = tracked.directory.resolve() / "pause"
+        sessions = tracked.sessions | dict(record.get("workers", ()))
+        pause_file, since = tracked.directory.resolve() / "pause", record.get("start", 0)
         backoff = _backoff()
         while True:
-            found = await asyncio.to_thread(kill_leftovers, pause_file, tracked.uid, sessions, record["start"])
+            found = await asyncio.to_thread(kill_leftovers, pause_file, tracked.uids, sessions, since)
             if tracked.cgroup is not None:
                 found = await asyncio.to_thread(kill_cgroup, tracked.cgroup) or found
             if not found:
@@ -231,7 +273,9 @@ class Supervision:
 
     async def _record_lost(self, tracked: Tracked, *, seen: bool) -> None:
         record = read_record(tracked.directory, "supervisor.json")
-        if record is None:
+        if record is None and tracked.status.started is not None:
+            detail = "Its files were removed while it ran, and its supervisor was killed; what ran was ended."
+        elif record is None:
             detail = "Its supervisor ended before it started the job."
         elif record.get("boot") != self._boot:
             detail = "The machine was restarted while it ran."

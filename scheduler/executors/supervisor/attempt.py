@@ -39,7 +39,10 @@ Problem = tuple[str, str]
 class Supervisor:
     """Starts the workers of one attempt, logs their output, ends them on request, and records how they ended."""
 
-    def __init__(self, directory: int, spec: dict[str, Any], record: dict[str, Any], names: Names) -> None:
+    def __init__(
+        self, path: str, directory: int, spec: dict[str, Any], record: dict[str, Any], names: Names
+    ) -> None:
+        self.path = path
         self.directory = directory
         self.spec = spec
         self.kill_after = spec.get("kill_after", KILL_AFTER)
@@ -57,7 +60,7 @@ class Supervisor:
         self.leftovers = False
         self.deadline: float | None = None
         self.record_at: float | None = None
-        self.disk = DiskCap(spec.get("disk"))
+        self.disk = DiskCap(spec.get("disk"), lambda: [each.pid for each in descendants(os.getpid())])
         self.over_disk: str | None = None
         self.rescan = RESCAN
         self.poll = select.poll()
@@ -277,10 +280,14 @@ class Supervisor:
 
     def _read_requests(self) -> None:
         for request in REQUESTS:
-            if self.asked not in ("kill", request) and exists(self.directory, request):
+            if self.asked not in ("kill", request) and self._is_requested(request):
                 self.asked = request
                 self._end(self.spec["grace"] if request == "pause" else self.kill_after)
                 return
+
+    def _is_requested(self, request: str) -> bool:
+        """Return whether a request is there, also in a directory that was made again after a removal."""
+        return exists(self.directory, request) or os.path.lexists(f"{self.path}/{request}")
 
     def _end_if_due(self) -> None:
         now = time.monotonic()
@@ -330,7 +337,7 @@ class Supervisor:
             "ran": self._run_time(),
             "code": code,
             "signal": number,
-            "paused": exists(self.directory, "pause"),
+            "paused": self._is_requested("pause"),
             "killed": self.forced and self.asked is not None,
             "detail": detail,
         }
@@ -342,6 +349,17 @@ def last_line(text: str) -> str:
     told = [line for line in lines if line]
     errors = [line for line in told if line.startswith("ERROR:")]
     return f"{(errors or told or ['It ended without a word.'])[-1][:300]}".removeprefix("ERROR: ")
+
+
+def write_again(path: str, directory: int, name: str, record: dict[str, Any]) -> None:
+    """Write a record where the attempt's directory belongs, if it was removed or replaced meanwhile."""
+    os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103 - light to start
+    present = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if not os.path.sameopenfile(present, directory):
+            write_record(present, name, record)
+    finally:
+        os.close(present)
 
 
 def main(path: str, rank: int | None = None) -> int:
@@ -364,12 +382,15 @@ def main(path: str, rank: int | None = None) -> int:
     assert me is not None
     record: dict[str, Any] = {"pid": me.pid, "start": me.start, "boot": boot_id()}
     write_record(directory, names.record, record)
-    ended = Supervisor(directory, spec, record, names).run()
+    ended = Supervisor(path, directory, spec, record, names).run()
     if names.rank is not None:
         write_termination_message(spec["message"], ended)
     while True:
         try:
-            write_record(directory, names.exit, ended)
+            with suppress(FileNotFoundError):
+                write_record(directory, names.exit, ended)
+            if names.rank is None:
+                write_again(path, directory, names.exit, ended)
         except OSError as error:
             if error.errno not in FULL or names.rank is not None:
                 raise

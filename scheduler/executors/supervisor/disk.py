@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 MIB, GIB = 1 << 20, 1 << 30
 SHARE = 20
 """Minimum interval between two measurements, as a multiple of the time that one takes."""
+DEEPEST = 256
+"""Depth of folders up to which they are measured; deeper ones are a reason to end the job."""
+DELETED = "deleted files that it has open"
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""Errors of a folder that was removed or replaced since it was listed."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Seen = set[tuple[int, int]]
+"""Device and inode of the files that are counted."""
+
+
+class UnmeasurableError(Exception):
+    """A job's folders cannot be measured; the message says why."""
 
 
 class DiskCap:
     """Measures the folders of a job from time to time.
 
     ``cap`` has the most that they may take together in bytes (``limit``), their paths by name (``folders``), and
-    the interval of measurements in seconds (``every``). None is no cap.
+    the interval of measurements in seconds (``every``). None is no cap. ``pids`` returns the job's processes.
     """
 
-    def __init__(self, cap: dict[str, Any] | None) -> None:
+    def __init__(self, cap: dict[str, Any] | None, pids: Callable[[], Iterable[int]]) -> None:
         self._cap = cap
+        self._pids = pids
         self.due: float | None = None if cap is None else time.monotonic() + cap["every"]
         """When to measure next, on the monotonic clock; None for never."""
 
@@ -29,7 +46,14 @@ class DiskCap:
         began = time.monotonic()
         if self._cap is None or self.due is None or began < self.due:
             return None
-        used = {name: measured(path) for name, path in self._cap["folders"].items()}
+        try:
+            used = self._used(self._cap["folders"])
+        except UnmeasurableError as error:
+            self.due = None
+            return (
+                f"What it keeps on the disk cannot be measured: {error}. "
+                f"A job of this pool may keep {_amount(self._cap['limit'])}."
+            )
         ended = time.monotonic()
         self.due = ended + max(self._cap["every"], SHARE * (ended - began))
         if sum(used.values()) <= self._cap["limit"]:
@@ -37,24 +61,71 @@ class DiskCap:
         self.due = None
         return over(used, self._cap["limit"])
 
+    def _used(self, folders: dict[str, str]) -> dict[str, int]:
+        seen: Seen = set()
+        used = {name: measured(path, seen) for name, path in folders.items()}
+        used[DELETED] = deleted(self._pids(), _devices(folders.values()), seen)
+        return used
 
-def measured(path: str) -> int:
-    """Return the bytes that a file or a folder takes on the disk; links are not followed, and files count once."""
-    seen: set[tuple[int, int]] = set()
-    waiting, found = [path], 0
-    while waiting:
-        current = waiting.pop()
-        try:
-            about = os.lstat(current)
-            if stat.S_ISDIR(about.st_mode):
-                with os.scandir(current) as entries:
-                    waiting += [entry.path for entry in entries]
-        except OSError:
-            continue
-        if (about.st_dev, about.st_ino) not in seen:
-            seen.add((about.st_dev, about.st_ino))
-            found += about.st_blocks * 512
+
+def measured(path: str, seen: Seen) -> int:
+    """Return the bytes that a file or a folder takes on the disk; links are not followed, and files count once.
+
+    Raises `UnmeasurableError`.
+    """
+    return _measured(path, None, seen, DEEPEST)
+
+
+def _measured(name: str, within: int | None, seen: Seen, levels: int) -> int:
+    """Return the bytes of a file or folder of the open folder ``within``; its whole path may have any length."""
+    try:
+        about = os.stat(name, dir_fd=within, follow_symlinks=False)
+        found = _counted(about, seen)
+        if not stat.S_ISDIR(about.st_mode):
+            return found
+        if not levels:
+            raise UnmeasurableError(f"its folders are nested more than {DEEPEST} deep")
+        folder = os.open(name, FOLDER, dir_fd=within)
+    except OSError as error:
+        if error.errno in GONE:
+            return 0
+        raise UnmeasurableError(f"one of its folders cannot be read ({error.strerror})") from error
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+        return found + sum(_measured(each, folder, seen, levels - 1) for each in names)
+    finally:
+        os.close(folder)
+
+
+def deleted(pids: Iterable[int], devices: frozenset[int], seen: Seen) -> int:
+    """Return the bytes of the files on these devices that have no name and that the processes have open."""
+    found = 0
+    for pid in pids:
+        for where in ("fd", "map_files"):
+            with suppress(OSError):
+                for name in os.listdir(f"/proc/{pid}/{where}"):  # noqa: PTH208 - the names are enough
+                    with suppress(OSError):
+                        about = os.stat(f"/proc/{pid}/{where}/{name}")  # noqa: PTH116 - of a link's open target
+                        if stat.S_ISREG(about.st_mode) and not about.st_nlink and about.st_dev in devices:
+                            found += _counted(about, seen)
     return found
+
+
+def _counted(about: os.stat_result, seen: Seen) -> int:
+    if (about.st_dev, about.st_ino) in seen:
+        return 0
+    seen.add((about.st_dev, about.st_ino))
+    return about.st_blocks * 512
+
+
+def _devices(paths: Iterable[str]) -> frozenset[int]:
+    """Return the devices that hold these files and folders."""
+    found = set()
+    for path in paths:
+        with suppress(OSError):
+            found.add(os.lstat(path).st_dev)
+    return frozenset(found)
 
 
 def over(used: dict[str, int], limit: int) -> str:

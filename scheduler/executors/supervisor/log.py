@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from .records import FULL
@@ -43,7 +44,7 @@ class Log:
                 self.size += written
                 done += written
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in (*FULL, errno.ENOENT):
                 raise
         return done
 

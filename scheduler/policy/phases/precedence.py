@@ -48,7 +48,6 @@ def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:
             return False
         if (
             waiting_since(other) > since
-            and state.pool.capacity(other.gpus, other.per_gpu) >= other.min_workers
             and admission.over_limit(leaf, asks.need - own) is None
             and admission.beyond_quota(leaf, other, asks.need) is None
         ):

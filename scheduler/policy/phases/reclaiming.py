@@ -63,8 +63,7 @@ class ReclaimGpus(Means):
                 found = search.solve_with_moves()
         if found is None:
             self._failed.add((leaf.name, request.scheduling_class._replace(service_level=0)))
-            fits = self.state.pool.capacity(job.gpus, job.per_gpu) >= job.min_workers
-            if fits and admission.guaranteed(leaf, need - self._reserved(leaf)):
+            if admission.guaranteed(leaf, need - self._reserved(leaf)):
                 self.builder.guarantee_pending = True
             return Answer(None, search.retry_at)
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), search.retry_at)

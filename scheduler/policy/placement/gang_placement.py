@@ -6,10 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
 
 from springtide.scheduler.model import WITHIN_NODES, Job, Placement
-from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, mask_of, workers_of
-
-NODE = "node"
-"""The level of a whole node, in requirements and wishes."""
+from springtide.scheduler.policy.state.nodes import NODE, NodePool, NodeState, bits, mask_of, workers_of
 
 EVERYWHERE = -1
 """Mask of all nodes."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from springtide.scheduler.gpu_types import accepted_types
 from springtide.scheduler.model import Job, Node, Order, Phase, Project, Settings, Surplus
+from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.fair_share import divide_below
 from springtide.scheduler.policy.state.job_queues import (
     JobQueues,
@@ -39,9 +40,10 @@ class ClusterState:
     plain numbers of this type. Usual run times count only where the surplus is divided fairly: shares by service
     do not know them.
 
-    ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project. ``pausing``,
-    ``awaiting`` and ``partial`` are the jobs that are stopping, that wait for reserved GPUs, and that run with
-    fewer workers than they want; ``time_limits`` those of the waiting jobs, in seconds. ``changed_jobs`` were
+    ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project; waiting jobs that
+    cannot run on the pool as it is stand in no line and ask for nothing. ``pausing``, ``awaiting`` and ``partial``
+    are the jobs that are stopping, that wait for reserved GPUs, and that run with fewer workers than they want;
+    ``time_limits`` those of the waiting jobs, in seconds. ``changed_jobs`` were
     added or removed, and the queues, usage or shares of ``changed_projects`` have changed, since the memo took
     note of them. ``now`` is the time of the indexes, in seconds. Changes of usage and GPUs are recorded in
     ``undo``.
@@ -96,7 +98,7 @@ class ClusterState:
         if job.project in self.tree.leaves:
             if job.phase is Phase.RUNNING and job.preemptible:
                 self.running[job.project].add(job)
-            elif job.phase is Phase.WAITING and not job.reserved and job.not_before <= self.now:
+            elif self._stands_in_line(job):
                 self._enqueue(job, moved_up)
         self._count(job, 1)
 
@@ -147,12 +149,27 @@ class ClusterState:
             if held or claimed:
                 self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
             if held or job.reserved or not self.rank_of(job.gpu_types):
-                requested = max(held, job.workers * job.gpus)
-                self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
+                requested = max(held, len(job.reserved) * job.gpus, self._demand(leaf, job))
+                if requested:
+                    self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
             self.changed_projects.add(leaf)
         self.changed_jobs.append(job)
         self.undo.commit()
         self.tree.changed.clear()
+
+    def could_run(self, job: Job) -> bool:
+        """Tell whether the job could run on the GPUs of this type, if nothing else did."""
+        leaf = self.tree.leaves.get(job.project)
+        return leaf is not None and demand.could_run(self.pool, leaf, job)
+
+    def _demand(self, leaf: ProjectNode, job: Job) -> int:
+        """Return how many GPUs the job asks for: the most that it could have, none if it can never run."""
+        most = demand.most_workers(self.pool, leaf, job)
+        return most * job.gpus if most >= job.min_workers else 0
+
+    def _stands_in_line(self, job: Job) -> bool:
+        waits = job.phase is Phase.WAITING and not job.reserved and job.not_before <= self.now
+        return waits and self.could_run(job)
 
     # ---------- order and service
 
@@ -199,11 +216,12 @@ class ClusterState:
             self._due.set(job.id, end)
         return level
 
-    def queue_position(self, job: Job) -> int:
-        """Return the job's position among the waiting jobs of its project, counted from 1."""
-        queues = self.queues.get(job.project)
+    def queue_position(self, job: Job) -> int | None:
+        """Return the job's position among the waiting jobs of its project, from 1; None if it cannot run."""
+        if not self.could_run(job):
+            return None
         key = self._queue_keys.get(job.id) or _queue_key(job, service_rank_of(job))
-        return 1 if queues is None else queues.before(key) + 1
+        return self.queues[job.project].before(key) + 1
 
     # ---------- looking things up
 

@@ -17,6 +17,9 @@ from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 NOBODY = ""
 """Stands for a job that holds no GPU."""
 
+NODE = "node"
+"""The level of a whole node, in requirements and wishes."""
+
 
 def bits(mask: int) -> Iterator[int]:
     """The positions of the set bits, lowest first."""
@@ -78,6 +81,7 @@ class NodePool:
         self.total = sum(node_state.allocatable.bit_count() for node_state in available)
         self._suitable = {UNSPECIFIED: self.all}
         self._sizes: dict[PerGpu, Counter[int]] = {}
+        self._capacities: dict[tuple[int, PerGpu, str | None], int] = {}
         for node_state in available:
             for level, domain in node_state.node.labels.items():
                 domains = self.levels.setdefault(level, {})
@@ -130,9 +134,43 @@ class NodePool:
             self._sizes[per_gpu] = Counter(node.allocatable.bit_count() for node in nodes)
         return self._sizes[per_gpu]
 
-    def capacity(self, gpus: int, per_gpu: PerGpu) -> int:
-        """How many workers with ``gpus`` each would fit on empty nodes whose GPUs come with so much."""
-        return sum(size // gpus * nodes for size, nodes in self.sizes(per_gpu).items())
+    def capacity(self, gpus: int, per_gpu: PerGpu, level: str | None = None) -> int:
+        """How many workers with ``gpus`` each would fit on empty nodes whose GPUs come with so much.
+
+        They are all in one domain of a topology level, if one is given.
+        """
+        key = (gpus, per_gpu, level)
+        if key not in self._capacities:
+            self._capacities[key] = self._count_capacity(gpus, per_gpu, level)
+        return self._capacities[key]
+
+    def _count_capacity(self, gpus: int, per_gpu: PerGpu, level: str | None) -> int:
+        if level is None:
+            return sum(size // gpus * nodes for size, nodes in self.sizes(per_gpu).items())
+        suitable = self.suitable((), per_gpu)
+        if level == NODE:
+            return max(self.sizes(per_gpu), default=0) // gpus
+        if level in WITHIN_NODES:
+            return max(
+                (
+                    (group & node.allocatable).bit_count() // gpus
+                    for node in map(self.node_states.__getitem__, bits(suitable))
+                    for group in node.groups.get(level, (node.allocatable,))
+                ),
+                default=0,
+            )
+        return max(
+            (
+                sum(self.node_states[at].allocatable.bit_count() // gpus for at in bits(domain & suitable))
+                for domain in self.levels.get(level, {}).values()
+            ),
+            default=0,
+        )
+
+    def has_level(self, level: str, per_gpu: PerGpu) -> bool:
+        """Whether a node whose GPUs come with so much has a label of this topology level."""
+        suitable = self.suitable((), per_gpu)
+        return any(domain & suitable for domain in self.levels.get(level, {}).values())
 
     def occupy(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs now, on top of what it held."""

@@ -169,6 +169,11 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     counted: CountedSteps | None = None
 
     @property
+    def ended_cleanly(self) -> bool:
+        """Whether it ended with 0 when it was asked to pause."""
+        return self.state is AttemptState.PAUSED and self.exit_code == 0 and self.exit_signal is None
+
+    @property
     def gpus(self) -> int:
         """Number of its GPUs."""
         return sum(len(worker.gpus) for worker in self.placement)
@@ -192,6 +197,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     it is not tried at present. ``ran`` is the run time of ended attempts, ``served`` their GPU-seconds.
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
+    ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
+    asked them to. ``lost_result`` says why its result could not be kept.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     """
@@ -223,6 +230,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     saved: float | None = None
     saved_step: float | None = None
     unsaved: float | None = None
+    quick: int = 0
+    lost_result: str = ""
     warned: bool = False
     best_step: float | None = None
     sweep_served: float = 0.0
@@ -278,6 +287,17 @@ class JobRecord(msgspec.Struct, frozen=True):
     def sweep(self) -> str | None:
         """The id of the sweep that the job is a trial of, None if it is none."""
         return None if self.spec.trial is None else self.spec.trial.sweep
+
+    @property
+    def ended_cleanly(self) -> bool:
+        """Whether it waits because its last run ended with 0 when it was asked to pause."""
+        last = self.last_run
+        return not self.state.final and last is not None and last.ended_cleanly
+
+    @property
+    def last_run(self) -> AttemptRecord | None:
+        """The latest attempt that was not kept from starting, None if there is none."""
+        return next((each for each in reversed(self.attempts) if each.state is not AttemptState.BLOCKED), None)
 
     @property
     def live(self) -> AttemptRecord | None:

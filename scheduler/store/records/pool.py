@@ -92,7 +92,8 @@ class GpuDrainRecord:
 class WorkspaceRecord:
     """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs.
 
-    ``gpu_type`` is their type, empty in records of earlier versions.
+    ``gpu_type`` is their type, empty in records of earlier versions. ``uuids`` are these GPUs, whatever they are
+    numbered; empty where the node itself chooses them, and in records of earlier versions.
     """
 
     user: str
@@ -101,3 +102,4 @@ class WorkspaceRecord:
     gpus: tuple[int, ...]
     since: float
     gpu_type: str = ""
+    uuids: tuple[str, ...] = ()

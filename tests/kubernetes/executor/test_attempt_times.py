@@ -1,12 +1,14 @@
-"""When an attempt of pods started and ended, by what kubelets and supervisors tell."""
+"""When and how an attempt of pods started and ended, by what kubelets and supervisors tell."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
+import pytest
 
-from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.executors.base import AttemptKey, Exit, ExitKind
 from springtide.scheduler.executors.kubernetes.attempts import Attempt
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 
@@ -24,7 +26,75 @@ def test_an_attempt_that_ended_at_once_did_not_start_after_its_end() -> None:
 
     attempt.observe_pod(0, pod, None)
     attempt.update_phase()
-    attempt.conclude(END + 5)
+    attempt.conclude(END + 5, complete=False)
 
     assert attempt.status.exit is not None
     assert (attempt.status.started, attempt.status.exit.at) == (END, END)
+
+
+ENDED = datetime.fromtimestamp(END, UTC)
+
+
+def pod_of(code: int, *, paused: bool, reason: str = "", condition: str = "", leaving: bool = False) -> Pod:
+    """Return the pod of a worker that has ended, with what its supervisor told."""
+    said = msgspec.json.encode({"kind": "exited", "code": code, "at": END, "paused": paused}).decode()
+    terminated = {"startedAt": ENDED, "finishedAt": ENDED, "exitCode": code, "message": said}
+    status: dict[str, Any] = {"phase": "Failed", "containerStatuses": [{"state": {"terminated": terminated}}]}
+    status |= {"reason": reason, "message": "The node was low on memory." if reason else ""}
+    if condition:
+        status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": condition}]
+    metadata = {"deletionTimestamp": ENDED} if leaving else {}
+    return msgspec.convert({"metadata": metadata, "spec": {"nodeName": "real"}, "status": status}, Pod)
+
+
+def end_of_attempt(*pods: Pod, requested: str | None = None, complete: bool = False) -> Exit:
+    attempt = Attempt(AttemptKey("job", 1), len(pods), grace=30.0, requested=requested)
+    for rank, pod in enumerate(pods):
+        attempt.observe_pod(rank, pod, None)
+    attempt.conclude(END + 5, complete=complete)
+    assert attempt.status.exit is not None
+    return attempt.status.exit
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_worker_that_a_cluster_stops_and_that_ends_with_0_was_evicted(*, complete: bool) -> None:
+    evicted = end_of_attempt(pod_of(0, paused=True, leaving=True), complete=complete)
+    assert (evicted.kind, evicted.code, evicted.complete) == (ExitKind.EVICTED, 0, complete)
+    assert "deleted by somebody else" in evicted.detail
+    short_of_memory = end_of_attempt(pod_of(0, paused=True, reason="Evicted"), complete=complete)
+    assert (short_of_memory.kind, short_of_memory.code) == (ExitKind.EVICTED, 0)
+    assert "low on memory" in short_of_memory.detail
+
+
+def test_a_worker_that_had_ended_before_its_pod_was_deleted_was_not_evicted() -> None:
+    ended = end_of_attempt(pod_of(0, paused=False, leaving=True))
+    assert (ended.kind, ended.code, ended.paused) == (ExitKind.EXITED, 0, False)
+
+
+def test_a_gang_of_which_one_ends_with_0_and_another_does_not_has_not_ended_with_0() -> None:
+    mixed = pod_of(0, paused=True, leaving=True), pod_of(75, paused=True)
+    assert (end_of_attempt(*mixed).kind, end_of_attempt(*mixed).code) == (ExitKind.EVICTED, 75)
+    asked = end_of_attempt(pod_of(0, paused=True), pod_of(75, paused=True), requested="pause")
+    assert (asked.kind, asked.code, asked.paused) == (ExitKind.EXITED, 75, True)
+
+
+def test_a_request_that_came_after_the_end_did_not_ask_for_it() -> None:
+    assert not end_of_attempt(pod_of(0, paused=False), requested="pause").paused
+    assert end_of_attempt(pod_of(0, paused=True), requested="pause").paused
+
+
+def test_a_pause_that_reached_the_pod_counts_although_no_service_knows_of_it() -> None:
+    assert end_of_attempt(pod_of(0, paused=True)).paused
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [("PreemptionByScheduler", ExitKind.EVICTED), ("DeletionByPodGC", ExitKind.LOST), ("", ExitKind.LOST)],
+)
+def test_a_pod_that_is_gone_was_evicted_if_its_cluster_says_so_and_lost_otherwise(
+    condition: str, kind: ExitKind
+) -> None:
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": condition}] if condition else []
+    given = {"phase": "Failed", "conditions": conditions}
+    pod = msgspec.convert({"spec": {"nodeName": "real"}, "status": given}, Pod)
+    assert end_of_attempt(pod).kind is kind

@@ -175,7 +175,7 @@ async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next
     finally:
         bench.cluster.request("DELETE", f"{classes}/{priority}")
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.EVICTED
     assert "preempt" in ended.detail
     assert len(node.taken) == 6
 
@@ -195,7 +195,7 @@ async def test_a_cordoned_node_takes_nothing_new(bench: KubeBench) -> None:
 
 
 @pytest.mark.parametrize("way", ["evicted", "deleted"])
-async def test_a_pod_that_somebody_else_ends_is_lost_and_no_failure(bench: KubeBench, way: str) -> None:
+async def test_a_pod_that_somebody_else_ends_is_evicted_and_no_failure(bench: KubeBench, way: str) -> None:
     await bench.up(bench.job(size=2))
     name = "st-job-1-1"
     if way == "evicted":
@@ -205,19 +205,19 @@ async def test_a_pod_that_somebody_else_ends_is_lost_and_no_failure(bench: KubeB
         bench.cluster.request("DELETE", bench.path(name))
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
-    assert (ended.kind, ended.paused) == (ExitKind.LOST, False)
+    assert (ended.kind, ended.paused) == (ExitKind.EVICTED, False)
     assert "somebody else" in ended.detail
     assert {pod["status"]["phase"] for pod in bench.pods()} == {"Failed"}
 
 
-async def test_a_pod_that_vanishes_without_a_word_is_lost(bench: KubeBench) -> None:
+async def test_a_pod_that_vanishes_without_a_word_is_evicted(bench: KubeBench) -> None:
     await bench.up(bench.job())
     with bench.cluster.pause_kwok():
         bench.cluster.request("PATCH", bench.path("st-job-1-0"), {"metadata": {"finalizers": None}})
         bench.cluster.request("DELETE", bench.path("st-job-1-0"), gracePeriodSeconds="0")
         ended = (await bench.gone(KEY)).exit
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.EVICTED
 
 
 async def test_the_pod_of_somebody_else_keeps_its_name_and_its_life(bench: KubeBench) -> None:

@@ -293,7 +293,7 @@ CONTAINER = {"image": "x", "imageID": "", "ready": False, "restartCount": 0}
         ("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", ExitKind.OVER_DISK),
         (
             "The node was low on resource: ephemeral-storage. Container job was using 4Gi, request is 0. ",
-            ExitKind.LOST,
+            ExitKind.EVICTED,
         ),
     ],
 )

@@ -66,6 +66,9 @@ class SimulatedExecutor(Executor):
     async def newest_epoch(self) -> int:
         return self._world.epoch
 
+    async def take_over(self, epoch: int) -> None:
+        self._world.epoch = max(self._world.epoch, epoch)
+
     async def inventory(self) -> tuple[Node, ...]:
         await self._travel()
         self._faults.lose_answer()

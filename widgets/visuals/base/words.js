@@ -40,7 +40,7 @@ export function count(number, one, many = `${one}s`) {
 /** A number with thousands set apart and no needless digits. */
 export function amount(number) {
   if (number === null || number === undefined) return "–";
-  if (Number.isInteger(number)) return number.toLocaleString("en-US");
+  if (Number.isInteger(number) && Math.abs(number) < 1e15) return number.toLocaleString("en-US");
   const size = Math.abs(number);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return number.toExponential(2);
   return String(Number(number.toPrecision(4)));

@@ -3,6 +3,7 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean } from "../base/words.js";
+import { fraction } from "./scale.js";
 
 const MOST_POINTS = 600;
 const HEIGHT = 100;
@@ -78,8 +79,8 @@ function frameOf(points, name) {
   return {
     low,
     high,
-    x: (point) => (to > from ? (WIDTH * (along(point) - from)) / (to - from) : WIDTH / 2),
-    y: (value) => (high > low ? 6 + 88 * (1 - (value - low) / (high - low)) : HEIGHT / 2),
+    x: (point) => WIDTH * fraction(along(point), from, to),
+    y: (value) => 6 + 88 * (1 - fraction(value, low, high)),
   };
 }
 

@@ -3,16 +3,11 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration, exactDuration } from "../base/words.js";
+import { fraction, ticks, timeTicks } from "./scale.js";
 
 /** Width and height of a chart and the margins of its plot, in units of the drawing. */
 export const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
-const TICKS = 4;
 const WIDEST_LABEL = 60;
-const STEPS = [1, 2, 2.5, 5, 10];
-const MINUTE = 60;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
-const TIME_STEPS = [1, 2, 5, 10, 20, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 12 * HOUR, DAY];
 const MOST_DRAWN = 1200;
 
 /**
@@ -75,30 +70,9 @@ export function plotOf(points, name, along, stepped, bounds) {
   return {
     ys,
     xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
-    x: (value) => SIZE.left + (to > from ? (width * (value - from)) / (to - from) : width / 2),
-    y: (value) => SIZE.top + (top > bottom ? height * (1 - (value - bottom) / (top - bottom)) : height / 2),
+    x: (value) => SIZE.left + width * fraction(value, from, to),
+    y: (value) => SIZE.top + height * (1 - fraction(value, bottom, top)),
   };
-}
-
-/** Round numbers from at most `low` to at least `high`. */
-export function ticks(low, high) {
-  if (!(high > low)) return [low];
-  const rough = (high - low) / TICKS;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  return multiples(STEPS.map((factor) => factor * power).find((size) => size >= rough * 0.999), low, high);
-}
-
-/** Times in whole seconds, minutes, hours or days from at most `low` to at least `high`, in seconds. */
-export function timeTicks(low, high) {
-  if (!(high > low)) return [low];
-  const rough = (high - low) / TICKS;
-  return multiples(TIME_STEPS.find((size) => size >= rough * 0.999) ?? DAY * Math.ceil(rough / DAY), low, high);
-}
-
-function multiples(step, low, high) {
-  const first = Math.floor(low / step);
-  const last = Math.ceil(high / step - 1e-9);
-  return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
 }
 
 /** A mark of the vertical axis with its line. */

@@ -3,6 +3,7 @@
 import { own } from "../base/trials.js";
 import { parameterWords } from "../base/sweep_words.js";
 import { amount } from "../base/words.js";
+import { fraction } from "./scale.js";
 
 const LOG_FROM = 100;
 const MOST_MARKED = 8;
@@ -32,8 +33,8 @@ function numberAxis(values) {
   if (!(high > low)) return null;
   const logarithmic = low > 0 && high / low >= LOG_FROM;
   const along = logarithmic ? Math.log10 : (value) => value;
-  const place = (value) => (Number.isFinite(value) ? (along(value) - along(low)) / (along(high) - along(low)) : null);
-  const middle = logarithmic ? Math.sqrt(low * high) : (low + high) / 2;
+  const place = (value) => (Number.isFinite(value) ? fraction(along(value), along(low), along(high)) : null);
+  const middle = logarithmic ? Math.sqrt(low) * Math.sqrt(high) : low / 2 + high / 2;
   const marks = [low, middle, high].map((value) => ({ at: place(value), words: amount(Number(value.toPrecision(3))) }));
   return { place, marks, logarithmic };
 }

@@ -2,6 +2,7 @@
 
 import { s } from "../base/dom.js";
 import { amount } from "../base/words.js";
+import { fraction } from "./scale.js";
 
 const SPARK = { width: 80, height: 20, edge: 2 };
 
@@ -23,5 +24,5 @@ export function sparkline(curve, name) {
 function scaled(values) {
   const low = Math.min(...values);
   const high = Math.max(...values);
-  return (value) => (high > low ? (value - low) / (high - low) : 0.5);
+  return (value) => fraction(value, low, high);
 }

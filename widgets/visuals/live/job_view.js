@@ -87,7 +87,7 @@ function rerunsOf(me, job, editor) {
 
 function actionsOf(watched) {
   const act = (name) => () => watched.act(name);
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") };
+  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") };
 }
 
 function lastLines(text) {

@@ -17,7 +17,7 @@ export const cardWidget = {
     const card = document.createElement("article");
     el.append(card);
     const send = (action) => () => model.send({ action });
-    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel"), retry: send("retry"), rerun: send("rerun") };
+    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel"), finish: send("finish"), retry: send("retry"), rerun: send("rerun") };
     let silentSince = null;
     const draw = () => {
       const job = model.get("job");

@@ -61,6 +61,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
     resume && actions.resume && cardButton("resume", resume, ask("resume"), waiting),
+    job.ended_cleanly && actions.finish && cardButton("finish", "Mark as finished", ask("finish"), waiting),
     more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
     actions.cancel && cardButton("cancel", cancel, confirm, waiting),
   ].flat();

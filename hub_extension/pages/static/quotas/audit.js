@@ -28,6 +28,11 @@ const WORDS = {
   "job.tags": "changed the tags of the job",
   "job.pause": "paused the job",
   "job.resume": "resumed the job",
+  "job.finish": "marked as finished the job",
+  "job.retry": "retried failed trials of the sweep",
+  "job.edit_trials": "changed the trials of the sweep",
+  "job.read_log": "read the log of the job",
+  "job.read_outputs": "read the files of the job",
 };
 
 export class AuditTrail {

@@ -91,8 +91,9 @@ def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
 
 def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     """Return a digest of what the pods are made from, to compare a pod of the same name with."""
+    placed = [{"rank": each.rank, "node": each.node, "gpus": each.gpus} for each in spec.placement]
     parts: tuple[object, ...] = (
-        *(spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home),
+        *(spec.argv, spec.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
         *spec.datasets,
         *((spec.cpus, spec.memory) if spec.cpus or spec.memory else ()),
         *(("rdma",) if spec.rdma else ()),

@@ -1,0 +1,69 @@
+"""What lets waiting jobs start, found in the background, as long as nothing has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from springtide.scheduler import sentences, wire
+from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.model import Amount, StartsIf
+from springtide.scheduler.sentences import Sentence
+
+
+class Diagnoses:
+    """What lets jobs start, by job. It is forgotten with each change that the planner is told of."""
+
+    def __init__(self, planner: JournaledPlanner) -> None:
+        self._planner = planner
+        self._found: dict[str, StartsIf] = {}
+        self._version = planner.version
+
+    def of(self, job_id: str) -> StartsIf | None:
+        """Return what lets the job start in the present pool; None if that is not known."""
+        return self._found.get(job_id) if self._version == self._planner.version else None
+
+    def store(self, found: Mapping[str, StartsIf], version: int) -> set[str]:
+        """Keep what was found for a version of the planner, if it is the present one; return what is new."""
+        if version != self._planner.version:
+            return set()
+        if version != self._version:
+            self._found, self._version = {}, version
+        new = {job_id for job_id, each in found.items() if self._found.get(job_id) != each}
+        self._found.update(found)
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The view of what lets a job start, and the sentences about it."""
+
+    alternatives: list[wire.Alternative]
+    impossible: bool
+    sentences: tuple[Sentence, ...]
+
+
+def _plain(amounts: Mapping[str, Amount]) -> dict[str, int | dict[str, int | None] | None]:
+    return {name: dict(amount) if isinstance(amount, Mapping) else amount for name, amount in amounts.items()}
+
+
+def diagnosed(found: StartsIf, state: State) -> Diagnosed:
+    """Return the view of what lets a job start in the pool of ``state``."""
+    amounts = {name: (record.project.quota, record.project.limit) for name, record in state.projects.items()}
+
+    def named(job_id: str) -> tuple[str, str]:
+        job = state.jobs.get(job_id)
+        return (job_id, "") if job is None else (job.spec.name or job_id, job.spec.project)
+
+    alternatives = [
+        wire.Alternative(
+            remove_jobs=list(each.remove_jobs),
+            quota=_plain(each.quota),
+            limit=_plain(each.limit),
+            add_nodes=each.add_nodes,
+            text=f"It could start {sentences.alternative_words(each, named, amounts)}.",
+        )
+        for each in found.alternatives
+    ]
+    return Diagnosed(alternatives, found.impossible, sentences.starts_if_sentences(found, named, amounts))

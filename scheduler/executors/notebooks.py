@@ -1,0 +1,193 @@
+"""Notebook servers of one machine: found in the process table, whatever the hub knows of them.
+
+The spawner puts a mark into the environment of each server, which all that the server starts inherits. So a server
+is found after the hub was killed while it started, and after the hub's database was lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from springtide.scheduler.executors.supervisor.table import Process, processes, send
+
+VARIABLE = "SPRINGTIDE_WORKSPACE"
+"""Environment variable with the mark."""
+GRACE_S = 5.0
+"""Time for processes to end after SIGTERM, before SIGKILL, in seconds."""
+KILLED_WITHIN_S = 10.0
+"""Time in which killed processes end, unless the kernel holds them, in seconds."""
+LOOK_S = 0.05
+LOCK_PATIENCE_S = 10.0
+"""Maximum time to wait for servers between fork and exec, in seconds."""
+__all__ = [
+    "VARIABLE",
+    "Mark",
+    "Notebook",
+    "NotebooksUnknownError",
+    "Process",
+    "UidOf",
+    "before_exec",
+    "end",
+    "of_server",
+    "running",
+]
+_PREFIX = VARIABLE.encode() + b"="
+_GONE = ("Z", "X")
+
+UidOf = Callable[[str], int | None]
+"""Returns the uid that a user's processes have; None if that is not known."""
+
+
+class NotebooksUnknownError(Exception):
+    """It is not known which notebook servers run; the message says why."""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """What the environment of a server says: the pool's state directory, whose it is, and the uuids of its GPUs.
+
+    ``start`` tells this start of the server from all others. The server listens on ``port``.
+    """
+
+    pool: str
+    user: str
+    server: str
+    start: str
+    gpus: tuple[str, ...] = ()
+    gpu_type: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """One start of a server and its live processes, oldest first."""
+
+    mark: Mark
+    processes: tuple[Process, ...]
+
+    @property
+    def leader(self) -> Process:
+        """The server itself, or the oldest process that it has left behind."""
+        return self.processes[0]
+
+
+def before_exec(state_dir: Path, parent: int) -> None:
+    """Prepare a child of the hub ``parent``, between fork and exec, to become a server that a later hub finds.
+
+    The lock lasts until exec, when the mark becomes visible; a search waits for it. A child whose hub has ended
+    exits, as that hub's successor may have searched already. Raises `OSError`.
+    """
+    lock = os.open(_lock_file(state_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def running(state_dir: Path, uid_of: UidOf = lambda _: None) -> tuple[Notebook, ...]:
+    """Return the servers of the pool that run, or have left processes. May block for `LOCK_PATIENCE_S`.
+
+    A process counts as a user's only if it has her uid. Raises `NotebooksUnknownError`.
+    """
+    found: dict[Mark, list[Process]] = {}
+    with _none_between_fork_and_exec(state_dir):
+        for each in processes():
+            mark = None if each.state in _GONE else _mark_of(each.pid)
+            if mark is not None and mark.pool == str(state_dir) and _is_hers(each.pid, uid_of(mark.user)):
+                found.setdefault(mark, []).append(each)
+    ordered = ((mark, tuple(sorted(of, key=lambda one: (one.start, one.pid)))) for mark, of in found.items())
+    return tuple(Notebook(*each) for each in sorted(ordered, key=lambda each: each[1][0].start))
+
+
+def of_server(notebooks: tuple[Notebook, ...], user: str, server: str) -> tuple[Notebook, ...]:
+    """Return the starts of one server, oldest first."""
+    return tuple(each for each in notebooks if (each.mark.user, each.mark.server) == (user, server))
+
+
+def end(
+    state_dir: Path, user: str, server: str, uid_of: UidOf = lambda _: None, *, grace: float = GRACE_S
+) -> tuple[Process, ...]:
+    """End all processes of a server, and return those that do not end. Blocks.
+
+    Raises `NotebooksUnknownError`.
+    """
+    started, asked = time.monotonic(), set[Process]()
+    while True:
+        mine = of_server(running(state_dir, uid_of), user, server)
+        left = tuple(process for each in mine for process in each.processes)
+        waited = time.monotonic() - started
+        if not left or waited > grace + KILLED_WITHIN_S:
+            return left
+        for process in left:
+            if waited > grace:
+                send(process, signal.SIGKILL)
+            elif _stable(process) not in asked:
+                asked.add(_stable(process))
+                send(process, signal.SIGTERM)
+        time.sleep(LOOK_S)
+
+
+def _stable(process: Process) -> Process:
+    return process._replace(state="", parent=0)
+
+
+def _mark_of(pid: int) -> Mark | None:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    if _PREFIX not in environment:
+        return None
+    values = (part.removeprefix(_PREFIX) for part in environment.split(b"\0") if part.startswith(_PREFIX))
+    try:
+        return msgspec.json.decode(next(values, b""), type=Mark)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _is_hers(pid: int, uid: int | None) -> bool:
+    try:
+        return uid is None or Path(f"/proc/{pid}").stat().st_uid == uid
+    except OSError:
+        return False
+
+
+def _lock_file(state_dir: Path) -> Path:
+    return state_dir / "notebooks.lock"
+
+
+@contextmanager
+def _none_between_fork_and_exec(state_dir: Path) -> Iterator[None]:
+    try:
+        lock = os.open(_lock_file(state_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotebooksUnknownError(
+            f"{_lock_file(state_dir)} cannot be opened ({error.strerror}), so the notebook servers that run are "
+            "not known."
+        ) from error
+    try:
+        deadline = time.monotonic() + LOCK_PATIENCE_S
+        while not _locked(lock):
+            if time.monotonic() > deadline:
+                raise NotebooksUnknownError(
+                    f"A notebook server has been starting for {LOCK_PATIENCE_S:.0f} s without its program."
+                )
+            time.sleep(LOOK_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,58 @@
+"""Directories and files of a state directory: made, and given their modes, without following a link.
+
+The target of a link in their place may be anybody's, and would get the mode that is meant for the pool's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+NOT_THERE: Final = "a link or a file is in its place (to keep it on another disk, mount that there)"
+
+
+def make_own_directory(path: Path, mode: int) -> None:
+    """Make a directory with this mode, or give the mode to the one that is there.
+
+    Raises `NotADirectoryError` for a link or a file, `OSError` if it cannot be made.
+    """
+    with suppress(FileExistsError):
+        path.mkdir(mode=mode)
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise NotADirectoryError(errno.ENOTDIR, NOT_THERE, str(path)) from error
+        raise
+    try:
+        if stat.S_IMODE(os.fstat(directory).st_mode) != mode:
+            os.fchmod(directory, mode)
+    finally:
+        os.close(directory)
+
+
+def make_root(path: Path, mode: int) -> None:
+    """Make a state directory, whose path may lead over links, and give it this mode. Raises `OSError`."""
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    make_own_directory(path.resolve(), mode)
+
+
+def keep_from_others(path: Path) -> None:
+    """Take all rights on a file from other accounts; a link, and a file that is not there, are left as they are.
+
+    Opens nothing for reading, so that no lock on the file is lost. Raises `OSError`.
+    """
+    try:
+        file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISLNK(mode) and mode & 0o077:
+            os.chmod(f"/proc/self/fd/{file}", 0o600)  # noqa: PTH101 - an open file
+    finally:
+        os.close(file)

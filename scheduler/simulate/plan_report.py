@@ -1,0 +1,90 @@
+"""What `springtide plan` prints for a scenario: where it comes to rest, and why and until when each job waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from msgspec import to_builtins
+
+from springtide.scheduler import sentences
+from springtide.scheduler.model import Job, Phase, Reason, Snapshot, Standing
+from springtide.scheduler.scenario import Scenario
+from springtide.scheduler.sentences.alternatives import Amounts
+from springtide.scheduler.simulate.settle import Rest, opened, opening, settle
+from springtide.scheduler.simulate.starts_if import EFFORT, Diagnosis, Origin
+
+
+def planned(scenario: Scenario, file: str, effort: int = EFFORT) -> dict[str, object]:
+    """Return what `springtide plan` prints for one file; ``effort`` bounds what is planned for ``starts_if``."""
+    start = opening(scenario)
+    rest = settle(start)
+    diagnosis = diagnosis_of(start, rest, effort)
+    standing = rest.planner.standing()
+    reasons = _reasons(rest)
+    amounts = {each.name: (each.quota, each.limit) for each in start.projects}
+    return {
+        "file": file,
+        "stable": rest.stable,
+        "rounds": rest.rounds,
+        "projects": {name: _shown(own) for name, own in standing.items()},
+        "jobs": {
+            job.id: {
+                "running": len(job.placement),
+                "nodes": [worker.node for worker in job.placement],
+                **_why(rest, diagnosis, amounts, job, reasons[job.id]),
+            }
+            for job in rest.jobs.values()
+        },
+    }
+
+
+def diagnosis_of(start: Snapshot, rest: Rest, effort: int = EFFORT) -> Diagnosis:
+    """Return the diagnosis of a scenario: changes have to help it as written, and where it has come to rest."""
+    at_rest = replace(start, jobs=tuple(rest.jobs.values()))
+    decisions = sum(before is not after for before, after in zip(start.jobs, at_rest.jobs, strict=True))
+    origins = [Origin(start, opened, decisions)]
+    if rest.rounds:
+        origins.append(Origin(opened(at_rest), opened))
+    return Diagnosis(at_rest, rest.planner, origins, effort)
+
+
+def _why(rest: Rest, diagnosis: Diagnosis, amounts: Amounts, job: Job, why: Reason) -> dict[str, object]:
+    """Return why a job is as it is, and what lets it start if it waits."""
+    said = sentences.render(why)
+    if job.phase is not Phase.WAITING:
+        return {"reason": sentences.joined(said)}
+    starts_if = diagnosis.starts_if(job.id)
+    said += sentences.starts_if_sentences(starts_if, lambda each: (each, rest.jobs[each].project), amounts)
+    told = {"reason": sentences.joined(said), "starts_if": to_builtins(starts_if.alternatives)}
+    return {**told, "impossible": True} if starts_if.impossible else told
+
+
+def _shown(standing: Standing) -> dict[str, object]:
+    """Return the numbers of a project, as tables on a pool with several GPU types."""
+    fields = ("quota", "fair_share", "held", "request")
+    if not standing.by_type:
+        return {field: getattr(standing, field) for field in fields}
+    return {field: {name: getattr(own, field) for name, own in standing.by_type.items()} for field in fields}
+
+
+def _reasons(rest: Rest) -> dict[str, Reason]:
+    """Return by job why it waits, or what it holds and how much of that is borrowed.
+
+    Jobs fill the quota of their project in the order in which they started, jobs that are not preemptible first.
+    """
+    standing = rest.planner.standing()
+    filled: Counter[tuple[str, str]] = Counter()
+    found: dict[str, Reason] = {}
+    for job in sorted(
+        rest.jobs.values(), key=lambda each: (each.preemptible, each.started or 0.0, each.submitted)
+    ):
+        why = rest.planner.reason(job.id, rest.now)
+        gpu_type = rest.gpu_types[job.placement[0].node] if job.placement else ""
+        quota = standing[job.project].by_type.get(gpu_type, standing[job.project]).quota
+        if job.placement and quota is not None:
+            filled[job.project, gpu_type] += job.held_gpus
+            borrowed = min(job.held_gpus, max(0, filled[job.project, gpu_type] - quota))
+            why = replace(why, params={**why.params, "borrowed": borrowed})
+        found[job.id] = why
+    return found
