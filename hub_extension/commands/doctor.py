@@ -13,6 +13,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
+from springtide.hub_extension.doctor.launches import launches
 from springtide.hub_extension.doctor.notebooks import running_notebooks
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
@@ -77,6 +78,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     if setup.state_dir.is_dir():
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
+    yield from launches(setup.database_url)
     yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()

@@ -81,8 +81,16 @@ async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[s
         for verb in verbs
         if not await _may(api, namespace, resource, verb)
     ]
+    going = [name for name in train_jobs if name not in ("*", settings.namespace)]
     if lacking:
         yield problem("rights", f"This account may not {listed(lacking)}.", RBAC)
+    elif going and not await _may(api, "", TRAIN_JOBS, "patch"):
+        yield problem(
+            "rights",
+            f"This account may patch trainjobs by roles in {listed(going)} only. Such a role is deleted with its "
+            "namespace, which then waits for ever for its TrainJobs.",
+            "Bind a ClusterRole for trainjobs like that of the chart (templates/service/rbac.yaml).",
+        )
     else:
         yield ok("rights", f"This account may do all that jobs in {settings.namespace} need.")
 

@@ -22,6 +22,7 @@ CANCEL = "cancel"
 TIME_LIMIT = "time-limit"
 HELD = "engine-held"
 NOT_LAUNCHED = "engine-not-launched"
+BLOCKED = "engine-blocked"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
 
 
@@ -130,7 +131,7 @@ def lost(detail: str, *, saved: bool) -> Reason:
 
 def blocked(detail: str) -> Reason:
     """Return something outside of the job kept the attempt from starting, as ``detail`` says."""
-    return Reason("engine-blocked", {"detail": detail})
+    return Reason(BLOCKED, {"detail": detail})
 
 
 def withheld(detail: str) -> Reason:

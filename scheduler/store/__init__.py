@@ -1,6 +1,5 @@
 """The durable state in SQL: intents, the queue, decisions and accounting."""
 
-from springtide.scheduler.store.decisions import read_decision
 from springtide.scheduler.store.errors import (
     FilesGoneError,
     StoreDamagedError,
@@ -12,6 +11,7 @@ from springtide.scheduler.store.errors import (
     StoreTooNewError,
     StoreUnsureError,
 )
+from springtide.scheduler.store.outside import read_decision, read_withheld
 from springtide.scheduler.store.queries.listing import ORDERS, Position, position
 from springtide.scheduler.store.store import Store
 
@@ -30,4 +30,5 @@ __all__ = [
     "StoreUnsureError",
     "position",
     "read_decision",
+    "read_withheld",
 ]

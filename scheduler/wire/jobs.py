@@ -69,7 +69,7 @@ class Attempt(Answer, frozen=True, kw_only=True):
     number: int
     state: str
     """``starting``, ``running``, ``pausing`` or how it ended: ``paused``, ``succeeded``, ``failed``,
-    ``cancelled``, ``lost``."""
+    ``cancelled``, ``lost``, ``blocked``."""
     workers: int
     gpus: list[GpuRef]
     created: float

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from springtide.hub_extension.doctor import launches as doctor
+from springtide.hub_extension.doctor.findings import Status
 from springtide.scheduler.engine.loop import launch_probes
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError, Exit, ExitKind
@@ -178,6 +180,8 @@ async def test_a_stop_outlives_the_service(pool: Any) -> None:
     await pool.later(600.0)
     assert pool.engine.pool().launch_stops[0].kept == 3
     assert launches(pool, other.id) == 0
+    (finding,) = doctor.launches(pool.url)
+    assert (finding.status, WORDS in finding.said) == (Status.PROBLEM, True)
     pool.executor.refuses = lambda _: None
     await pool.state(other.id, "running", attempt=1)
 
@@ -246,6 +250,31 @@ async def test_a_job_runs_on_if_its_new_place_would_not_take_it(apart: Any, says
     apart.executor.refuses = lambda _: None
     await apart.later(120.0)
     await apart.state(large.id, "running")
+
+
+async def test_a_job_that_no_cluster_would_take_fails_before_others_are_paused_for_it(pool: Any) -> None:
+    pool.executor.checks_starts = True
+    holder = await pool.submit(gpus=8)
+    await pool.state(holder.id, "running")
+    refused = Exit(ExitKind.REFUSED, 0.0, detail="There is no such image.")
+    pool.executor.refuses = lambda spec: refused if spec.user == "joe" else None
+    owner = await pool.submit("joe", gpus=2)
+    failed = await pool.state(owner.id, "failed")
+    assert "There is no such image." in failed.error
+    assert (await pool.job(holder.id)).state == "running"
+
+
+async def test_jobs_that_are_refused_beforehand_stop_launching_too(pool: Any) -> None:
+    pool.executor.checks_starts = True
+    holder = await pool.submit(gpus=8)
+    await pool.state(holder.id, "running")
+    pool.executor.refuses = refuse(LIMITS)
+    for user in ("joe", "jemma"):
+        for _ in range(2):
+            await pool.submit(user, gpus=1)
+    await pool.until(lambda: pool.engine.pool().launch_stops)
+    (stop,) = pool.engine.pool().launch_stops
+    assert (stop.detail, (await pool.job(holder.id)).attempt) == (WORDS, 1)
 
 
 async def test_nothing_is_reclaimed_for_a_job_that_the_cluster_would_refuse(pool: Any) -> None:

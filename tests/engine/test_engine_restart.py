@@ -151,17 +151,23 @@ async def test_files_of_a_job_reach_every_attempt_also_after_a_restart(pool):
         assert pool.executor.specs[AttemptKey(job.id, attempt)].files == {"a.py": small, "data/b.bin": large}
 
 
-async def test_files_that_are_gone_are_told_in_words(pool):
+async def test_files_that_are_gone_are_told_in_words_and_the_job_starts_when_they_are_back(pool):
     pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
     await pool.idle()
     job = await pool.submit(argv=["x"], files={"b.bin": bytes(200_000)})
     await pool.stop()
-    for path in (pool.path / "bundles").iterdir():
-        path.unlink()
+    (pool.path / "bundles").rename(pool.path / "away")
     await pool.start()
     pool.executor.change_nodes(*worlds.EIGHT)
-    failed = await pool.state(job.id, "failed")
-    assert "files are missing" in failed.error
+
+    async def is_told():
+        reason = (await pool.job(job.id)).reason
+        return reason is not None and "files are missing" in reason.text
+
+    await pool.until(is_told)
+    (pool.path / "away").rename(pool.path / "bundles")
+    await pool.later(60.0)
+    await pool.state(job.id, "running")
 
 
 async def test_epochs_rise_and_reach_the_executor(pool):

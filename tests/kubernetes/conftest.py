@@ -74,7 +74,17 @@ def crd(cluster: Cluster) -> None:
         conditions = cluster.request("GET", f"{CRDS}/{name}")["status"].get("conditions") or []
         return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
+    def stored() -> bool:
+        try:
+            cluster.items("/apis/springtide.io/v1alpha1/trainjobs")
+        except ClusterError as error:
+            if error.status != 429:
+                raise
+            return False
+        return True
+
     until(established, "TrainJobs are known to the cluster")
+    until(stored, "TrainJobs can be stored in the cluster")
 
 
 @pytest.fixture(scope="session")

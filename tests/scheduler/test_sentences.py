@@ -189,6 +189,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-gpu-drained": [{"gpu": (0, 3), "node": NAMES}],
     "notify-gpu-drained-next": [{}],
     "faulty-gpu": [{"gpu": (0, 3), "uuid": "GPU-00000002"}],
+    "notify-launch-stopped": [{"scope": ("pool", "image", "user"), "name": NAMES}],
+    "notify-launch-stopped-next": [{}],
     "notify-node-drained": [{"node": NAMES}],
     "notify-node-drained-next": [{"finish": (True, False)}],
     "slow-node": [{"times": (1.5, 2.0), "runs": (1, 7), "other_runs": 12}, {"times": 1.84, "works": (1, 10)}],
@@ -209,6 +211,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-fruitless": [{"times": (1, 20)}],
     "engine-lost": [{"detail": ("", "The node went away"), "saved": (0, 1)}],
     "engine-blocked": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
+    "engine-withheld": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
     "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
     "engine-failed": [
         {"kind": "exit", "detail": ("", "No module named x"), "code": (1, 3)},

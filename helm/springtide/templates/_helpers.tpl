@@ -263,7 +263,7 @@ spec:
       storage: {{ $volume.size }}
 {{- end }}
 
-{{/* What the service does with TrainJobs, and (a list of verbs) with their namespaces. */}}
+{{/* What the service does with TrainJobs. */}}
 {{- define "springtide.trainJobRules" -}}
 - apiGroups: [springtide.io]
   resources: [trainjobs]
@@ -271,7 +271,4 @@ spec:
 - apiGroups: [springtide.io]
   resources: [trainjobs/status]
   verbs: [patch]
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs: {{ toJson . }}
 {{- end }}

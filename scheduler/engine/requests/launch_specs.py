@@ -14,8 +14,8 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
 from springtide.scheduler.lru_cache import LruCache
-from springtide.scheduler.model import JobState, Placement, Reason
-from springtide.scheduler.store.records import AttemptRecord, FinishedTrial, JobRecord
+from springtide.scheduler.model import JobState, Placement
+from springtide.scheduler.store.records import FinishedTrial, JobRecord
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Maximum size of the bundles in memory, in bytes."""
@@ -44,16 +44,41 @@ class LaunchSpecs:
         if job is None or job.live is None or job.live.number != key.attempt or job.live.asked is not None:
             return None
         files = await self._files(job.spec.bundle)
-        spec = _attempt_spec(job, job.live, files, self._threads.store.epoch, self._settings.policy.grace)
+        spec = self._attempt_spec(job, key.attempt, job.live.placement, files)
         return replace(spec, history=await self._history(job), datasets=self._datasets(job))
 
     def preview(self, job: JobRecord, placement: Placement) -> AttemptSpec:
         """Return the next attempt of a job as it would be launched there, without files."""
-        attempt = AttemptRecord(
-            job=job.id, number=job.standing.attempt + 1, placement=placement, created=0.0, why=Reason("preview")
-        )
-        spec = _attempt_spec(job, attempt, {}, self._threads.store.epoch, self._settings.policy.grace)
+        number = job.standing.attempt + 1
+        spec = self._attempt_spec(job, number, placement, {})
         return replace(spec, datasets=self._datasets(job))
+
+    def _attempt_spec(
+        self, job: JobRecord, number: int, placement: Placement, files: Mapping[str, bytes]
+    ) -> AttemptSpec:
+        spec, trial = job.spec, job.spec.trial
+        return AttemptSpec(
+            key=AttemptKey(job.id, number),
+            epoch=self._threads.store.epoch,
+            name=spec.name,
+            project=spec.project,
+            user=spec.user,
+            argv=spec.argv,
+            placement=placement,
+            workers=len(placement),
+            grace=self._settings.policy.grace if spec.grace is None else spec.grace,
+            env=spec.env,
+            cwd=spec.cwd,
+            files=files,
+            image=spec.image,
+            requirements=spec.requirements,
+            cpus=spec.cpus,
+            memory=spec.memory,
+            rdma=spec.rdma,
+            test_run=spec.tests is not None,
+            sweep=None if trial is None else trial.sweep,
+            trial=None if trial is None else trial.number,
+        )
 
     def borrows(self, key: AttemptKey) -> bool:
         """Return whether an attempt began with GPUs beyond the quota of its project."""
@@ -85,38 +110,6 @@ class LaunchSpecs:
 
 def _size(files: Mapping[str, bytes]) -> int:
     return sum(len(name) + len(content) for name, content in files.items())
-
-
-def _attempt_spec(
-    job: JobRecord,
-    attempt: AttemptRecord,
-    files: Mapping[str, bytes],
-    epoch: int,
-    grace: float,
-) -> AttemptSpec:
-    spec, trial = job.spec, job.spec.trial
-    return AttemptSpec(
-        key=AttemptKey(job.id, attempt.number),
-        epoch=epoch,
-        name=spec.name,
-        project=spec.project,
-        user=spec.user,
-        argv=spec.argv,
-        placement=attempt.placement,
-        workers=len(attempt.placement),
-        grace=grace if spec.grace is None else spec.grace,
-        env=spec.env,
-        cwd=spec.cwd,
-        files=files,
-        image=spec.image,
-        requirements=spec.requirements,
-        cpus=spec.cpus,
-        memory=spec.memory,
-        rdma=spec.rdma,
-        test_run=spec.tests is not None,
-        sweep=None if trial is None else trial.sweep,
-        trial=None if trial is None else trial.number,
-    )
 
 
 def _told(trial: FinishedTrial) -> dict[str, object]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from springtide.scheduler.engine import messages
 from springtide.scheduler.model import Block, BlockScope
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.records import AttemptState, JobRecord
 
 STOPS_AFTER = 3
 """Number of different jobs that a block has to keep from starting before others are not tried."""
@@ -97,7 +98,15 @@ def waits(job: JobRecord) -> bool:
 
 
 def words_of(kept: Iterable[JobRecord]) -> str:
-    """Return what cluster or machine said last, of jobs that a block keeps."""
-    ended = [each.attempts[-1] for each in kept if each.attempts]
-    said = [(attempt.ended or 0.0, attempt.detail) for attempt in ended if attempt.detail]
+    """Return what cluster or machine said last, of jobs that a block keeps.
+
+    The reason of a job has that, unless a user has paused it since; then its last attempt has, if it had one.
+    """
+    said: list[tuple[float, str]] = []
+    for job in kept:
+        why, last = job.standing.reason, job.attempts[-1] if job.attempts else None
+        if why is not None and why.code == messages.BLOCKED:
+            said.append((job.standing.not_before, str(why.params.get("detail") or "")))
+        elif last is not None and last.state is AttemptState.BLOCKED:
+            said.append((last.ended or 0.0, last.detail))
     return max(said, default=(0.0, ""))[1]

@@ -198,10 +198,13 @@ def offer_again(job: JobRecord, block: Block, *, kept: bool = False) -> JobRecor
 def refused_beforehand(job: JobRecord, ended: Exit, now: float, retries: Retries) -> JobRecord:
     """Return a job whose next start the executor would refuse, so that nothing is ended for it.
 
-    A running one goes on, and is not moved for a while; a waiting one is tried again later.
+    A running one goes on, and is not moved for a while. A waiting one is tried again later, or fails for a reason
+    in the job before it has run.
     """
     if job.live is not None:
         return job.with_standing(not_before=now + retries.longest)
+    if ended.kind is ExitKind.REFUSED and job.standing.started is None:
+        return _failed(job, ended, now, retries)[0]
     return _blocked(job, ended, now, retries)[0]
 
 

@@ -9,7 +9,6 @@ from springtide.scheduler.executors.kubernetes.attempts import Verdict
 from springtide.scheduler.kube import ApiError
 from springtide.scheduler.model import Block, BlockScope
 
-BAD_REQUEST = 400
 UNAUTHORIZED = 401
 TOO_LARGE = 413
 INVALID = 422
@@ -41,8 +40,7 @@ def verdict_of(error: ApiError) -> Verdict:
 
 def says_nothing(error: ApiError) -> bool:
     """Return whether the answer to a dry run does not tell what a creation would be answered."""
-    unsupported = error.status == BAD_REQUEST and "does not support dry run" in error.message
-    return unsupported or error.status in (0, UNAUTHORIZED, TOO_MANY_REQUESTS)
+    return error.status in (0, UNAUTHORIZED, TOO_MANY_REQUESTS)
 
 
 def _cause(error: ApiError) -> str:

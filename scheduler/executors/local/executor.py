@@ -46,7 +46,7 @@ from springtide.scheduler.executors.files.layout import (
 )
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
-from springtide.scheduler.executors.local.launch import SYSTEM_PATH, GpusGoneError, Launcher, read_spec
+from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.running import Running, is_alive, restore, running_attempts
 from springtide.scheduler.executors.local.supervision import Supervision
@@ -247,12 +247,7 @@ class LocalExecutor(Executor):
             try:
                 self._launcher.prepare(spec, directory)
             except ExecutorError as refused:
-                gone = isinstance(refused, GpusGoneError)
-                at = self._now()
-                record_exit(
-                    directory,
-                    Exit(ExitKind.LOST, at, detail=str(refused)) if gone else exit_of(refused, at),
-                )
+                record_exit(directory, exit_of(refused, self._now()))
             tracked = self._load(spec.key)
             assert tracked is not None
         return tracked

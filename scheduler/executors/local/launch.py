@@ -42,10 +42,6 @@ RUN_TIME_INTERVAL = 30.0
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class GpusGoneError(ExecutorError):
-    """GPUs of the attempt are no train GPUs of this machine any more."""
-
-
 @dataclass(frozen=True, slots=True)
 class Launcher:
     """How attempts are started here.
@@ -169,7 +165,7 @@ class Launcher:
         }
 
     def _uuids(self, worker: Worker) -> Sequence[str]:
-        """Return the UUIDs of a worker's GPUs. Raises `GpusGoneError` if one of them is no train GPU here now."""
+        """Return the UUIDs of a worker's GPUs. Raises `BlockedError` if one of them is no train GPU here now."""
         if not worker.gpus:
             return []
         train = [node for node in self.nodes if node.environment is Environment.TRAIN]
@@ -177,7 +173,7 @@ class Launcher:
             there = {gpu.uuid for node in train for gpu in node.devices}
             gone = [uuid for uuid in worker.uuids if uuid not in there]
             if gone:
-                raise GpusGoneError(f"No train GPU of this machine any more: {', '.join(gone)}.")
+                raise BlockedError(f"No train GPU of this machine any more: {', '.join(gone)}.")
             return worker.uuids
         for node in train:
             if node.name == worker.node:

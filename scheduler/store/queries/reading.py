@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
@@ -23,12 +24,28 @@ from springtide.scheduler.store.records import (
     JobQuery,
     JobRecord,
     Loaded,
+    Withheld,
 )
 
 Attempts = Mapping[str, Sequence[AttemptRecord]]
 """Attempts by job, oldest first."""
 FINAL_STATES = [state.value for state in FINAL]
 CHUNK = 500
+
+
+class _Standing(msgspec.Struct):
+    """The part of a job's standing that `withheld` reads."""
+
+    withheld: Withheld | None = None
+
+
+def withheld(connection: Connection) -> list[Withheld]:
+    """Return why unfinished jobs are withheld, of each that is."""
+    standings = select(schema.jobs.c.standing).where(schema.jobs.c.ended.is_(None))
+    found = (
+        msgspec.json.decode(text, type=_Standing).withheld for text in connection.execute(standings).scalars()
+    )
+    return [each for each in found if each is not None]
 
 
 def load(connection: Connection) -> Loaded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import CLAIMS, UNCHECKED, Helm, HelmError, Template, of_kind, shown_values, volumes, write_config
+import yaml
+from chart import (
+    CHART,
+    CLAIMS,
+    GUIDE,
+    UNCHECKED,
+    Helm,
+    HelmError,
+    Template,
+    of_kind,
+    shown_values,
+    volumes,
+    write_config,
+)
 from cluster import Cluster, ClusterError
 from control_plane import until
 from traitlets.config.loader import PyFileConfigLoader
@@ -35,6 +49,7 @@ CLUSTER_WIDE = {
     "ValidatingAdmissionPolicyBinding",
 }
 FINALIZER = "springtide.io/recorded"
+TRAIN_JOBS = "trainjobs.springtide.io"
 
 
 @pytest.fixture(scope="module")
@@ -333,6 +348,35 @@ def path_of(made: Mapping[str, Any], namespace: str) -> str:
     root = f"/apis/{api}" if "/" in api else f"/api/{api}"
     plural = PLURALS.get(made["kind"], f"{made['kind'].lower()}s")
     return f"{root}/{plural}" if made["kind"] in CLUSTER_WIDE else f"{root}/namespaces/{namespace}/{plural}"
+
+
+def test_a_changed_definition_of_train_jobs_is_applied_by_the_command_of_the_guide(
+    cluster: Cluster, release: Release
+) -> None:
+    """Helm owns the fields of the definition that it has installed."""
+    assert release.namespace
+    (command,) = re.findall(r"^kubectl apply .* -f helm/springtide/crds/", GUIDE.read_text(), re.MULTILINE)
+    assert "--server-side" in command
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{TRAIN_JOBS}"
+    before = cluster.request("GET", path)
+    assert "helm" in {each["manager"] for each in before["metadata"]["managedFields"]}
+    changed = yaml.safe_load((CHART / "crds/trainjob.yaml").read_text())
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "Another description."
+    try:
+        cluster.request(
+            "PATCH",
+            path,
+            changed,
+            "application/apply-patch+yaml",
+            fieldManager="kubectl",
+            force="true" if "--force-conflicts" in command else "false",
+        )
+        after = cluster.request("GET", path)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        assert after["description"] == "Another description."
+    finally:
+        spec = {**before["spec"]}
+        current = cluster.request("GET", path)
+        cluster.request("PUT", path, {**current, "spec": spec})
 
 
 def test_an_old_cluster_is_refused_in_words(helm_there: Helm) -> None:

@@ -175,7 +175,7 @@ async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next
     finally:
         bench.cluster.request("DELETE", f"{classes}/{priority}")
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.EVICTED
     assert "preempt" in ended.detail
     assert len(node.taken) == 6
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,19 @@ import msgspec
 import pytest
 from cluster import Cluster
 from kube_bench import KubeBench, eventually
+from patience import PATIENCE_S
 
+from springtide.scheduler.engine import Engine, EngineSettings, Retries, open_engine
+from springtide.scheduler.engine.loop import launch_probes
 from springtide.scheduler.executors.base import AttemptKey, Exit, ExitKind
 from springtide.scheduler.executors.kubernetes import monitor, pods, start_failures
 from springtide.scheduler.executors.kubernetes.ends import end_of
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.refusals import verdict_of
 from springtide.scheduler.kube import ApiError
-from springtide.scheduler.model import Block, BlockScope
+from springtide.scheduler.model import Block, BlockScope, Settings
+from springtide.scheduler.store import Store
+from springtide.scheduler.wire import Job, Submission
 
 KEY = AttemptKey("job", 1)
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -32,6 +38,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_failures, "IMAGE_PATIENCE", 0.5)
     monkeypatch.setattr(start_failures, "CONTAINER_PATIENCE", 0.5)
     monkeypatch.setattr(pods, "PATIENCE", 1.0)
+    monkeypatch.setattr(launch_probes, "FIRST_DELAY", 0.5)
+    monkeypatch.setattr(launch_probes, "LONGEST_DELAY", 0.5)
 
 
 # ---------- what the API refuses
@@ -156,12 +164,82 @@ async def test_a_webhook_that_is_away_blocks_after_a_time(bench: KubeBench) -> N
     bench.cluster.request("POST", WEBHOOKS, {"metadata": {"name": name}, "webhooks": [hook]})
     try:
         await eventually(lambda: _refuses(bench), "the webhook is asked")
+        told = await bench.executor.check(bench.job())
         ended = await blocked(bench)
     finally:
         bench.cluster.request("DELETE", f"{WEBHOOKS}/{name}")
+    assert told is not None
+    assert told.block == ended.block
     assert "failed calling webhook" in ended.detail
     assert ended.block is not None
     assert ended.block.name == 'failed calling webhook "away.example.com"'
+
+
+async def test_the_executor_tells_beforehand_what_would_be_refused_and_creates_nothing(bench: KubeBench) -> None:
+    large = bench.job("large", memory=2 << 30)
+    assert await bench.executor.check(large) is None
+    path = limit_range(bench)
+    told = await bench.executor.check(large)
+    assert told is not None
+    assert (told.kind, "maximum memory usage per Container is 1Gi" in told.detail) == (ExitKind.BLOCKED, True)
+    ended = await blocked(bench, job="large", memory=2 << 30)
+    assert (told.detail, told.block) == (ended.detail, ended.block)
+    assert await bench.executor.check(bench.job("small", memory=1 << 29)) is None
+    bench.cluster.request("DELETE", path)
+    await eventually(lambda: not bench.cluster.exists(path), "the range is gone")
+    assert bench.pods() == []
+
+
+async def test_a_job_is_known_to_start_where_its_pod_exists_already(bench: KubeBench) -> None:
+    await bench.up(bench.job())
+    assert await bench.executor.check(bench.job()) is None
+
+
+async def test_a_limit_range_that_stands_for_a_while_fails_none_of_the_jobs_that_start_again(
+    bench: KubeBench, tmp_path: Path
+) -> None:
+    await bench.executor.stop()
+    bench.executor = bench.make()
+    state = tmp_path / "store"
+    state.mkdir()
+    store = Store.open(f"sqlite:///{state}/springtide.sqlite", state)
+    settings = EngineSettings(policy=Settings(grace=2.0), retries=Retries(first=0.2, longest=1.0))
+    engine = await open_engine(store, bench.executor, settings, projects={"vision": {"quota": 8}})
+    try:
+        jobs = [
+            (await engine.submit(Submission(argv=["train"], memory=2 << 30), "susan", "vision")).id
+            for _ in range(5)
+        ]
+        await _until(engine, jobs, lambda job: job.state == "running")
+        path = limit_range(bench)
+        for job in jobs:
+            await engine.pause(job, "susan")
+        await _until(engine, jobs, lambda job: job.state == "paused")
+        for job in jobs:
+            await engine.resume(job, "susan")
+        await _until(engine, jobs, lambda job: "could not be started" in job.reason.text)
+        await eventually(lambda: engine.pool().launch_stops, "launching has stopped")
+        (stop,) = engine.pool().launch_stops
+        assert (stop.kept >= 3, "maximum memory usage per Container is 1Gi" in stop.detail) == (True, True)
+        small = await engine.submit(Submission(argv=["train"], memory=1 << 28), "susan", "vision")
+        await _until(engine, [small.id], lambda job: job.state == "running")
+        bench.cluster.request("DELETE", path)
+        await _until(engine, jobs, lambda job: job.state == "running")
+        assert engine.pool().launch_stops == []
+        for job in jobs:
+            found = await engine.job(job)
+            assert (found.failures, [each.state for each in found.attempts[-1:]]) == (0, ["running"])
+        tries = [len((await engine.job(job)).attempts) for job in jobs]
+        assert max(tries) <= 4, "a start, at most two refusals before launching stopped, and a start"
+    finally:
+        await engine.stop()
+        store.close()
+
+
+async def _until(engine: Engine, jobs: Sequence[str], holds: Callable[[Job], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not all([holds(await engine.job(job)) for job in jobs]):
+            await asyncio.sleep(0.05)
 
 
 def _refuses(bench: KubeBench) -> bool:
@@ -215,7 +293,7 @@ CONTAINER = {"image": "x", "imageID": "", "ready": False, "restartCount": 0}
         ("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", ExitKind.OVER_DISK),
         (
             "The node was low on resource: ephemeral-storage. Container job was using 4Gi, request is 0. ",
-            ExitKind.LOST,
+            ExitKind.EVICTED,
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 import sys
 import time
@@ -16,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 from api_relay import ApiRelay
+from chart import Helm, of_all, of_kind
 from cluster import Cluster, until
 from new_store import open_store
 from patience import PATIENCE_S
@@ -37,6 +39,13 @@ RULES = [
     {"apiGroups": ["springtide.io"], "resources": ["trainjobs/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
 ]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+RIGHTS = {
+    "Role": "namespaces/{}/roles",
+    "RoleBinding": "namespaces/{}/rolebindings",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+}
 IMAGES = ("registry.test/train:1", "registry.test/team/*")
 WAITS = """
 import os, pathlib, sys, time
@@ -271,6 +280,42 @@ async def narrow_pool(team: Team, tmp_path: Path):
         await asyncio.to_thread(until, partial(narrow.may_list, team.path), "the role is known")
     async with started(Pool(tmp_path / "pool", kubeconfig, POOL, (team.namespace,))) as one:
         yield one
+
+
+@pytest.fixture
+def doomed_team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
+    """A team whose namespace a test deletes."""
+    name = f"doomed-{secrets.token_hex(4)}"
+    labels = {"springtide.io/project": "vision", "springtide.io/pool": POOL}
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    team = Team(cluster, name, tmp_path)
+    yield team
+    for one in cluster.items(team.path):
+        cluster.request("PATCH", f"{team.path}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
+
+
+@pytest.fixture
+async def charted_pool(cluster: Cluster, namespace: str, doomed_team: Team, tmp_path: Path):
+    """A pool whose service has the rights that the chart gives it for the TrainJobs of that team's namespace."""
+    values = {"trainJobs": {"namespaces": [doomed_team.namespace]}}
+    objects = Helm(tmp_path / "helm").template(values, namespace=namespace)
+    account = of_kind(objects, "ServiceAccount")["springtide"]
+    rights = [(f"{RBAC}/{path}", made) for kind, path in RIGHTS.items() for made in of_all(objects, kind)]
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+    try:
+        for path, made in rights:
+            cluster.request("POST", path.format(made["metadata"].get("namespace")), made)
+        token = cluster.token_of(namespace, account["metadata"]["name"])
+        kubeconfig = cluster.kubeconfig_for(token, tmp_path / "kubeconfig")
+        with Cluster.attach(tmp_path / "narrow", kubeconfig) as narrow:
+            await asyncio.to_thread(until, partial(narrow.may_list, doomed_team.path), "the rights are known")
+        async with started(Pool(tmp_path / "pool", kubeconfig, POOL, (doomed_team.namespace,))) as one:
+            yield one
+    finally:
+        for path, made in rights:
+            metadata = made["metadata"]
+            if "namespace" not in metadata:
+                cluster.request("DELETE", f"{path}/{metadata['name']}")
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+from cluster import until
 from patience import PATIENCE_S
 from train_job_objects import OURS, ended_and_released, finalizers
 
@@ -81,3 +82,14 @@ async def test_a_finalizer_that_a_replacement_lost_comes_back(pool, team):
     await team.until("running")
     await team.patch("digits", {"metadata": {"finalizers": None}})
     await team.until_true(lambda found: finalizers(found) == [OURS])
+
+
+async def test_a_namespace_with_a_running_train_job_can_be_deleted(charted_pool, doomed_team):
+    """The rights that the chart gives for `trainJobs.namespaces` outlive the roles of the namespace."""
+    made = await doomed_team.apply()
+    await doomed_team.until("running")
+    namespace = f"/api/v1/namespaces/{doomed_team.namespace}"
+    await doomed_team.ask("DELETE", namespace)
+    exists = doomed_team.cluster.exists
+    await asyncio.to_thread(until, lambda: not exists(namespace), "the namespace is gone")
+    await charted_pool.until_state(made["metadata"]["uid"], "cancelled")

@@ -1,7 +1,8 @@
-"""Reads stored decisions, also while a service owns the store."""
+"""Reads a store from outside, also while a service owns it: neither its lock nor its epoch is touched."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from springtide.scheduler.store.records import DecisionRecord
 def read_decision(url: str, decision: int | None) -> list[DecisionRecord]:
     """Return a decision, the newest if None, after all that it builds on: its base first, itself last.
 
-    Neither the lock nor the epoch of the store is touched. Raises `StoreError` when there is no store of this
+    Raises `StoreError` when there is no store of this
     version's schema, or no such decision in it.
     """
     with _reading(url) as connection:
@@ -34,6 +35,15 @@ def read_decision(url: str, decision: int | None) -> list[DecisionRecord]:
                 f"There is no decision {wanted} in the store, which has those from {oldest} to {newest}."
             )
         return reading.decisions(connection, found[0].base, wanted)
+
+
+def read_withheld(url: str) -> Counter[str]:
+    """Return the words because of which jobs are withheld, with the numbers of these jobs.
+
+    Raises `StoreError` when there is no store of this version's schema.
+    """
+    with _reading(url) as connection:
+        return Counter(each.detail for each in reading.withheld(connection))
 
 
 @contextmanager
