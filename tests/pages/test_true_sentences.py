@@ -231,6 +231,8 @@ def test_the_queue_has_every_waiting_job_once_and_in_order(window: Page, busy: B
     for job, words in by_job(rows, "[data-label=place]").items():
         if words == "reserved":
             assert "It has a reservation" in reasons[job]
+        elif words == NONE:
+            assert true["place", job] is None
         else:
             place, _, line = words.partition(" · ")
             assert (int(place), line) == (true["place", job], true["line", job])

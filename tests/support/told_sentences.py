@@ -147,7 +147,7 @@ RULES: list[tuple[str, Rule]] = [
     ((rf"It runs {HERE}: other jobs were (?P<times>[\d.]+) times as fast {THERE}, "
      r"by (?P<kinds>\d+) kinds of jobs\."), _slow_by_others),
     (r"Its rest takes about [\w ]+ longer here\.", _is("reports steps", True)),
-    (r"Saving its work, then giving its (?P<gpus>\d+) GPUs? back\.", lambda job, found: [
+    (r"(?:Saving its work|Stopping for a pause), then giving its (?P<gpus>\d+) GPUs? back\.", lambda job, found: [
         (("state", job.id), "pausing"), (("held", job.id), int(found["gpus"]))
     ]),
     (r"It could not be started so far\.", _is("state", "starting")),
@@ -156,9 +156,8 @@ RULES: list[tuple[str, Rule]] = [
     (r"It has saved no checkpoint yet: a pause would start it from the beginning, unless .+\.",
      _is("state", "running")),
     (r"Nothing was saved: it starts from the beginning, unless .+\.", _is("waits", True)),
-    (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}(?: of \S+)?\.", lambda _, found: [
-        (("project of", _name(found)), found["project"])
-    ]),
+    (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}(?: of \S+)?\.",
+     lambda _, found: [(("project of", _name(found)), found["project"])]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "
      r"(?:(?P<none>none is free)|no node has more than \d+ free|there is (?:no room|room for \d+) now)\."),
      _waiting),

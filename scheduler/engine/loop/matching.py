@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.model import Environment, Node, Placement, Worker
 from springtide.scheduler.store.records import JobRecord, WorkspaceRecord
+from springtide.scheduler.wording import given
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ def _match_workspace(transaction: Transaction, key: WorkspaceKey, record: Worksp
     if matched != record:
         transaction.put_workspace(key, matched)
     if is_unmatched(matched.node) and not is_unmatched(record.node):
-        _warn(f"The notebook {record.server!r} of {record.user}", matched.uuids)
+        _warn(f"The notebook {given(record.server)} of {record.user}", matched.uuids)
 
 
 def _warn(what: str, gpus: Iterable[str]) -> None:
