@@ -225,7 +225,8 @@ async def test_an_ended_attempt_still_tells_what_it_had_borrowed(pool):
 async def test_reasons_are_whole_sentences(pool):
     first = await pool.submit(gpus=8)
     await pool.state(first.id, "running")
-    assert (await pool.job(first.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
+    running = (await pool.job(first.id)).reason.text
+    assert running.startswith("Running on 8 GPUs: 2 within the quota, 6 borrowed.")
     await pool.submit("joe", gpus=2, name="bert")
     paused = await pool.state(first.id, "paused")
     told = paused.reason.text

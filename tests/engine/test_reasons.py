@@ -95,7 +95,7 @@ async def test_an_elastic_job_tells_what_it_holds_after_it_has_grown(pool):
     job = await pool.submit("susan", gpus=1, workers=8, min_workers=2)
     told = await pool.state(job.id, "running")
     assert len(told.held) == 8
-    assert told.reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
+    assert told.reason.sentences[0].text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
     assert told.attempts[0].why.text == (
         "Enough GPUs were idle, so it started on 8 GPUs: 2 within the quota, 6 borrowed."
     )
@@ -156,4 +156,4 @@ async def test_a_job_that_could_not_be_started_at_first_says_nothing_of_it_once_
     pool.executor.launch_errors = 1
     job = await pool.submit("susan", gpus=1)
     running = await pool.state(job.id, "running")
-    assert running.reason.text == "Running on 1 GPU, within the quota."
+    assert running.reason.sentences[0].text == "Running on 1 GPU, within the quota."

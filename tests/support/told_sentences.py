@@ -155,6 +155,8 @@ RULES: list[tuple[str, Rule]] = [
     (r"It is tried again\.", _is("state", "starting")),
     (r"It has saved no checkpoint yet: a pause would start it from the beginning, unless .+\.",
      _is("state", "running")),
+    (r"Nothing was saved so far: without that it starts from the beginning, unless .+\.",
+     _is("state", "pausing")),
     (r"Nothing was saved: it starts from the beginning, unless .+\.", _is("waits", True)),
     (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}(?: of \S+)?\.",
      lambda _, found: [(("project of", _name(found)), found["project"])]),
