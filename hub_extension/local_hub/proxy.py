@@ -228,8 +228,11 @@ class GuardedProxy(PythonProxy):
     def host_of(self, name: str, path: str) -> str:
         """Return the host name of the route for a path requested under ``name``; the hub's if there is none.
 
-        The names of this machine and of the hub stand for all routes, the most specific one first.
+        The names of this machine and of the hub stand for all routes, the most specific one first; each name stands
+        for itself where the hub's is not known.
         """
+        if not self.public.hostname:
+            return name
         names = [name]
         if name in self._of_all_routes:
             names = list({prefix.split("/", 2)[1] for prefix in self._routes.get_all()})

@@ -111,7 +111,7 @@ async def test_what_happened_before_a_watch_became_too_old_is_seen(bench: KubeBe
     assert ended is not None
     assert ended.code == 0
     assert vanished is not None
-    assert vanished.kind.value == "lost"
+    assert vanished.kind.value == "evicted"
     stays = await bench.status(AttemptKey("stays", 1))
     assert stays is not None
     assert stays.phase is AttemptPhase.RUNNING
