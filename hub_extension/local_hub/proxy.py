@@ -228,8 +228,8 @@ class GuardedProxy(PythonProxy):
     def host_of(self, name: str, path: str) -> str:
         """Return the host name of the route for a path requested under ``name``; the hub's if there is none.
 
-        The names of this machine and of the hub stand for all routes, the most specific one first; each name stands
-        for itself where the hub's is not known.
+        The names of this machine and of the hub stand for all routes, the most specific one first. Where the hub's
+        name is not known, each name stands for itself.
         """
         if not self.public.hostname:
             return name
