@@ -267,7 +267,9 @@ class World:
             timer.cancel()
         attempt.timers.clear()
         ran = None if attempt.status.started is None else self.loop.time() - attempt.began
-        ended = Exit(kind, self.loop.time(), code, signal, attempt.pausing, killed, detail, ran)
+        ended = Exit(
+            kind, self.loop.time(), code, signal, attempt.pausing, killed, detail, ran, complete=code == 0
+        )
         self.note(f"end {attempt.spec.key.job}.{attempt.spec.key.attempt} {kind} {code} {signal}")
         self._set(attempt, structs.replace(attempt.status, phase=AttemptPhase.GONE, exit=ended))
 
