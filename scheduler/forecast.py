@@ -369,6 +369,8 @@ def _run(
             for job in start.jobs
             if job.phase is Phase.WAITING
         ],
+        recent_use=start.recent_use,
+        use_half_life=start.settings.use_half_life,
     )
     left = set(wanted)
 

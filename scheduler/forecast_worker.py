@@ -16,7 +16,7 @@ from typing import BinaryIO
 import msgspec
 
 from springtide.scheduler.forecast import Outlook, forecast
-from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot
+from springtide.scheduler.model import Job, Node, Project, RecentUse, Settings, Snapshot
 
 LENGTH_BYTES = 8
 """Size of a frame's length, in bytes."""
@@ -43,6 +43,7 @@ class ForecastRequest(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...]
     projects: tuple[Project, ...]
     settings: Settings
+    recent_use: tuple[RecentUse, ...]
     asked: list[str] | None
     past: list[tuple[float, ...]]
     batches: int
@@ -82,7 +83,7 @@ def answer(request: ForecastRequest, batches: Sequence[JobBatch], clock: Callabl
         return clock() - began > request.budget * RUN_SHARES[run]
 
     return forecast(
-        Snapshot(request.now, request.nodes, request.projects, jobs, request.settings),
+        Snapshot(request.now, request.nodes, request.projects, jobs, request.settings, request.recent_use),
         request.asked,
         diagnosed=request.diagnosed,
         horizon=request.horizon,

@@ -144,6 +144,33 @@ class Project:
     build_quota: Amount = 0
 
 
+class UseKey(NamedTuple):
+    """Whose use of which GPU type: a project with all below it, or its ``own`` jobs where it has children."""
+
+    project: str
+    gpu_type: str
+    own: bool
+
+
+class RecentUse(msgspec.Struct, frozen=True):
+    """The GPU time that a project had beyond its quota of a type until ``at``, in GPU-seconds.
+
+    Half of it is forgotten in each half-life (`Settings.use_half_life`). It has ``borrowed`` GPUs since.
+    """
+
+    project: str
+    gpu_type: str = ""
+    own: bool = False
+    gpu_seconds: float = 0.0
+    borrowed: int = 0
+    at: float = 0.0
+
+    @property
+    def key(self) -> UseKey:
+        """Whose use of which GPU type."""
+        return UseKey(self.project, self.gpu_type, self.own)
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """The placement of one worker: ``gpus`` are indices on ``node``, as its GPUs are numbered at present.
@@ -286,8 +313,9 @@ class Settings:
     """The settings of the policy that an admin may choose.
 
     ``min_runtime`` and ``grace`` are seconds: the time for which a started job is not paused, and the time between
-    the request to pause an attempt and its kill. ``gpu_types`` is the pool's order of GPU types, the cheapest
-    first; types that it does not name follow, in the order of the names of their nodes.
+    the request to pause an attempt and its kill. In each ``use_half_life``, in seconds, half of the recent use of
+    a project is forgotten. ``gpu_types`` is the pool's order of GPU types, the cheapest first; types that it does
+    not name follow, in the order of the names of their nodes.
     """
 
     order: Order = Order.LEAST_SERVED
@@ -295,6 +323,7 @@ class Settings:
     grace: float = 30.0
     surplus: Surplus = Surplus.FAIR
     gpu_types: tuple[str, ...] = ()
+    use_half_life: float = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +335,7 @@ class Snapshot:
     projects: tuple[Project, ...]
     jobs: tuple[Job, ...]
     settings: Settings = Settings()
+    recent_use: tuple[RecentUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +373,14 @@ class SettingsChanged:
     settings: Settings
 
 
-Change: TypeAlias = JobChanged | JobRemoved | ProjectsChanged | NodesChanged | SettingsChanged
+@dataclass(frozen=True, slots=True)
+class UseChanged:
+    """The recent use of a project, which replaces what was known of it."""
+
+    use: RecentUse
+
+
+Change: TypeAlias = JobChanged | JobRemoved | ProjectsChanged | NodesChanged | SettingsChanged | UseChanged
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,12 @@ from springtide.scheduler.model import (
     Plan,
     ProjectsChanged,
     Reason,
+    RecentUse,
     SettingsChanged,
     Snapshot,
     Standing,
+    UseChanged,
+    UseKey,
 )
 from springtide.scheduler.policy import cycle, diagnosis
 from springtide.scheduler.policy.memo.memo import Memo
@@ -40,6 +43,7 @@ class Planner:
         self._nodes, self._projects = snapshot.nodes, snapshot.projects
         self._settings = snapshot.settings
         self._jobs = {job.id: job for job in snapshot.jobs}
+        self._use = {use.key: use for use in snapshot.recent_use}
         self._index()
 
     def _index(self) -> None:
@@ -49,6 +53,8 @@ class Planner:
         self._places: dict[str, tuple[str | None, ...]] = {}
         for job in self._jobs.values():
             self._upsert(job)
+        for use in self._use.values():
+            self._set_use(use)
         self._memos = {gpu_type: self._make_memo(state) for gpu_type, state in self._states.items()}
 
     def _state(self, gpu_type: str | None) -> ClusterState:
@@ -68,6 +74,10 @@ class Planner:
             case JobRemoved(job_id):
                 self._remove(job_id)
                 return
+            case UseChanged(use):
+                self._use[use.key] = use
+                self._set_use(use)
+                return
             case ProjectsChanged(projects):
                 self._projects = projects
             case NodesChanged(nodes):
@@ -75,6 +85,17 @@ class Planner:
             case SettingsChanged(settings):
                 self._settings = settings
         self._index()
+
+    def _set_use(self, use: RecentUse) -> None:
+        if use.gpu_type in self.types:
+            self._states[use.gpu_type].set_use(use)
+
+    def take_borrowing(self) -> Mapping[UseKey, int]:
+        """Return what projects hold beyond their quotas, of those whose jobs have changed since the last call."""
+        found: dict[UseKey, int] = {}
+        for gpu_type in self.types:
+            found |= self._states[gpu_type].take_borrowing()
+        return found
 
     def _upsert(self, job: Job) -> None:
         places = self._types_for(job)

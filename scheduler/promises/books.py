@@ -20,9 +20,12 @@ from springtide.scheduler.model import (
     Placement,
     Project,
     ProjectsChanged,
+    RecentUse,
     SettingsChanged,
     Snapshot,
     Standing,
+    UseChanged,
+    UseKey,
 )
 from springtide.scheduler.resources.per_gpu import PerGpu
 
@@ -131,7 +134,7 @@ class Books:
 
     ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every job that holds a GPU, so
     that a collision is visible. ``rooms`` counts nodes by GPU type and number of GPUs that are free and not
-    reserved.
+    reserved. ``recent_use`` is what was told of it.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -149,6 +152,7 @@ class Books:
         self.reserved: dict[str, None] = {}
         self.free: dict[str, int] = {}
         self.rooms: Counter[tuple[str, int]] = Counter()
+        self.recent_use: dict[UseKey, RecentUse] = {use.key: use for use in snapshot.recent_use}
         self._set_projects(snapshot.projects)
         self._set_nodes(snapshot.nodes)
         self._open_accounts()
@@ -172,6 +176,8 @@ class Books:
             case ProjectsChanged(projects):
                 self._set_projects(projects)
                 self._recount()
+            case UseChanged(use):
+                self.recent_use[use.key] = use
 
     def account_of(self, job: Job) -> Account:
         """Return the account of the type of the job's GPUs, or of the first type that it accepts."""
@@ -207,6 +213,7 @@ class Books:
 
     def _set_projects(self, projects: tuple[Project, ...]) -> None:
         self.projects = {project.name: project for project in projects}
+        self.recent_use = {key: use for key, use in self.recent_use.items() if key.project in self.projects}
         self.paths = {name: tuple(self._climb(name)) for name in self.projects}
 
     def _climb(self, name: str | None) -> Iterator[str]:

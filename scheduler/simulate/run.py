@@ -105,6 +105,7 @@ def simulate(
         witness=watch,
         running=[course_of(job, duration, first_start=start) for job, duration in running],
         run_times=RunTimes() if run_times is None else run_times,
+        use_half_life=settings.use_half_life,
     )
     for job, duration in arriving:
         pool.submit(job, duration)

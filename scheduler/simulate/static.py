@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from springtide.scheduler.gpu_types import accepted_types, pool_types, quota_of
 from springtide.scheduler.model import (
@@ -18,6 +18,7 @@ from springtide.scheduler.model import (
     Reason,
     Snapshot,
     Start,
+    UseKey,
     Worker,
 )
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED
@@ -71,6 +72,10 @@ class StaticPlanner:
                 self._forget(job_id)
             case _:
                 raise TypeError(f"static quotas do not change: {change!r}")
+
+    def take_borrowing(self) -> Mapping[UseKey, int]:
+        """Return that no project borrows."""
+        return {}
 
     def plan(self, now: float) -> Plan:
         """Return the starts of all jobs that fit. ``now`` is ignored."""

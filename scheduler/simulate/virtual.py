@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec.structs import replace
 
+from springtide.scheduler.history.recent_use import renewed
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import (
     Change,
@@ -20,7 +21,11 @@ from springtide.scheduler.model import (
     Move,
     Pause,
     Plan,
+    RecentUse,
+    Settings,
     Start,
+    UseChanged,
+    UseKey,
 )
 from springtide.scheduler.simulate.carry_out import carried_out
 
@@ -33,6 +38,9 @@ class Planner(Protocol):
 
     def apply(self, change: Change) -> None:
         """Record a change."""
+
+    def take_borrowing(self) -> Mapping[UseKey, int]:
+        """Return how many GPUs projects borrow, of those where this may have changed since the last call."""
 
     def plan(self, now: float) -> Plan:
         """Return the decisions to carry out now."""
@@ -147,6 +155,7 @@ class VirtualPool:
 
     ``planner`` must know the pool and the running jobs already; ``running`` are the courses of the running jobs.
     ``run_times`` learn from the jobs that end, and tell those that arrive how long similar ones usually take.
+    ``recent_use`` is that of the projects at the beginning, ``use_half_life`` the setting, in seconds.
     Attempts stop as soon as they are asked to. The ``submitted`` of a job that arrives is its time of arrival.
     """
 
@@ -160,6 +169,8 @@ class VirtualPool:
         running: Iterable[Course] = (),
         waiting: Iterable[Course] = (),
         run_times: RunTimes | None = None,
+        recent_use: Iterable[RecentUse] = (),
+        use_half_life: float = Settings().use_half_life,
     ) -> None:
         self.planner = planner
         self.now = now
@@ -171,6 +182,8 @@ class VirtualPool:
         self._events: list[tuple[float, int, int, str, int]] = []
         self._changes: list[Change] = []
         self._run_times = run_times
+        self._use = {use.key: use for use in recent_use}
+        self._use_half_life = use_half_life
         self._count = 0
         self._live = 0
         self._wake: float | None = None
@@ -265,6 +278,7 @@ class VirtualPool:
         """Plan and carry out until no decisions are left; return whether there were any."""
         decided = False
         for _ in range(ROUNDS_AT_ONCE):
+            self._renew_use()
             plan = self.planner.plan(self.now)
             if self.witness is not None:
                 self.witness.decided(plan, self.now)
@@ -281,6 +295,12 @@ class VirtualPool:
             self._wake = plan.wake_at
             self._push(self._wake, WAKE, "")
         return decided
+
+    def _renew_use(self) -> None:
+        """Tell the planner of the recent use of projects that borrow more or less from now on."""
+        for use in renewed(self._use, self.planner.take_borrowing(), self.now, self._use_half_life):
+            self._use[use.key] = use
+            self._apply(UseChanged(use))
 
     def _carry_out(self, decision: Decision) -> None:
         course = self.courses[decision.job]

@@ -277,6 +277,17 @@ forecasts = Table(
 )
 Index("ix_forecasts_at", forecasts.c.at)
 
+recent_use = Table(
+    "recent_use",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("gpu_type", String(128), primary_key=True),
+    Column("own", Boolean, primary_key=True),
+    Column("gpu_seconds", Double, nullable=False),
+    Column("borrowed", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+)
+
 decisions = Table(
     "decisions",
     metadata,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
-from springtide.scheduler.store import codec, deliveries, idle, schema
+from springtide.scheduler.store import codec, deliveries, idle, recent_use, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import WriteBatch
 
@@ -127,6 +127,7 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     _insert(connection, schema.gpu_drains, [asdict(record) for record in batch.gpu_drains])
     idle.put_rules(connection, batch.idle_rules)
     idle.put_records(connection, batch.idle_records)
+    recent_use.put(connection, batch.recent_use, batch.dropped_projects)
     deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))

@@ -236,6 +236,7 @@ def test_all_is_decided_before_time_passes_where_times_coincide(written, scenari
     """The owner's job arrives in the second in which a borrowed one ends: whatever takes its GPUs makes way."""
     pool = scenario(
         {"name": "late", "project": "owner", "submitted": 300, "duration": 1000},
+        {"name": "before", "project": "owner", "gpus": 3, "duration": 250},
         {"name": "gang", "project": "owner", "gpus": 4, "duration": 100},
         {"name": "long", "project": "borrower", "gpus": 4, "duration": 1000},
         {"name": "wide", "project": "borrower", "gpus": 4, "duration": 300},

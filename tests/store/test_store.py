@@ -102,6 +102,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "default_projects",
             "idle_rules",
             "idle_workspaces",
+            "recent_use",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

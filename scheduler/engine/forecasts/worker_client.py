@@ -113,6 +113,7 @@ class ForecastClient:
             snapshot.nodes,
             snapshot.projects,
             snapshot.settings,
+            snapshot.recent_use,
             asked,
             list(kinds),
             len(batches),

@@ -319,6 +319,8 @@ class TickBuilder:
             if change is not None:
                 self.planner.apply(change)
                 tick.replan = tick.replan or transaction.must_commit
+        for use in self.planner.renew_use(transaction.now):
+            transaction.put_use(use)
 
     def plan(self, tick: Tick) -> None:
         """Plan, and add the decisions to the transaction. Raises what the planner raises."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from springtide.scheduler import model
+from springtide.scheduler.history.recent_use import renewed
 from springtide.scheduler.model import (
     Change,
     Decision,
@@ -25,17 +26,21 @@ from springtide.scheduler.model import (
     Plan,
     ProjectsChanged,
     Reason,
+    RecentUse,
     Reserve,
     SettingsChanged,
     Snapshot,
     Standing,
     Start,
+    UseChanged,
+    UseKey,
 )
 from springtide.scheduler.promises import Books
 from springtide.scheduler.store.records import DecisionRecord
 
 _CHANGES: dict[str, type[Change]] = {
-    kind.__name__: kind for kind in (JobChanged, JobRemoved, ProjectsChanged, NodesChanged, SettingsChanged)
+    kind.__name__: kind
+    for kind in (JobChanged, JobRemoved, ProjectsChanged, NodesChanged, SettingsChanged, UseChanged)
 }
 _DECISIONS: dict[str, type[Decision]] = {kind.__name__: kind for kind in (Start, Pause, Move, Reserve, Drop)}
 MIN_CHANGES_PER_BASE = 1_000
@@ -47,6 +52,9 @@ class PlannerLike(Protocol):
 
     def apply(self, change: Change) -> None:
         """Take in a change."""
+
+    def take_borrowing(self) -> Mapping[UseKey, int]:
+        """Return how many GPUs projects borrow, of those where this may have changed since the last call."""
 
     def plan(self, now: float) -> Plan:
         """Return what to do now."""
@@ -103,10 +111,20 @@ class JournaledPlanner:
                 key = job.id
             case JobRemoved(job_id):
                 key = job_id
+            case UseChanged(use):
+                key = "/use/" + "/".join(map(str, use.key))
             case _:
                 key = f"/{type(change).__name__}"
         self._pending.pop(key, None)
         self._pending[key] = change
+
+    def renew_use(self, now: float) -> list[RecentUse]:
+        """Return the recent use that has changed, after telling the planner. Raises what the planner raises."""
+        half_life = self.books.settings.use_half_life
+        changed = renewed(self.books.recent_use, self._planner.take_borrowing(), now, half_life)
+        for use in changed:
+            self.apply(UseChanged(use))
+        return changed
 
     def plan(self, now: float) -> Plan:
         """Return what to do now. Raises what the planner raises."""
@@ -137,6 +155,7 @@ class JournaledPlanner:
             tuple(books.projects.values()),
             tuple(books.jobs.values()),
             books.settings,
+            tuple(books.recent_use.values()),
         )
 
     def record_decision(self, plan: Plan, now: float) -> DecisionRecord:

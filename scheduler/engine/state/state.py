@@ -23,7 +23,7 @@ from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import quota_of
-from springtide.scheduler.model import Environment, JobState, Phase
+from springtide.scheduler.model import Environment, JobState, Phase, RecentUse, UseKey
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     DrainRecord,
@@ -103,7 +103,8 @@ class State:
     ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
     ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``default_projects`` are the projects that people chose, by user. ``idle_rules`` say what happens to workspaces
-    whose GPUs are not used, ``idle_records`` what was told and done about them.
+    whose GPUs are not used, ``idle_records`` what was told and done about them. ``recent_use`` is the GPU
+    time that projects had beyond their quotas.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -132,6 +133,7 @@ class State:
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
     types: KnownTypes = field(default_factory=KnownTypes)
+    recent_use: dict[UseKey, RecentUse] = field(default_factory=dict)
     clock: ClockAnchor | None = None
     next_project_age: int = 0
     last_job: int = 0
@@ -155,6 +157,7 @@ class State:
             default_projects=dict(loaded.default_projects),
             idle_rules=dict(loaded.idle_rules),
             idle_records={(record.user, record.server): record for record in loaded.idle_records},
+            recent_use={use.key: use for use in loaded.recent_use},
             clock=loaded.clock,
             next_project_age=loaded.next_age,
             last_job=loaded.last_job,
@@ -285,7 +288,8 @@ class State:
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
         projects = tuple(self.policy_projects().values())
-        return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings)
+        use = tuple(self.recent_use.values())
+        return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings, use)
 
 
 def has_no_place(job: JobRecord) -> bool:

@@ -27,7 +27,7 @@ from springtide.scheduler.engine.state.state import (
     held_without_place,
 )
 from springtide.scheduler.gpu_types import quota_of
-from springtide.scheduler.model import Project
+from springtide.scheduler.model import Project, RecentUse, UseKey
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     POOL,
@@ -81,6 +81,7 @@ class Transaction:
     default_projects: dict[str, str | None] = field(default_factory=dict)
     idle_rules: dict[RuleKey, IdleRule | None] = field(default_factory=dict)
     idle_records: dict[WorkspaceKey, IdleRecord | None] = field(default_factory=dict)
+    recent_use: dict[UseKey, RecentUse] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -192,7 +193,13 @@ class Transaction:
             self.shifted.add(job.id)
         for key, record in self.state.idle_records.items() if step else ():
             self.idle_records[key] = record.shifted(step)
+        for use in self.state.recent_use.values() if step else ():
+            self.put_use(structs.replace(use, at=use.at + step))
         return step
+
+    def put_use(self, use: RecentUse) -> None:
+        """Replace the recent use of a project; written with the next commit."""
+        self.recent_use[use.key] = use
 
     def put_report(self, job: JobRecord) -> None:
         """Replace a job by one with newer progress; written with the next commit."""
@@ -378,8 +385,10 @@ class Transaction:
             state.unsaved.update(job_id for job_id in self.jobs if job_id in state.jobs)
         if self.projects or self.new_types is not None:
             state.quotas_changed()
+        state.recent_use.update(self.recent_use)
         if self.projects:
             state.projects = self.all_projects()
+            state.recent_use = {key: use for key, use in state.recent_use.items() if key.project in state.projects}
         if self.people:
             state.people = self.all_people()
         state.notification_choices.update(self.notification_choices)

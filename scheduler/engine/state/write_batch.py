@@ -23,6 +23,7 @@ def write_batch(transaction: Transaction) -> WriteBatch:
         default_projects=transaction.default_projects,
         idle_rules=transaction.idle_rules,
         idle_records=transaction.idle_records,
+        recent_use=list(transaction.recent_use.values()),
         clock=transaction.clock,
         next_age=transaction.next_project_age,
         gpu_types={} if transaction.new_types is None else transaction.new_types.by_environment(),

@@ -14,7 +14,7 @@ from springtide.scheduler.policy.state.job_queues import QueueKey, SchedulingCla
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import RANKS_PER_LEVEL
 
-Key = tuple[bool, int, int, bool, float, float, int, int, str]
+Key = tuple[bool, int, int, bool, float, float, float, float, int, str]
 
 AFTER_ALL_LEVELS = 1 << 30
 """Service rank in the key of growth: after all waiting jobs of equal priority."""
@@ -149,6 +149,8 @@ def _key(project: ProjectNode, request: PendingRequest) -> Key:
     """Return the position of a project among its siblings by its next request; the smallest is first.
 
     Where the surplus goes to the least served jobs, these come first beyond the quota, by levels as in the shares.
+    Of projects that stand equal, the one with less recent use comes first, then the one whose request is older;
+    age and name decide between requests of the same instant.
     """
     entitled, need = project.entitled, request.need
     divisor = max(entitled, 1)
@@ -160,7 +162,8 @@ def _key(project: ProjectNode, request: PendingRequest) -> Key:
         entitled <= 0,
         (project.claimed + need) / divisor,
         project.claimed / divisor,
-        entitled,
+        project.use_rank,
+        request.job.submitted,
         project.age,
         project.name,
     )

@@ -179,6 +179,6 @@ class VictimCandidates:
         if order is None:
             above = () if project.parent is None else self._order_of(project.parent)
             entitled, claimed = project.entitled, project.claimed
-            own = (entitled > 0, -claimed / max(entitled, 1), -entitled, -project.age, project.name)
+            own = (entitled > 0, -claimed / max(entitled, 1), -project.use_rank, -project.age, project.name)
             order = self._orders[project] = (*above, project.priority, *own)
         return order

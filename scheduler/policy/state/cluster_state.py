@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from springtide.scheduler.gpu_types import accepted_types
-from springtide.scheduler.model import Job, Node, Order, Phase, Project, Settings, Surplus
+from springtide.scheduler.model import Job, Node, Order, Phase, Project, RecentUse, Settings, Surplus, UseKey
 from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.fair_share import divide_below
 from springtide.scheduler.policy.state.job_queues import (
@@ -74,6 +74,7 @@ class ClusterState:
         self.partial: dict[str, Job] = {}
         self.changed_jobs: list[Job] = []
         self.changed_projects: set[ProjectNode] = set()
+        self._touched = {*self.tree.project_nodes.values(), *self.tree.leaves.values()}
         self._by_service = settings.surplus is Surplus.LEAST_SERVED
         self._levels: dict[str, int] = {}
         self._queue_keys: dict[str, QueueKey] = {}
@@ -153,9 +154,23 @@ class ClusterState:
                 if requested:
                     self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
             self.changed_projects.add(leaf)
+            self._touched.update(leaf.path)
         self.changed_jobs.append(job)
         self.undo.commit()
         self.tree.changed.clear()
+
+    def set_use(self, use: RecentUse) -> None:
+        """Take note of the recent use of a project."""
+        if (node := self.tree.set_use(use, self.settings.use_half_life)) is not None:
+            self.changed_projects.add(node)
+
+    def take_borrowing(self) -> dict[UseKey, int]:
+        """Return what projects hold beyond their quotas, of those whose jobs have changed since the last call."""
+        touched, self._touched = self._touched, set()
+        return {
+            UseKey(each.name, self.gpu_type, self.tree.is_own(each)): max(0, each.held - each.quota)
+            for each in touched
+        }
 
     def could_run(self, job: Job) -> bool:
         """Tell whether the job could run on the GPUs of this type, if nothing else did."""

@@ -9,7 +9,7 @@ from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 Wishes = dict[ProjectNode, int]
 """How many GPUs each project wants in all."""
 
-Rounded = dict[ProjectNode, tuple[int, float, int, str]]
+Rounded = dict[ProjectNode, tuple[int, float, float, int, str]]
 """The projects whose offer was rounded, with their place among those that get whole GPUs left over."""
 
 
@@ -81,7 +81,7 @@ def _divide_by_weight(left: int, wishes: Wishes, rounded: Rounded) -> int:
                 given = wanted
                 rounded.pop(one, None)
             else:
-                rounded[one] = (-one.priority, -rest / weights, one.age, one.name)
+                rounded[one] = (-one.priority, -rest / weights, one.use_step, one.age, one.name)
             one.share += given
             left -= given
     return left

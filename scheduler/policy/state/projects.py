@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import floor, inf, log2
 
 from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import Project, Standing, Surplus
+from springtide.scheduler.model import Project, RecentUse, Standing, Surplus
 from springtide.scheduler.policy.state.undo import UndoLog
 
 UNLIMITED = 1 << 60
 """Stands for a quota or limit that is not set."""
+
+MIN_USE = 4 * 3600.0
+"""Least recent use for a weight of 1, in GPU-seconds, that decides who gets GPUs left over by rounding.
+
+Such a GPU changes hands with each doubling of the use, so that it does so a few times a day.
+"""
 
 WEIGHT_UNIT = 1_000_000
 """Weights are counted in millionths, so that shares are exact."""
@@ -26,7 +33,8 @@ class ProjectNode:
     the least served jobs. ``oversubscribed`` tells that the quotas of the children add up to more than the
     project's own, so that not all of them are guaranteed. ``share`` is the fair share, ``entitled`` what the
     project may hold right now: ``min(limit, max(quota, share))``. ``dirty`` tells that the shares of the children
-    are out of date.
+    are out of date. ``use_rank`` orders projects by their recent use for each unit of weight, ``use_step`` in
+    doubling steps, in which little use counts as none; neither changes as time passes.
     """
 
     name: str
@@ -48,6 +56,8 @@ class ProjectNode:
     entitled: int = 0
     oversubscribed: bool = False
     dirty: bool = True
+    use_rank: float = -inf
+    use_step: float = -inf
 
 
 class ProjectTree:
@@ -98,6 +108,24 @@ class ProjectTree:
             project.dirty = True
             if self._by_service:
                 project.requests[level] = project.requests.get(level, 0) + gpus
+
+    def set_use(self, record: RecentUse, half_life: float) -> ProjectNode | None:
+        """Set the recent use of a project, and return its node; None for one that is unknown."""
+        node = (self.leaves if record.own else self.project_nodes).get(record.project)
+        if node is not None:
+            used = record.gpu_seconds * WEIGHT_UNIT / max(1, node.weight)
+            step = node.use_step
+            node.use_rank = log2(used) + record.at / half_life if used > 0 else -inf
+            node.use_step = floor(node.use_rank) if used >= MIN_USE else -inf
+            if node.use_step != step:
+                self.dirty = True
+                for project in node.path:
+                    project.dirty = True
+        return node
+
+    def is_own(self, project: ProjectNode) -> bool:
+        """Tell whether the node stands for the jobs of a project that has children, without theirs."""
+        return self.project_nodes[project.name] is not project
 
     def add_usage(self, leaf: ProjectNode, gpus: int, preemptible: bool, held: int = 0) -> None:
         """Add ``gpus`` claimed and ``held`` GPUs to the leaf and all its ancestors; both may be negative."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.model import Environment
+from springtide.scheduler.model import Environment, RecentUse
 from springtide.scheduler.notifications import Delivery, NotificationChoice
 from springtide.scheduler.store.records.idle import IdleRecord, IdleRule, RuleKey
 from springtide.scheduler.store.records.jobs import AttemptRecord, JobRecord
@@ -58,6 +58,7 @@ class WriteBatch:
     dropped_gpu_drains: list[str] = field(default_factory=list)
     idle_rules: Mapping[RuleKey, IdleRule | None] = field(default_factory=dict)
     idle_records: Mapping[tuple[str, str], IdleRecord | None] = field(default_factory=dict)
+    recent_use: list[RecentUse] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
     notification_choices: list[NotificationChoice] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -105,3 +106,4 @@ class Loaded:
     gpu_drains: tuple[GpuDrainRecord, ...] = ()
     idle_rules: Mapping[RuleKey, IdleRule] = field(default_factory=dict)
     idle_records: tuple[IdleRecord, ...] = ()
+    recent_use: tuple[RecentUse, ...] = ()
