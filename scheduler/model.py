@@ -248,6 +248,7 @@ class Job(msgspec.Struct, frozen=True):
     once those GPUs are free. ``started`` is when the live attempt started, ``saved`` when the job last wrote a
     checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the end of its back-off.
     ``sweep_served`` are those of its sweep's other trials when it last waited, for order and rotation only.
+    Until ``turn_until`` the live attempt has the turn.
     """
 
     id: str
@@ -278,6 +279,7 @@ class Job(msgspec.Struct, frozen=True):
     sweep_served: float = 0.0
     not_before: float = 0.0
     attempts: int = 0
+    turn_until: float | None = None
 
     @property
     def attained(self) -> float:
@@ -424,11 +426,15 @@ class StartsIf(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start an attempt of a waiting job on free GPUs. It fulfils the job's reservation, if there is one."""
+    """Start an attempt of a waiting job on free GPUs. It fulfils the job's reservation, if there is one.
+
+    If the job has the turn, it keeps it until ``turn_until``.
+    """
 
     job: str
     placement: Placement
     reason: Reason
+    turn_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from springtide.scheduler.policy.phases.reservations import (
     replace_reservations,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
+from springtide.scheduler.policy.phases.turns import Turns
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
@@ -50,6 +51,9 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
 
 
 def _run_phases(builders: Sequence[PlanBuilder]) -> None:
+    turns = [Turns(builder) for builder in builders]
+    for each in turns:
+        each.find()
     for builder in builders:
         fulfil_reservations(builder)
         repair_gangs(builder)
@@ -64,7 +68,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         enforce_limits(builder)
     for builder in _in_turn(builders):
         MoveJobs(builder).serve()
-    replace_reservations(builders, MoveJobs, ReclaimGpus)
+    replace_reservations(builders, MoveJobs, ReclaimGpus, PreemptJobs)
     for builder in _in_turn(builders):
         ReclaimGpus(builder).serve()
         if not builder.rank:
@@ -73,6 +77,8 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     for builder in _in_turn(builders):
         if builder.is_calm:
             FreeGpus(builder, borrowing=True).serve()
+    for each in turns:
+        each.take()
     for builder in _in_turn(builders):
         ReserveGuaranteed(builder).serve()
         ReserveAhead(builder).serve()

@@ -81,6 +81,9 @@ Requests that are served one after the other at one instant do not stop the same
 MAX_DOUBLINGS = 16
 """Maximum number of times that a job's minimum run time doubles."""
 
+TURN = 3600.0
+"""Time for which only guaranteed jobs take the GPUs of a job that had the turn when it started, in seconds."""
+
 NO = Answer(None)
 """Nothing can be done for a request until something happens."""
 
@@ -94,7 +97,7 @@ class PlanBuilder:
     projects; the builders of all types share it. ``changed_nodes`` are the nodes where jobs that run or have a
     reservation lose GPUs; ``guarantee_pending`` tells that a request waits that fits the pool and its project's
     quota; ``reclaiming`` are the projects that get GPUs of others, with all above them; ``retry_at`` is the
-    earliest time at which time alone may change the plan.
+    earliest time at which time alone may change the plan. ``turn`` is the id of the job that has the turn.
     """
 
     def __init__(self, memo: Memo, now: float, decided: dict[str, str] | None = None) -> None:
@@ -108,6 +111,7 @@ class PlanBuilder:
         self.reclaiming: set[ProjectNode] = set()
         self.guarantee_pending = False
         self.retry_at = inf
+        self.turn: str | None = None
         self._drops: list[Drop] = []
         self._decisions: dict[str, Start | Pause | Move | Reserve] = {}
         self._workers: dict[str, Placement] = {}
@@ -145,6 +149,15 @@ class PlanBuilder:
     def workers_planned(self, job: Job) -> Placement:
         """Return the workers that a job has after this plan, on the GPUs that it has now where it is moved."""
         return self._workers.get(job.id, job.placement)
+
+    def is_dropped(self, job: Job) -> bool:
+        """Tell whether the plan takes the job's reservation away, and nothing else is decided about it."""
+        return job.id in self.decided and job.id not in self._decisions
+
+    def reserved_for(self, job: Job) -> Placement:
+        """Return the GPUs that are reserved for a job, by this plan or before it."""
+        decision = self._decisions.get(job.id)
+        return decision.placement if isinstance(decision, Reserve) else job.reserved
 
     def enlarged(self) -> list[tuple[ProjectNode, Job]]:
         """Return the jobs that get workers by this plan, with their projects."""
@@ -290,7 +303,8 @@ class PlanBuilder:
         elif later:
             self.decide(job, Reserve(job.id, placement, why))
         else:
-            self.decide(job, Start(job.id, placement, why))
+            turn_until = self.now + TURN if job.id == self.turn else None
+            self.decide(job, Start(job.id, placement, why, turn_until))
 
 
 def ranked(workers: Placement) -> Placement:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from springtide.scheduler.model import Environment, Job, Node, Phase
-from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, kind_of
+from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, kind_of, size
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
@@ -121,11 +121,17 @@ class GuaranteeMeter:
         books, account = self._books, self._books.accounts[gpu_type]
         return (
             kind.project in books.projects
-            and account.held[kind.project] + kind.need <= account.quota(kind.project)
+            and account.held[kind.project] + self._reserved_beside(kind) + kind.need <= account.quota(kind.project)
             and kind.require is None
             and sound(books, account, kind.project)
             and placeable(books, account, kind)
         )
+
+    def _reserved_beside(self, kind: Kind) -> int:
+        """Return how many GPUs are reserved for jobs of other kinds of the project: these are its next ones."""
+        books = self._books
+        reserved = (books.jobs[job_id] for job_id in books.reserved)
+        return sum(size(job.reserved) for job in reserved if job.project == kind.project and kind_of(job) != kind)
 
 
 def _breach(gpu_type: str, kind: Kind, wait: _Wait, what: str) -> Breach:

@@ -10,7 +10,7 @@ from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, 
 def carried_out(job: Job, decision: Decision, now: float) -> Job:
     """Return the job after a decision about it: from ``now`` on a started job runs and a paused one waits."""
     match decision:
-        case Start(placement=placement):
+        case Start(placement=placement, turn_until=turn_until):
             return replace(
                 job,
                 phase=Phase.RUNNING,
@@ -19,6 +19,7 @@ def carried_out(job: Job, decision: Decision, now: float) -> Job:
                 started=now,
                 saved=None,
                 attempts=job.attempts + 1,
+                turn_until=turn_until,
             )
         case Pause():
             return paused(job, now)
@@ -33,4 +34,6 @@ def carried_out(job: Job, decision: Decision, now: float) -> Job:
 def paused(job: Job, now: float) -> Job:
     """Return the job waiting again, with its GPUs free and its service counted."""
     served = job.served_by(now)
-    return replace(job, phase=Phase.WAITING, placement=(), started=None, saved=None, served=served)
+    return replace(
+        job, phase=Phase.WAITING, placement=(), started=None, saved=None, served=served, turn_until=None
+    )

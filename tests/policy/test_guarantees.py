@@ -205,17 +205,18 @@ class TestPromises:
 
         assert kinds(decided) == [("Reserve", "old")]
 
-    def test_nothing_is_promised_to_a_quota_that_the_parent_cannot_honour(self):
+    def test_nothing_is_promised_to_a_quota_that_the_parent_cannot_honour_beside_the_quotas_of_others(self):
         decided = self.stuck(
+            waiting("next", "b"),
             waiting("old", "child", 2, submitted=self.LONG_AGO),
             projects=(
                 Project("parent", quota=0, weight=0.0),
                 Project("child", "parent", quota=2, age=1),
-                Project("b", quota=2, age=2),
+                Project("b", quota=3, age=2),
             ),
         )
 
-        assert not decided.decisions
+        assert kinds(decided) == [("Start", "next")]
 
     def test_a_promise_that_the_quota_holds_no_longer_is_not_kept_elsewhere(self):
         promised = waiting("w", "a", 8, priority=100, preemptible=False)

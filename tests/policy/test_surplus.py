@@ -55,7 +55,7 @@ def test_a_borrower_of_equal_service_keeps_its_gpus_until_its_next_step_of_servi
     quotas = {"b": 0, "a": 0}
     decided = plan(*jobs, nodes=ONE, quotas=quotas, settings=LINE)
 
-    assert (kinds(decided), decided.wake_at) == ([], NOW + 4 * HOUR)
+    assert (kinds(decided), decided.wake_at) == ([], NOW + HOUR)  # when it has waited for long
     later = plan(*jobs, now=NOW + 4 * HOUR, nodes=ONE, quotas=quotas, settings=LINE)
     assert kinds(later) == [("Pause", "first"), ("Reserve", "second")]
 

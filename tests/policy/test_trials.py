@@ -28,7 +28,7 @@ def test_a_trial_goes_after_a_newer_job_of_a_colleague_who_had_less() -> None:
 
 def test_a_waiting_trial_does_not_rotate_out_a_job_that_had_less_than_its_sweep() -> None:
     holds = Job("runs", "p", phase=Phase.RUNNING, placement=(Worker(0, "n", (0,)),), started=0.0)
-    trial = Job("trial", "p", submitted=9 * HOUR, sweep_served=100 * HOUR)
+    trial = Job("trial", "p", submitted=9.5 * HOUR, sweep_served=100 * HOUR)
     assert planner(holds, trial).plan(10 * HOUR).decisions == ()
     fresh = Job("fresh", "p", submitted=9 * HOUR)
     assert planner(holds, fresh).plan(10 * HOUR).decisions != ()

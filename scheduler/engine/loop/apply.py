@@ -43,10 +43,11 @@ def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: 
     waiting = job.state in WAITING and not job.is_idle
     running = job.live is not None and job.live.asked is None
     match decision:
-        case Start(placement=placement, reason=reason) if waiting and placement:
+        case Start(placement=placement, reason=reason, turn_until=until) if waiting and placement:
             gpu_type = transaction.nodes.type_of(placement)
             placed = transaction.nodes.places.identified(placement)
-            transaction.apply(lifecycle.start(job, placed, reason, transaction.now, gpu_type=gpu_type))
+            started = lifecycle.start(job, placed, reason, transaction.now, gpu_type=gpu_type, turn_until=until)
+            transaction.apply(started)
             stats.starts += 1
         case Pause(reason=reason, beneficiary=beneficiary) if running:
             transaction.apply(lifecycle.pause(job, reason, transaction.now))

@@ -73,8 +73,16 @@ Transition: TypeAlias = tuple[JobRecord, tuple[Effect, ...]]
 """The job after an event, and the effects of the event."""
 
 
-def start(job: JobRecord, placement: Placement, why: Reason, now: float, *, gpu_type: str = "") -> Transition:
-    """Start a new attempt of a waiting job, on GPUs of a type."""
+def start(
+    job: JobRecord,
+    placement: Placement,
+    why: Reason,
+    now: float,
+    *,
+    gpu_type: str = "",
+    turn_until: float | None = None,
+) -> Transition:
+    """Start a new attempt of a waiting job, on GPUs of a type; it has the turn until ``turn_until``, if at all."""
     number = job.standing.attempt + 1
     attempt = AttemptRecord(
         job=job.id,
@@ -95,6 +103,7 @@ def start(job: JobRecord, placement: Placement, why: Reason, now: float, *, gpu_
         lost_result="",
         reason=why,
         error="",
+        turn_until=turn_until,
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -242,6 +251,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         started=_shifted(standing.started, seconds),
         saved=_shifted(standing.saved, seconds),
         unsaved=_shifted(standing.unsaved, seconds),
+        turn_until=_shifted(standing.turn_until, seconds),
         reported=_shifted(standing.reported, seconds),
     )
     if live is None:

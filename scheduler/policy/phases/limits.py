@@ -7,13 +7,14 @@ from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.candidates import VictimCandidates
 from springtide.scheduler.policy.preemption.rules import LimitRule
+from springtide.scheduler.policy.state.projects import ProjectNode
 
 
 def enforce_limits(builder: PlanBuilder) -> None:
     """Pause or shrink preemptible jobs of projects that hold more than their limit, in the victims' order."""
     for project in builder.state.tree.limited:
         held = project.claimed
-        if held <= project.limit:
+        if held - _reserved_in_turn(builder, project) <= project.limit:
             continue
         victims: dict[str, Job] = {}
         candidates = VictimCandidates(builder, None, LimitRule(project))
@@ -28,3 +29,11 @@ def enforce_limits(builder: PlanBuilder) -> None:
             why = reasons.above_limit(builder.state, job, project, held=held, keeps=keeps)
             builder.decide_eviction(job, None, why)
         builder.retry(candidates.retry_at)
+
+
+def _reserved_in_turn(builder: PlanBuilder, project: ProjectNode) -> int:
+    """Return how many GPUs are reserved, beyond the limit for the time being, for the job that has the turn."""
+    job = builder.state.jobs.get(builder.turn or "")
+    if job is None or project not in builder.state.leaf_of(job).path:
+        return 0
+    return len(builder.reserved_for(job)) * job.gpus

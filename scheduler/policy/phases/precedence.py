@@ -9,7 +9,7 @@ from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.service import level_of, waiting_since
+from springtide.scheduler.policy.state.service import level_of
 
 
 def is_delayed(state: ClusterState, job: Job) -> bool:
@@ -35,11 +35,8 @@ def runtimes_awaited_until(builder: PlanBuilder, job: Job) -> float:
     return until if until > builder.now else -inf
 
 
-def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:
-    """Tell whether a job of higher priority of the same project waits, which would take the GPUs away again.
-
-    Only jobs that have not waited since before ``since``, in seconds, count.
-    """
+def outranked(state: ClusterState, job: Job) -> bool:
+    """Tell whether a job of higher priority of the same project waits, which would take the GPUs away again."""
     leaf = state.tree.leaves[job.project]
     own = job.held_gpus + sum(len(worker.gpus) for worker in job.reserved)
     for key, asks in state.queues[job.project].heads():
@@ -47,8 +44,7 @@ def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:
         if other.priority <= job.priority:
             return False
         if (
-            waiting_since(other) > since
-            and admission.over_limit(leaf, asks.need - own) is None
+            admission.over_limit(leaf, asks.need - own) is None
             and admission.beyond_quota(leaf, other, asks.need) is None
         ):
             return True

@@ -12,7 +12,7 @@ from springtide.scheduler.model import Order
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.plan_builder import Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.preemption.rules import PreemptRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
@@ -55,8 +55,12 @@ class PreemptJobs(Means):
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of the project is less urgent than the first of this class, or had more service."""
+        return self._promising(
+            leaf, scheduling_class, -self.state.queues[leaf.name].by_class[scheduling_class][0][0]
+        )
+
+    def _promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass, priority: int) -> bool:
         running, level = self.state.running[leaf.name], scheduling_class.service_level
-        priority = -self.state.queues[leaf.name].by_class[scheduling_class][0][0]
         less_urgent = running.by_priority.first() < priority
         rotates = self.state.settings.order is Order.LEAST_SERVED
         had_more = rotates and running.ripe_times(level).first() <= self.builder.now
@@ -69,8 +73,9 @@ class PreemptJobs(Means):
     def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions within the project."""
         leaf, job = request.leaf, request.job
-        if not self.promising(leaf, request.scheduling_class) or admission.beyond_quota(leaf, job, request.need):
-            return NO
+        promising = self._promising(leaf, request.scheduling_class, job.priority)
+        if not promising or admission.beyond_quota(leaf, job, request.need):
+            return Answer(None, self._next_rotation(leaf, [request.scheduling_class]))
         rotates = self._rotated < MAX_ROTATIONS
         rule = PreemptRule(self.state, leaf, job, self.builder.now, rotates=rotates)
         search = VictimSearch(self.builder, leaf, job, rule)
@@ -107,7 +112,7 @@ class PreemptJobs(Means):
         """
         heads = [each for _, each in self.state.queues[leaf.name].heads()]
         several = any(self.state.accepts_several(each.constraints.gpu_types) for each in heads)
-        until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf))
+        until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf, heads))
         if leaf.name in self._stays_active or several or self.builder.rank:
             self.builder.retry(until)
         elif admission.over_limit(leaf, max((each.need for each in heads), default=0)) is None:
@@ -119,11 +124,11 @@ class PreemptJobs(Means):
             )
             self.builder.memo.mark_idle(leaf.name, until, depends=depends)
 
-    def _next_rotation(self, leaf: ProjectNode) -> float:
+    def _next_rotation(self, leaf: ProjectNode, waiting: Iterable[SchedulingClass]) -> float:
         """Return when the next running job can be rotated, in seconds, or infinity."""
         if self.state.settings.order is not Order.LEAST_SERVED:
             return inf
-        levels = {each.service_level for _, each in self.state.queues[leaf.name].heads()}
+        levels = {each.service_level for each in waiting}
         running = self.state.running[leaf.name]
         return min((running.ripe_times(level).first(self.builder.now) for level in levels), default=inf)
 

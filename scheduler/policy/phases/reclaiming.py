@@ -31,7 +31,7 @@ class ReclaimGpus(Means):
         """Return the projects with a waiting job that they are entitled to."""
         leaves = set(self.builder.memo.entitled_projects())
         for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
-            if runtimes_awaited_until(self.builder, job) > self.builder.now:
+            if runtimes_awaited_until(self.builder, job) > self.builder.now or job.id == self.builder.turn:
                 continue
             self._delayed.setdefault(job.project, []).append(job)
             smallest = self.state.queues[leaf.name].smallest

@@ -62,13 +62,17 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
         excess = is_delayed(state, job) and not due
         if not state.pool.are_allocatable(job.reserved):
             builder.drop_reservation(job, "reservation-lost")
+        elif job.id == builder.turn:
+            continue
         elif excess or admission.refusal(leaf, job, 0) is not None:
             builder.drop_reservation(job, "reservation-refused")
     for leaf, job in builder.undecided(in_order):
         gpus = len(job.reserved) * job.gpus
         if job.not_before > builder.now:
             builder.retry(job.not_before)
-        elif not state.pool.holders(job.reserved) and admission.held_within_limit(leaf, gpus):
+        elif state.pool.holders(job.reserved) or not admission.held_within_limit(leaf, gpus):
+            continue
+        elif admission.beyond_quota(leaf, job, 0) is None:
             state.release(job)
             builder.accept(leaf, Proposal(job, job.reserved, reasons.of_reservation("reservation-fulfilled", job)))
 
@@ -129,14 +133,14 @@ class ReserveGuaranteed(ReclaimGpus):
         leaf, job = request.leaf, request.job
         if not self.promising(leaf, request.scheduling_class):
             return NO
-        if outranked(self.state, job, self.builder.now - RESERVE_AFTER):
+        if outranked(self.state, job):
             return NO
         search = self.victim_search(leaf, job, request.need, ahead=True)
         found = search.solve() or search.solve_with_moves()
         holders = [] if found is None else self.state.pool.holders(found.placement)
         if found is None or any(self.builder.is_shrunk(self.state.jobs[job_id]) for job_id in holders):
             return NO
-        return Answer(_ahead(self.state, job, found.placement, "reserved-ahead", found.dropped))
+        return Answer(ahead(self.state, job, found.placement, "reserved-ahead", found.dropped))
 
 
 class ReserveAhead(Means):
@@ -149,7 +153,7 @@ class ReserveAhead(Means):
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
-        delayed = delayed_reservations(self.state)
+        delayed = (job for job in delayed_reservations(self.state) if job.id != builder.turn)
         self._awaits = any(runtimes_awaited_until(builder, job) <= builder.now for job in delayed)
 
     def serve(self) -> None:
@@ -159,9 +163,9 @@ class ReserveAhead(Means):
         whose deadline counts from the first job of the project that waits.
         """
         for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
-            if runtimes_awaited_until(self.builder, job) > self.builder.now:
+            if runtimes_awaited_until(self.builder, job) > self.builder.now or job.id == self.builder.turn:
                 continue
-            if outranked(self.state, job, self.builder.now - RESERVE_AFTER):
+            if outranked(self.state, job):
                 self.builder.drop_reservation(job, "reservation-outranked")
             elif self.builder.guarantee_pending and not admission.guaranteed(leaf, 0):
                 self.builder.drop_reservation(job, "reservation-refused")
@@ -179,7 +183,7 @@ class ReserveAhead(Means):
             job, due = request.job, waiting_since(request.job) + RESERVE_AFTER
             self.builder.retry(due)
             refused = admission.beyond_quota(leaf, job, request.need) is not None
-            if due <= now and not refused and not outranked(self.state, job, now - RESERVE_AFTER):
+            if due <= now and not refused and not outranked(self.state, job):
                 found.append(request)
         return found
 
@@ -195,15 +199,15 @@ class ReserveAhead(Means):
         refused = admission.beyond_quota(leaf, job, request.need) is not None
         if refused or not self.promising(leaf, request.scheduling_class):
             return NO
-        placement = self._behind_one(leaf, job) if self._awaits else self._behind_several(job)
-        return NO if placement is None else Answer(_ahead(self.state, job, placement, "promised"))
+        placement = self._behind_one(leaf, job) if self._awaits else self.behind_several(job)
+        return NO if placement is None else Answer(ahead(self.state, job, placement, "promised"))
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Take note that there is a delayed reservation."""
         self._awaits = True
 
-    def _behind_several(self, job: Job) -> Placement | None:
-        """Return GPUs on the roomiest nodes."""
+    def behind_several(self, job: Job) -> Placement | None:
+        """Return GPUs on the roomiest nodes that the job can have one after another; None if there are none."""
         pool = self.state.pool
         suitable = pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu))
         with pool.undo.trial():
@@ -252,7 +256,7 @@ def _by_priority(leaf: ProjectNode, other: ProjectNode) -> bool:
     return pair is not None and pair[1].priority > pair[0].priority and pair[1].claimed > pair[1].entitled
 
 
-def _ahead(
+def ahead(
     state: ClusterState, job: Job, placement: Placement, code: str, dropped: tuple[Job, ...] = ()
 ) -> Proposal:
     """Return a delayed reservation for the reason with this code, which names the jobs that hold the GPUs."""

@@ -128,6 +128,8 @@ class VictimCandidates:
         if self._ahead or (self._asks is not None and not self._asks.preemptible):
             return True
         protected = self._builder.protected_until(job, self._asks if self._rule.guaranteed else None)
+        if self._asks is not None and not self._rule.guaranteed:
+            protected = max(protected, job.turn_until or 0.0)
         if protected > self._builder.now:
             self.retry_at = min(self.retry_at, protected)
             return False

@@ -42,11 +42,11 @@ class ClusterState:
 
     ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project; waiting jobs that
     cannot run on the pool as it is stand in no line and ask for nothing. ``pausing``, ``awaiting`` and ``partial``
-    are the jobs that are stopping, that wait for reserved GPUs, and that run with fewer workers than they want;
-    ``time_limits`` those of the waiting jobs, in seconds. ``changed_jobs`` were
-    added or removed, and the queues, usage or shares of ``changed_projects`` have changed, since the memo took
-    note of them. ``now`` is the time of the indexes, in seconds. Changes of usage and GPUs are recorded in
-    ``undo``.
+    are the jobs that are stopping, that wait for reserved GPUs, and that run with fewer workers than they want,
+    ``in_turn`` those that had the turn when they started. ``time_limits`` are those of the jobs in line, ``waits``
+    since when these wait, in seconds. ``changed_jobs`` were added or removed, and the queues, usage or shares of
+    ``changed_projects`` have changed, since the memo took note of them. ``now`` is the time of the indexes, in
+    seconds. Changes of usage and GPUs are recorded in ``undo``.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class ClusterState:
         self.pausing: dict[str, Job] = {}
         self.awaiting: dict[str, Job] = {}
         self.partial: dict[str, Job] = {}
+        self.in_turn: dict[str, Job] = {}
         self.changed_jobs: list[Job] = []
         self.changed_projects: set[ProjectNode] = set()
         self._touched = {*self.tree.project_nodes.values(), *self.tree.leaves.values()}
@@ -80,6 +81,7 @@ class ClusterState:
         self._queue_keys: dict[str, QueueKey] = {}
         self._due = SortedIndex()
         self.time_limits = SortedIndex()
+        self.waits = SortedIndex()
 
     # ---------- learning
 
@@ -97,6 +99,8 @@ class ClusterState:
         if (group := self._group_of(job)) is not None:
             group[job.id] = job
         if job.project in self.tree.leaves:
+            if job.turn_until is not None:
+                self.in_turn[job.id] = job
             if job.phase is Phase.RUNNING and job.preemptible:
                 self.running[job.project].add(job)
             elif self._stands_in_line(job):
@@ -115,7 +119,7 @@ class ClusterState:
             self._dequeue(job)
         elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].remove(job)
-        for by_id in (self.pausing, self.awaiting, self.partial, self._levels):
+        for by_id in (self.pausing, self.awaiting, self.partial, self.in_turn, self._levels):
             by_id.pop(job_id, None)
         self._due.discard(job_id)
 
@@ -194,6 +198,7 @@ class ClusterState:
         scheduling_class = scheduling_class_of(job)
         self.queues[job.project].add(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] += 1
+        self.waits.set(job.id, waiting_since(job))
         if job.time_limit is not None:
             self.time_limits.set(job.id, job.time_limit)
 
@@ -204,6 +209,7 @@ class ClusterState:
         if not self.constraint_counts[scheduling_class.constraints]:
             del self.constraint_counts[scheduling_class.constraints]
         self.time_limits.discard(job.id)
+        self.waits.discard(job.id)
 
     def _moved_up(self, job: Job) -> int:
         """Return how many levels of service the waiting of a job makes up for; note when that changes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf, nextafter
 
 from sortedcontainers import SortedList
@@ -31,6 +31,10 @@ class SortedIndex:
         """Return the lowest number above a bound, or infinity."""
         at = self._end(above)
         return self._sorted[at][0] if at < len(self._sorted) else inf
+
+    def ascending(self) -> Iterator[tuple[float, str]]:
+        """Yield all numbers and their keys, the lowest first."""
+        return iter(self._sorted)
 
     def lowest(self, count: int) -> list[str]:
         """Return the keys with the lowest numbers."""
