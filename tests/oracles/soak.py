@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from judges import counterfactuals, histories, rest, symmetries
+from judges import counterfactuals, histories, rest, streams, symmetries
 from judges.command import Document, plan
 from judges.minimise import minimised
 from judges.random_pools import KINDS, pool_of_seed
@@ -34,7 +34,7 @@ def main() -> int:
     """Judge, print what fails and how much was judged; return 1 if anything failed."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--pools", type=int, default=100)
-    options.add_argument("--histories", type=int, default=100)
+    options.add_argument("--histories", type=int, default=100, help="histories and streams")
     options.add_argument("--seed", type=int, default=0, help="the first seed")
     options.add_argument("--seconds", type=float, default=600.0, help="when to stop")
     options.add_argument("--types", action="store_true", help="only pools with two GPU types")
@@ -51,7 +51,11 @@ def main() -> int:
         )
         for seed in seeds
         for judge in given.judge or JUDGES
-    ] + [(f"history, {seed}", partial(_lived, seed)) for seed in range(given.seed, given.seed + given.histories)]
+    ] + [
+        (f"{what}, {seed}", partial(lived, seed))
+        for seed in range(given.seed, given.seed + given.histories)
+        for what, lived in (("history", _lived), ("stream", _streamed))
+    ]
     for what, work in works:
         if time.monotonic() > until:
             print(f"stopped after {given.seconds:g} s", flush=True)
@@ -87,6 +91,12 @@ def _lived(seed: int) -> list[str]:
     scenario, options, _ = histories.history_of_seed(seed)
     replay = f"simulate {' '.join(options)} {json.dumps(scenario)}"
     return [f"{failure}\n    {replay}" for failure in histories.breaches(seed)]
+
+
+def _streamed(seed: int) -> list[str]:
+    scenario, options, _ = streams.stream_of_seed(seed)
+    replay = f"simulate {' '.join(options)} {json.dumps(scenario)}"
+    return [f"{failure}\n    {replay}" for failure in streams.late(seed)]
 
 
 if __name__ == "__main__":

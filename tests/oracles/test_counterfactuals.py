@@ -6,7 +6,7 @@ import pytest
 from judges.counterfactuals import untrue
 from judges.random_pools import KINDS, pool_of_seed
 
-SEEDS = range(5)
+SEEDS = range(4)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,10 +10,20 @@ from judges.command import plans
 from judges.random_pools import KINDS, pool_of_seed
 from judges.rest import breaches
 
-SEEDS = range(40)
+SEEDS = range(30)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+BROKEN = {"ranked", "single"}
+"""Kinds in which projects of other priorities and weights get what is not theirs, as in `test_known_findings`."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason="fair share") if kind in BROKEN else ())
+        for kind in KINDS
+    ],
+)
 def test_tiny_pools_come_to_rest_with_all_promises_kept(kind):
     pools = [pool_of_seed(kind, seed) for seed in SEEDS]
 

@@ -19,7 +19,7 @@ def flat(draw: Random) -> Document:
     left = sum(node["gpus"] for node in nodes)
     projects: list[Document] = []
     for at in range(draw.randint(1, 4)):
-        quota = draw.randint(0, left) if draw.random() < 0.7 else 0
+        quota = draw.choice([0, left, draw.randint(0, left), draw.randint(0, left)])
         left -= quota
         projects.append({"name": f"p{at}", "quota": quota})
     draw.shuffle(projects)
@@ -33,12 +33,12 @@ def tree(draw: Random) -> Document:
     projects: list[Document] = []
     leaves: list[str] = []
     for at in range(draw.randint(1, 3)):
-        name, quota = f"d{at}", draw.randint(0, left)
+        name, quota = f"d{at}", draw.choice([0, left, draw.randint(0, left)])
         left -= quota
         projects.append({"name": name, "quota": quota})
         teams = draw.randint(0, 2)
         for team in range(teams):
-            own = draw.randint(0, quota)
+            own = draw.choice([0, draw.randint(0, quota)])
             quota -= own
             projects.append({"name": f"{name}t{team}", "parent": name, "quota": own})
         leaves += [f"{name}t{team}" for team in range(teams)] or [name]
@@ -56,10 +56,28 @@ def ranked(draw: Random) -> Document:
     return pool
 
 
+def single(draw: Random) -> Document:
+    """Jobs of one GPU, so that every fair share can be had to the last one."""
+    pool = draw.choice([flat, tree, ranked])(draw)
+    pool["nodes"] = draw.sample([{"name": "n0", "gpus": 1}, {"name": "n1", "gpus": 2}], draw.randint(1, 2))
+    for project in pool["projects"]:
+        project["quota"] = 0
+    for job in pool["jobs"]:
+        job.update(gpus=1, priority=50)
+    return pool
+
+
+def least_served(draw: Random) -> Document:
+    """What quotas leave goes to the jobs that had least."""
+    return {**draw.choice([flat, tree, ranked, gangs, limited])(draw), "surplus": "least-served"}
+
+
 def gangs(draw: Random) -> Document:
     """Gangs, fixed and elastic."""
     pool = draw.choice([flat, tree])(draw)
     for job in pool["jobs"]:
+        if draw.random() < 0.5:
+            job["gpus"] = 1
         job["workers"] = draw.choice([1, 2, 2, 3, 4])
         job["min_workers"] = draw.choice([job["workers"], draw.randint(1, job["workers"])])
     return pool
@@ -97,7 +115,7 @@ def typed(draw: Random) -> Document:
 
 
 KINDS: Mapping[str, Callable[[Random], Document]] = {
-    each.__name__: each for each in (flat, tree, ranked, gangs, limited, typed)
+    each.__name__: each for each in (flat, tree, ranked, single, gangs, limited, least_served, typed)
 }
 
 
@@ -113,10 +131,11 @@ def pool_of_seed(kind: str, seed: int) -> Document:
 def _nodes(draw: Random) -> list[Document]:
     nodes, left = [], MOST_GPUS
     for at in range(draw.randint(1, 3)):
-        gpus = draw.randint(1, min(4, left)) if left else 0
+        gpus = draw.randint(1, min(4, left))
         left -= gpus
-        if gpus:
-            nodes.append({"name": f"n{at}", "gpus": gpus})
+        nodes.append({"name": f"n{at}", "gpus": gpus})
+        if not left:
+            break
     return nodes
 
 
@@ -129,7 +148,7 @@ def _jobs(draw: Random, projects: list[str]) -> list[Document]:
             "gpus": draw.choice([1, 1, 2, 2, 3, 4]),
             "submitted": times[at],
         }
-        for at in range(draw.randint(2, 6))
+        for at in range(draw.choice([2, 3, 4, 5, 6, 6]))
     ]
 
 

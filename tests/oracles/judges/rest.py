@@ -25,7 +25,7 @@ def breaches(scenario: Document, shown: Document) -> list[str]:
         pool, running = pool_of(part), running_in(part_shown)
         broken = [*_exclusive(pool, running), *_gangs(pool, running), *_limits(pool, running, part)]
         found += broken or [*_work_conserving(pool, running), *_guarantee(pool, running)]
-    if not found and len(parts) == 1:
+    if not found and len(parts) == 1 and scenario.get("surplus", "fair") == "fair":
         found += _shares(*parts[0])
     return found
 
@@ -131,6 +131,11 @@ def _shares(scenario: Document, shown: Document) -> Iterator[str]:
     if told != shares:
         yield f"fair share: shown {told}, by the rules {shares}"
         return
+    held = pool.held(running)
+    if all(job.gpus == job.workers == 1 for job in pool.jobs.values()):
+        for name, share in shares.items():
+            if held[name] < share:
+                yield f"fair share: {name} holds {held[name]} of its share of {share}, and each job needs one GPU"
     entitled = entitlements(pool, running)
     for job in _waiting(pool, running):
         left = _taken_back(pool, running, job, entitled, served=True)
