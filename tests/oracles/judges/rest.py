@@ -167,7 +167,8 @@ def _taken_back(
     those of the job's side hold no more than theirs once it runs. With ``served`` none that paid is left with a
     smaller part of its amount than those on the job's side have then.
     """
-    if pool.held(running)[job.project] + job.least > amounts[job.project] or not pool.could_run(job):
+    within = pool.held(running)[job.project] + job.least <= amounts[job.project]
+    if not within or not pool.could_run(job) or pool.fits(job, pool.free(running)):
         return None
     mine = pool.path(job.project)
     seen: set[frozenset[tuple[str, tuple[str, ...]]]] = set()
