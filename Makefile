@@ -58,6 +58,7 @@ frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and re
 
 soak: $(VENV)/dev.stamp install ## Longer proofs and stories than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 160 --timeout 14400
+	$(BIN)/python tests/oracles/soak.py --pools 6000 --histories 3000 --seconds 7200
 	$(BIN)/python -m pytest tests/reliability --soak 68 -m "not hub" --timeout 7200
 	$(BIN)/python -m pytest tests/story --full -m full
 	SPRINGTIDE_EXAMPLES=500 $(BIN)/python -m pytest tests/api/test_generated_requests.py

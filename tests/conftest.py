@@ -61,6 +61,11 @@ MARKER_OF_FOLDER = {
     "frameworks": "framework",
     "kubernetes/chart": "cluster",  # Helm is one of its programs
     "lab_extension/test_installed.py": "process",
+    "oracles/test_coinciding_times.py": "slow",
+    "oracles/test_counterfactuals.py": "slow",
+    "oracles/test_starvation_streams.py": "slow",
+    "oracles/test_symmetries.py": "slow",
+    "oracles/test_tiny_pools_at_rest.py": "slow",
     "proofs/test_histories.py": "slow",
     "proofs/test_tiny_pools.py": "slow",
     "reliability": "slow",

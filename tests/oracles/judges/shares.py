@@ -1,0 +1,77 @@
+"""Fair shares in exact arithmetic, by the three steps that the pool's rules are written down in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from judges.pool import Held, Pool, Project
+
+
+def quotas_can_be_kept(pool: Pool) -> bool:
+    """Tell whether quotas add up to no more than what they are divided from: the pool, or the parent's quota."""
+    return all(
+        sum(child.quota for child in pool.children(each))
+        <= (pool.size if each is None else pool.projects[each].quota)
+        for each in (None, *pool.projects)
+        if pool.children(each)
+    )
+
+
+def requests(pool: Pool, running: Held) -> dict[str, int]:
+    """Return what each project with all below it holds and could hold: a job that can never run asks for none."""
+    asked = dict.fromkeys(pool.projects, 0)
+    for job in pool.jobs.values():
+        most = max(pool.most_gpus(job), len(running.get(job.name, ())) * job.gpus)
+        for project in pool.path(job.project):
+            asked[project] += most
+    return asked
+
+
+def fair_shares(pool: Pool, running: Held) -> dict[str, int]:
+    """Return the fair share of each project, top-down over the tree."""
+    asked = requests(pool, running)
+    shares: dict[str, int] = {}
+
+    def divide_below(parent: str | None, gpus: int) -> None:
+        children = pool.children(parent)
+        shares.update(_divided(gpus, children, asked))
+        for child in children:
+            divide_below(child.name, shares[child.name])
+
+    divide_below(None, pool.size)
+    return shares
+
+
+def entitlements(pool: Pool, running: Held) -> dict[str, float]:
+    """Return what each project is entitled to: its quota or its fair share, and no more than its limit."""
+    shares = fair_shares(pool, running)
+    return {each.name: min(each.limit, max(each.quota, shares[each.name])) for each in pool.projects.values()}
+
+
+def _divided(gpus: int, projects: Sequence[Project], asked: Mapping[str, int]) -> dict[str, int]:
+    most = {each.name: int(min(asked[each.name], each.limit)) for each in projects}
+    shares = {each.name: int(min(each.quota, most[each.name])) for each in projects}
+    left = gpus - sum(shares.values())
+    for priority in sorted({each.priority for each in projects}, reverse=True):
+        level = [each for each in projects if each.priority == priority and each.weight > 0]
+        fractions: dict[str, Fraction] = {}
+        again = True
+        while again and left > 0:
+            again = False
+            wanting = [each for each in level if shares[each.name] < most[each.name]]
+            weights = sum(Fraction(each.weight) for each in wanting)
+            offers = {each.name: left * Fraction(each.weight) / weights for each in wanting}
+            for name, offer in offers.items():
+                wants = most[name] - shares[name]
+                taken = min(wants, math.floor(offer))
+                fractions[name] = offer - math.floor(offer)
+                again = again or wants < offer
+                shares[name] += taken
+                left -= taken
+        for each in sorted(level, key=lambda each: (-fractions.get(each.name, Fraction()), each.age)):
+            if left > 0 and shares[each.name] < most[each.name]:
+                shares[each.name] += 1
+                left -= 1
+    return shares

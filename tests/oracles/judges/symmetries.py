@@ -1,0 +1,114 @@
+"""Changes of a scenario that must not matter: the same jobs run, with as many workers on GPUs of the same types.
+
+All jobs of the scenario are submitted at different times: names and places in a list decide nothing. Both are
+reversed, so that each tie between two is decided the other way round if they do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from judges.command import Document, plans
+
+Outcome = dict[str, Counter[str]]
+Change = Callable[[Document], tuple[Document, Mapping[str, str]]]
+"""Returns the changed scenario, and the former names of jobs that have others now."""
+
+
+NAMED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "nodes": {"nodes": ("name",), "jobs": ("placed",)},
+    "projects": {"projects": ("name", "parent"), "jobs": ("project",)},
+    "jobs": {"jobs": ("name",)},
+}
+"""Where the names of nodes, projects and jobs are in a scenario."""
+
+
+def _renamed(kind: str) -> Change:
+    def change(scenario: Document) -> tuple[Document, Mapping[str, str]]:
+        names = sorted(each["name"] for each in scenario[kind])
+        new = {name: f"x{len(names) - at}" for at, name in enumerate(names)}
+        changed = dict(scenario)
+        for part, keys in NAMED[kind].items():
+            changed[part] = [
+                {key: _mapped(value, new) if key in keys else value for key, value in each.items()}
+                for each in scenario[part]
+            ]
+        return changed, {after: before for before, after in new.items()} if kind == "jobs" else {}
+
+    return change
+
+
+def _mapped(value: object, new: Mapping[str, str]) -> object:
+    return [new[each] for each in value] if isinstance(value, list) else new.get(str(value), value)
+
+
+def _reversed(kind: str) -> Change:
+    def change(scenario: Document) -> tuple[Document, Mapping[str, str]]:
+        return {**scenario, kind: scenario[kind][::-1]}, {}
+
+    return change
+
+
+def _heavier(scenario: Document) -> tuple[Document, Mapping[str, str]]:
+    projects = [{**each, "weight": 2 * each.get("weight", 1)} for each in scenario["projects"]]
+    return {**scenario, "projects": projects}, {}
+
+
+def _later(scenario: Document) -> tuple[Document, Mapping[str, str]]:
+    return {**scenario, "jobs": [{**job, "submitted": job["submitted"] + 864_000} for job in scenario["jobs"]]}, {}
+
+
+def _with_impossible_job(scenario: Document) -> tuple[Document, Mapping[str, str]]:
+    """One that is wider than any node, neither the first nor the last to be submitted."""
+    first = min(job["submitted"] for job in scenario["jobs"])
+    job = {
+        "name": "impossible",
+        "project": scenario["jobs"][0]["project"],
+        "gpus": 99,
+        "priority": 75,
+        "submitted": first + 0.5,
+    }
+    return {**scenario, "jobs": [*scenario["jobs"], job]}, {}
+
+
+CHANGES: Mapping[str, Change] = {
+    "projects renamed": _renamed("projects"),
+    "jobs renamed": _renamed("jobs"),
+    "nodes renamed": _renamed("nodes"),
+    "projects in reverse": _reversed("projects"),
+    "jobs in reverse": _reversed("jobs"),
+    "nodes in reverse": _reversed("nodes"),
+    "weights doubled": _heavier,
+    "time shifted": _later,
+    "an impossible job added": _with_impossible_job,
+}
+
+
+def differences(scenario: Document) -> list[str]:
+    """Return what differs after a change that must not matter, with the names of the changes."""
+    changed = {name: change(scenario) for name, change in CHANGES.items()}
+    first, *others = plans([scenario, *(each for each, _ in changed.values())])
+    before, found = _outcome(scenario, first, {}), []
+    for (name, (after, former)), shown in zip(changed.items(), others, strict=True):
+        if name == "projects in reverse" and _shares(shown) != _shares(first):
+            continue  # the older project gets the GPU that rounding leaves, and older ones are listed first
+        outcome = _outcome(after, shown, former)
+        outcome.pop("impossible", None)
+        if outcome != before:
+            was = {job: dict(before[job]) for job in before if before[job] != outcome[job]}
+            now = {job: dict(outcome[job]) for job in was}
+            found.append(f"symmetry: {name}: {was} became {now}")
+    return found
+
+
+def _shares(shown: Document) -> Document:
+    return {name: project["fair_share"] for name, project in shown["projects"].items()}
+
+
+def _outcome(scenario: Document, shown: Document, former: Mapping[str, str]) -> Outcome:
+    kinds = {node["name"]: node.get("gpu_type", "") for node in scenario["nodes"]}
+    return {
+        former.get(name, name): Counter(kinds[node] for node in job["nodes"])
+        for name, job in shown["jobs"].items()
+    }
