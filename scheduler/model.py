@@ -248,7 +248,7 @@ class Job(msgspec.Struct, frozen=True):
     once those GPUs are free. ``started`` is when the live attempt started, ``saved`` when the job last wrote a
     checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the end of its back-off.
     ``sweep_served`` are those of its sweep's other trials when it last waited, for order and rotation only.
-    Until ``turn_until`` the live attempt has the turn.
+    ``turn`` tells that the job has the turn, or started in it.
     """
 
     id: str
@@ -279,7 +279,7 @@ class Job(msgspec.Struct, frozen=True):
     sweep_served: float = 0.0
     not_before: float = 0.0
     attempts: int = 0
-    turn_until: float | None = None
+    turn: bool = False
 
     @property
     def attained(self) -> float:
@@ -428,13 +428,13 @@ class StartsIf(msgspec.Struct, frozen=True):
 class Start:
     """Start an attempt of a waiting job on free GPUs. It fulfils the job's reservation, if there is one.
 
-    If the job has the turn, it keeps it until ``turn_until``.
+    ``turn`` tells that the job has the turn.
     """
 
     job: str
     placement: Placement
     reason: Reason
-    turn_until: float | None = None
+    turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,11 +461,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Reserve GPUs for a waiting job; some are still held by attempts that are stopping."""
+    """Reserve GPUs for a waiting job; some are still held by attempts that are stopping.
+
+    ``turn`` tells that the job has the turn.
+    """
 
     job: str
     placement: Placement
     reason: Reason
+    turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

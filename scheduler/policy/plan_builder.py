@@ -97,7 +97,8 @@ class PlanBuilder:
     projects; the builders of all types share it. ``changed_nodes`` are the nodes where jobs that run or have a
     reservation lose GPUs; ``guarantee_pending`` tells that a request waits that fits the pool and its project's
     quota; ``reclaiming`` are the projects that get GPUs of others, with all above them; ``retry_at`` is the
-    earliest time at which time alone may change the plan. ``turn`` is the id of the job that has the turn.
+    earliest time at which time alone may change the plan. ``turn`` is the id of the job that has the turn,
+    ``displaced`` are those of jobs that lose their reservations to others.
     """
 
     def __init__(self, memo: Memo, now: float, decided: dict[str, str] | None = None) -> None:
@@ -112,6 +113,7 @@ class PlanBuilder:
         self.guarantee_pending = False
         self.retry_at = inf
         self.turn: str | None = None
+        self.displaced: set[str] = set()
         self._drops: list[Drop] = []
         self._decisions: dict[str, Start | Pause | Move | Reserve] = {}
         self._workers: dict[str, Placement] = {}
@@ -149,10 +151,6 @@ class PlanBuilder:
     def workers_planned(self, job: Job) -> Placement:
         """Return the workers that a job has after this plan, on the GPUs that it has now where it is moved."""
         return self._workers.get(job.id, job.placement)
-
-    def is_dropped(self, job: Job) -> bool:
-        """Tell whether the plan takes the job's reservation away, and nothing else is decided about it."""
-        return job.id in self.decided and job.id not in self._decisions
 
     def reserved_for(self, job: Job) -> Placement:
         """Return the GPUs that are reserved for a job, by this plan or before it."""
@@ -205,6 +203,7 @@ class PlanBuilder:
         """Decide what is proposed for a job of ``leaf``; return the projects that lose GPUs."""
         pool, job = self.state.pool, proposal.job
         for waiting in proposal.dropped:
+            self.displaced.add(waiting.id)
             self.drop_reservation(waiting, "reservation-refused")
         for eviction in proposal.evictions:
             self.take(eviction.job, eviction.taken, eviction.left)
@@ -301,10 +300,14 @@ class PlanBuilder:
         if proposal.grows and not isinstance(before, Start):
             self.decide(job, Move(job.id, placement, None, why))
         elif later:
-            self.decide(job, Reserve(job.id, placement, why))
+            self.decide(job, Reserve(job.id, placement, why, job.id == self.turn))
         else:
-            turn_until = self.now + TURN if job.id == self.turn else None
-            self.decide(job, Start(job.id, placement, why, turn_until))
+            self.decide(job, Start(job.id, placement, why, job.id == self.turn))
+
+
+def turn_end(job: Job) -> float:
+    """Return when the turn of a running job ends, in seconds; minus infinity if it did not start in its turn."""
+    return (job.started or 0.0) + TURN if job.turn else -inf
 
 
 def ranked(workers: Placement) -> Placement:

@@ -17,8 +17,17 @@ CASES = [
 ]
 
 
+CONTRADICTORY = {
+    "pool-087": "demands that a project of weight 0 and higher priority keeps what it borrowed from one that"
+    " is entitled to it: the reclaim rule, and a pause of a job that is within what its project is entitled to",
+}
+"""Cases that contradict a rule, with the rule."""
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_the_pool_comes_to_rest_as_the_case_says(case, settle):
+def test_the_pool_comes_to_rest_as_the_case_says(case, settle, request):
+    if why := CONTRADICTORY.get(case["case"]):
+        request.applymarker(pytest.mark.xfail(strict=True, reason=why))
     settled = settle(case["scenario"])
 
     assert settled.stable

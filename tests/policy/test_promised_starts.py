@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from small_pools import NODE, NOW, kinds, on, plan, running, waiting
 
-from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Reserve, Settings, Snapshot, Start, Worker
+from springtide.scheduler.model import Job, Node, Phase, Project, Reserve, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
 
@@ -38,39 +38,12 @@ def test_gpus_that_are_free_already_are_set_aside_first(node: Node) -> None:
     assert [each.placement[0].gpus for each in decided if isinstance(each, Reserve)] == [(0, 1, 6, 7)]
 
 
-class TestSeveralThatWaitForOneJob:
-    """A borrower of higher priority and weight 0 holds all GPUs, to which others are entitled."""
+@pytest.mark.parametrize("priority", [50, 100, 200])
+def test_a_borrower_of_weight_0_gives_way_at_once_whatever_its_priority(priority: int) -> None:
+    """Others are entitled to what it borrows."""
+    projects = (Project("idle", quota=1, weight=0.0, priority=priority), Project("b", age=1))
+    full = (running("r1", "idle", on("dgx", 0, 1, 2, 3)), running("r2", "idle", on("dgx", 4, 5, 6, 7)))
 
-    PROJECTS = (
-        Project("high", quota=1, weight=0.0, priority=200),
-        Project("b", age=1),
-        Project("c", age=2),
-    )
-    LONG = NOW - 2 * RESERVE_AFTER
-    FULL = (running("r1", "high", on("dgx", 0, 1, 2, 3)), running("r2", "high", on("dgx", 4, 5, 6, 7)))
+    decided = plan(*full, waiting("w1", "b", 2), projects=projects)
 
-    def plan(self, *jobs: Job) -> Plan:
-        return plan(*self.FULL, *jobs, projects=self.PROJECTS)
-
-    def test_the_first_one_awaits_any_jobs_and_the_second_one_a_single_job(self) -> None:
-        both = (waiting("w1", "b", 2, submitted=self.LONG), waiting("w2", "c", 2, submitted=self.LONG + 1))
-
-        assert kinds(self.plan(*both)) == [("Reserve", "w1"), ("Reserve", "w2")]
-
-    @pytest.mark.parametrize(("gpus", "reserved"), [(2, (0, 1)), (3, (0, 1, 2)), (5, None)])
-    def test_the_others_get_gpus_that_one_job_frees_all_at_once(
-        self, gpus: int, reserved: tuple[int, ...] | None
-    ) -> None:
-        first = waiting("w1", "b", 2, submitted=self.LONG, reserved=on("dgx", 6, 7))
-        decided = self.plan(first, waiting("w2", "c", gpus, submitted=self.LONG + 1))
-
-        expected = {} if reserved is None else {"w2": reserved}
-        assert {
-            each.job: each.placement[0].gpus for each in decided.decisions if isinstance(each, Reserve)
-        } == expected
-
-    def test_one_of_equal_priority_gives_way_at_once(self) -> None:
-        projects = (Project("high", quota=1, weight=0.0), *self.PROJECTS[1:])
-        decided = plan(*self.FULL, waiting("w1", "b", 2), projects=projects)
-
-        assert kinds(decided) == [("Pause", "r1"), ("Reserve", "w1")]
+    assert kinds(decided) == [("Pause", "r1"), ("Reserve", "w1")]

@@ -43,10 +43,10 @@ def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: 
     waiting = job.state in WAITING and not job.is_idle
     running = job.live is not None and job.live.asked is None
     match decision:
-        case Start(placement=placement, reason=reason, turn_until=until) if waiting and placement:
+        case Start(placement=placement, reason=reason, turn=turn) if waiting and placement:
             gpu_type = transaction.nodes.type_of(placement)
             placed = transaction.nodes.places.identified(placement)
-            started = lifecycle.start(job, placed, reason, transaction.now, gpu_type=gpu_type, turn_until=until)
+            started = lifecycle.start(job, placed, reason, transaction.now, gpu_type=gpu_type, turn=turn)
             transaction.apply(started)
             stats.starts += 1
         case Pause(reason=reason, beneficiary=beneficiary) if running:
@@ -56,11 +56,11 @@ def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: 
             placed = transaction.nodes.places.identified(placement)
             transaction.apply(lifecycle.pause(job, reason, transaction.now, placed))
             _count_pause(transaction, job, beneficiary, stats)
-        case Reserve(placement=placement) if waiting or job.live is not None:
+        case Reserve(placement=placement, turn=turn) if waiting or job.live is not None:
             placed = transaction.nodes.places.identified(placement)
-            transaction.put_job(job.with_standing(reserved=placed))
+            transaction.put_job(job.with_standing(reserved=placed, turn=turn))
         case Drop():
-            transaction.put_job(job.with_standing(reserved=()))
+            transaction.put_job(job.with_standing(reserved=(), turn=False))
         case _:
             return False
     return True

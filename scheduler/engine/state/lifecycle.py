@@ -80,9 +80,9 @@ def start(
     now: float,
     *,
     gpu_type: str = "",
-    turn_until: float | None = None,
+    turn: bool = False,
 ) -> Transition:
-    """Start a new attempt of a waiting job, on GPUs of a type; it has the turn until ``turn_until``, if at all."""
+    """Start a new attempt of a waiting job, on GPUs of a type; ``turn`` tells that it has the turn."""
     number = job.standing.attempt + 1
     attempt = AttemptRecord(
         job=job.id,
@@ -103,14 +103,14 @@ def start(
         lost_result="",
         reason=why,
         error="",
-        turn_until=turn_until,
+        turn=turn,
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
 
 def pause(job: JobRecord, why: Reason, now: float, reserved: Placement = ()) -> Transition:
     """Ask the live attempt to save and stop, by a decision; ``reserved`` is where the job resumes, if known."""
-    return _ask(job.with_standing(reserved=reserved), Asked.PAUSE, why, now)
+    return _ask(job.with_standing(reserved=reserved, turn=False), Asked.PAUSE, why, now)
 
 
 def hold(job: JobRecord, by: str, now: float) -> Transition:
@@ -251,7 +251,6 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         started=_shifted(standing.started, seconds),
         saved=_shifted(standing.saved, seconds),
         unsaved=_shifted(standing.unsaved, seconds),
-        turn_until=_shifted(standing.turn_until, seconds),
         reported=_shifted(standing.reported, seconds),
     )
     if live is None:

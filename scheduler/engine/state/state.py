@@ -87,7 +87,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         sweep_served=standing.sweep_served,
         not_before=standing.not_before,
         attempts=standing.attempt,
-        turn_until=None if live is None else standing.turn_until,
+        turn=standing.turn and (live is not None or bool(standing.reserved)),
     )
 
 

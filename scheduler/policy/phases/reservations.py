@@ -4,16 +4,14 @@ A delayed reservation is one of GPUs of jobs that were not asked to stop. As the
 GPUs, except by backfill. The job starts elsewhere if it can. Two kinds of jobs get one: those that a quota
 guarantees and only minimum run times keep waiting, so that other jobs do not start on these GPUs meanwhile; and
 those that have waited for long although their projects are entitled to them. Of the latter there is one at a time,
-as GPUs that wait for the last one are idle. Beside it, jobs that others keep waiting by priority alone get GPUs
-that one job frees all at once.
+as GPUs that wait for the last one are idle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from math import inf
 
 from springtide.scheduler.model import Job, Placement
@@ -33,7 +31,7 @@ from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Pr
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.nodes import workers_of
-from springtide.scheduler.policy.state.projects import ProjectNode, sides
+from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since
 
 RESERVE_AFTER = 3600.0
@@ -58,13 +56,11 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
         key=lambda job: (is_delayed(state, job), -job.priority, job.submitted, job.id),
     )
     for leaf, job in builder.undecided(reversed(in_order)):
-        due = admission.guaranteed(leaf, 0) or admission.within_entitlement(leaf, 0)
-        excess = is_delayed(state, job) and not due
         if not state.pool.are_allocatable(job.reserved):
             builder.drop_reservation(job, "reservation-lost")
         elif job.id == builder.turn:
             continue
-        elif excess or admission.refusal(leaf, job, 0) is not None:
+        elif job.turn or _is_refused(builder, leaf, job):
             builder.drop_reservation(job, "reservation-refused")
     for leaf, job in builder.undecided(in_order):
         gpus = len(job.reserved) * job.gpus
@@ -75,6 +71,20 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
         elif admission.beyond_quota(leaf, job, 0) is None:
             state.release(job)
             builder.accept(leaf, Proposal(job, job.reserved, reasons.of_reservation("reservation-fulfilled", job)))
+
+
+def _is_refused(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> bool:
+    """Tell whether the project may not have the GPUs that are reserved for the job.
+
+    Those of the job that has the turn do not count: they may be beyond the bounds of its project until it starts.
+    """
+    state = builder.state
+    in_turn = state.awaiting.get(builder.turn or "")
+    with state.undo.trial():
+        if in_turn is not None:
+            state.release(in_turn)
+        due = admission.guaranteed(leaf, 0) or admission.within_entitlement(leaf, 0)
+        return (is_delayed(state, job) and not due) or admission.refusal(leaf, job, 0) is not None
 
 
 def replace_reservations(builders: Sequence[PlanBuilder], *kinds: Callable[[PlanBuilder], Means]) -> None:
@@ -144,11 +154,10 @@ class ReserveGuaranteed(ReclaimGpus):
 
 
 class ReserveAhead(Means):
-    """Delayed reservations for jobs that have waited too long for what their projects are entitled to.
+    """A delayed reservation for a job that has waited too long for what its project is entitled to, one at a time.
 
-    The first is on GPUs that become free one after another. While there is one, other jobs only get GPUs that one
-    job frees all at once, which belongs to a project that nothing but its higher priority protects.
-    While a job waits that its project's quota guarantees, none borrows by a delayed reservation.
+    It is on GPUs that become free one after another. While a job waits that its project's quota guarantees, none
+    borrows by a delayed reservation.
     """
 
     def __init__(self, builder: PlanBuilder) -> None:
@@ -199,7 +208,7 @@ class ReserveAhead(Means):
         refused = admission.beyond_quota(leaf, job, request.need) is not None
         if refused or not self.promising(leaf, request.scheduling_class):
             return NO
-        placement = self._behind_one(leaf, job) if self._awaits else self.behind_several(job)
+        placement = None if self._awaits else self.behind_several(job)
         return NO if placement is None else Answer(ahead(self.state, job, placement, "promised"))
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
@@ -219,41 +228,10 @@ class ReserveAhead(Means):
                         return workers_of(parts)
         return None
 
-    def _behind_one(self, leaf: ProjectNode, job: Job) -> Placement | None:
-        """Return GPUs of a job whose project has higher priority and more than it is entitled to."""
-        pool, need = self.state.pool, job.gpus * job.min_workers
-        protected = (each for each in self._overdrawn if _by_priority(leaf, each))
-        running = chain.from_iterable(self.state.running[each.name].in_order() for each in protected)
-        holders = (holder for holder in self._holders(running) if holder.held_gpus >= need)
-        for holder in islice(holders, MAX_NODES):
-            with pool.undo.trial():
-                pool.reserve(workers_of((node, node.free) for node, _ in pool.known(holder.placement)))
-                pool.vacate(holder.id, holder.placement)
-                parts = gang_placement.place_gang(pool, job, job.min_workers, pool.nodes_of(holder.placement))
-            if parts is not None:
-                return workers_of(parts)
-        return None
-
-    @cached_property
-    def _overdrawn(self) -> list[ProjectNode]:
-        """The projects above the lowest priority that exceed what they are entitled to, and those below them."""
-        lowest = self.state.tree.lowest_priority
-        return [
-            leaf
-            for leaf in self.state.tree.leaves.values()
-            if any(each.priority > lowest and each.claimed > each.entitled for each in leaf.path)
-        ]
-
     def _holders(self, job_ids: Iterable[str]) -> Iterator[Job]:
         """Yield those of the jobs about which this plan has decided nothing."""
         jobs = self.builder.undecided(self.state.jobs[job_id] for job_id in job_ids)
         return (job for _, job in jobs if not self.builder.is_shrunk(job))
-
-
-def _by_priority(leaf: ProjectNode, other: ProjectNode) -> bool:
-    """Tell whether nothing but its higher priority keeps GPUs of the other project from this one."""
-    pair = sides(leaf, other)
-    return pair is not None and pair[1].priority > pair[0].priority and pair[1].claimed > pair[1].entitled
 
 
 def ahead(

@@ -11,8 +11,9 @@ turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.ordering import admission
@@ -20,7 +21,7 @@ from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.precedence import outranked
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER, ReserveAhead, ahead
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal, turn_end
 from springtide.scheduler.policy.state.job_queues import scheduling_class_of
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
@@ -43,19 +44,21 @@ class Turns:
 
     def find(self) -> None:
         """Note which job has the turn already: one that runs, or one that awaits reserved GPUs."""
-        builder = self._builder
-        running = [job.id for job in self._state.in_turn.values() if (job.turn_until or 0.0) > builder.now]
-        awaiting = (job.id for job in _longest_first(self._state.awaiting.values()) if self._may_have_it(job))
-        for job_id in running:
-            builder.retry(self._state.jobs[job_id].turn_until or 0.0)
-        builder.turn = running[0] if running else next(awaiting, None)
+        builder, leaves = self._builder, self._state.tree.leaves
+        for job in self._state.in_turn.values():
+            builder.retry(turn_end(job))
+            if turn_end(job) > builder.now:
+                builder.turn = job.id
+        for job in self._state.awaiting.values():
+            if job.turn and job.project in leaves and self._is_left_to(leaves[job.project], _need(job)):
+                builder.turn = job.id
 
     def take(self) -> None:
         """Start the job that has the turn, or reserve GPUs for it; if none has it, it is the next one's turn."""
         builder = self._builder
         if builder.turn is not None:
             job = self._state.awaiting.get(builder.turn)
-            if job is not None and builder.is_dropped(job):
+            if job is not None and job.id in builder.displaced:
                 self._serve(job)
             return
         for _, job in builder.undecided(islice(self._waiting(), MAX_TRIED)):
@@ -72,33 +75,37 @@ class Turns:
     def _waiting(self) -> Iterator[Job]:
         """Yield the jobs that may have the turn, the longest waiting first; note when the next one may."""
         hopeless: set[tuple[str, int]] = set()
-        for since, job_id in self._state.waits.ascending():
+        for since, together in groupby(self._state.waits.ascending(), key=itemgetter(0)):
             if since + RESERVE_AFTER > self._builder.now:
                 self._builder.retry(since + RESERVE_AFTER)
                 return
-            job = self._state.jobs[job_id]
-            need = job.gpus * job.min_workers
-            if (job.project, need) in hopeless:
-                continue
-            if not self._is_left_to(self._state.leaf_of(job), need):
-                hopeless.add((job.project, need))
-            elif self._may_have_it(job):
-                yield job
+            for job in self._longest_first(self._state.jobs[job_id] for _, job_id in together):
+                need = _need(job)
+                if (job.project, need) in hopeless:
+                    continue
+                if not self._is_left_to(self._state.leaf_of(job), need):
+                    hopeless.add((job.project, need))
+                elif self._has_no_other_way(job, since):
+                    yield job
 
-    def _may_have_it(self, job: Job) -> bool:
-        """Tell whether the job has waited for long, has no other way, and others' guarantees leave it GPUs."""
-        state, now, since = self._state, self._builder.now, waiting_since(job)
-        leaf = state.tree.leaves.get(job.project)
-        if leaf is None or since + RESERVE_AFTER > now or not state.could_run(job):
-            return False
-        need = job.gpus * job.min_workers
-        if not self._is_left_to(leaf, need):
-            return False
-        if outranked(state, job):
+    def _longest_first(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return the jobs in the order of their waits; of equal ones that of the project with less recent use."""
+        leaves = self._state.tree.leaves
+
+        def key(job: Job) -> tuple[float, float, float, int, str]:
+            leaf = leaves[job.project]
+            return (waiting_since(job), job.submitted, leaf.use_rank, leaf.age, job.id)
+
+        return sorted((job for job in jobs if job.project in leaves), key=key)
+
+    def _has_no_other_way(self, job: Job, since: float) -> bool:
+        """Tell whether nothing else bounds the wait of a job that waits since a time, which is long ago."""
+        leaf = self._state.leaf_of(job)
+        if outranked(self._state, job):
             self._builder.retry(since + OUTRANKED_FOR)
-            return since + OUTRANKED_FOR <= now
-        more = max(0, need - len(job.reserved) * job.gpus)
-        return not admission.within_entitlement(leaf, more) or admission.refusal(leaf, job, more) is not None
+            return since + OUTRANKED_FOR <= self._builder.now
+        refused = admission.refusal(leaf, job, _need(job)) is not None
+        return refused or not admission.within_entitlement(leaf, _need(job))
 
     def _is_left_to(self, leaf: ProjectNode, need: int) -> bool:
         """Tell whether so many GPUs are left by what quotas guarantee to others, within all limits."""
@@ -115,13 +122,14 @@ class Turns:
         return self._guaranteed[parent]
 
 
+def _need(job: Job) -> int:
+    """Return how many GPUs the job takes to start."""
+    return job.gpus * job.min_workers
+
+
 def _guaranteed(project: ProjectNode) -> int:
     """Return how many GPUs the quota guarantees of those that the project asks for."""
     return min(project.quota, project.request, project.limit)
-
-
-def _longest_first(jobs: Iterator[Job]) -> list[Job]:
-    return sorted(jobs, key=lambda job: (waiting_since(job), job.submitted, job.id))
 
 
 class TakeTurn(ReserveAhead):

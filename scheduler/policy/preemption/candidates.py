@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Placement
-from springtide.scheduler.policy.plan_builder import PlanBuilder
+from springtide.scheduler.policy.plan_builder import PlanBuilder, turn_end
 from springtide.scheduler.policy.preemption.rules import Rule
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
@@ -129,7 +129,7 @@ class VictimCandidates:
             return True
         protected = self._builder.protected_until(job, self._asks if self._rule.guaranteed else None)
         if self._asks is not None and not self._rule.guaranteed:
-            protected = max(protected, job.turn_until or 0.0)
+            protected = max(protected, turn_end(job))
         if protected > self._builder.now:
             self.retry_at = min(self.retry_at, protected)
             return False
@@ -176,11 +176,12 @@ class VictimCandidates:
         return (lost, projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
     def _order_of(self, project: ProjectNode) -> Key:
-        """Return the order of projects as victims: the fair order, reversed, from the root down."""
+        """Return the order of projects as victims, from the root down: those beyond their shares first."""
         order = self._orders.get(project)
         if order is None:
             above = () if project.parent is None else self._order_of(project.parent)
             entitled, claimed = project.entitled, project.claimed
+            within = claimed <= entitled
             own = (entitled > 0, -claimed / max(entitled, 1), -project.use_rank, -project.age, project.name)
-            order = self._orders[project] = (*above, project.priority, *own)
+            order = self._orders[project] = (*above, within, project.priority, *own)
         return order

@@ -107,13 +107,10 @@ class ReclaimRule(Rule):
         """Return how many GPUs their side may lose to mine.
 
         What it holds beyond its quota if mine stays within its own; else what it holds beyond what it is entitled
-        to. But nobody borrows at the expense of a project of higher priority that is within its limit, unless the
-        surplus goes to the least served.
+        to.
         """
         if mine.claimed + self._need <= mine.quota:
             return max(0, theirs.claimed - theirs.quota)
-        if theirs.priority > mine.priority and not theirs.by_service:
-            return max(0, theirs.claimed - theirs.limit)
         return max(0, theirs.claimed - theirs.entitled)
 
 

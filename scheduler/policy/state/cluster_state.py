@@ -99,7 +99,7 @@ class ClusterState:
         if (group := self._group_of(job)) is not None:
             group[job.id] = job
         if job.project in self.tree.leaves:
-            if job.turn_until is not None:
+            if job.turn and job.phase is Phase.RUNNING:
                 self.in_turn[job.id] = job
             if job.phase is Phase.RUNNING and job.preemptible:
                 self.running[job.project].add(job)

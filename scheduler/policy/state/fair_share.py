@@ -9,7 +9,7 @@ from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 Wishes = dict[ProjectNode, int]
 """How many GPUs each project wants in all."""
 
-Rounded = dict[ProjectNode, tuple[int, float, float, int, str]]
+Rounded = dict[ProjectNode, tuple[float, float, int, str]]
 """The projects whose offer was rounded, with their place among those that get whole GPUs left over."""
 
 
@@ -29,20 +29,19 @@ def divide_below(total: int, siblings: Sequence[ProjectNode], *, by_service: boo
 def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = False) -> None:
     """Divide ``total`` GPUs among ``siblings`` and set the ``share`` of each.
 
-    First everybody's quota, as far as it is asked for. What is left goes by project priority and weight, then
-    the whole GPUs that rounding left over; or, ``by_service``, to the jobs with the least service, whoever's they
-    are: where not all of one step of service can get theirs, the projects divide by weight.
+    First everybody's quota, as far as it is asked for. What is left goes by project priority and weight, the whole
+    GPUs that rounding leaves over within each priority; or, ``by_service``, to the jobs with the least service,
+    whoever's they are: where not all of one step of service can get theirs, the projects divide by weight.
     """
     left = total
     for one in siblings:
         one.share = min(total if one.quota == UNLIMITED else one.quota, one.request, one.limit)
         left -= one.share
-    for levels in _service_steps(siblings) if by_service else [_priorities(siblings)]:
+    for wishes in _service_steps(siblings) if by_service else _priorities(siblings):
         if left <= 0:
             return
         rounded: Rounded = {}
-        for wishes in levels:
-            left = _divide_by_weight(left, wishes, rounded)
+        left = _divide_by_weight(left, wishes, rounded)
         for one in sorted(rounded, key=rounded.__getitem__)[:left]:
             one.share += 1
             left -= 1
@@ -57,12 +56,12 @@ def _priorities(siblings: Sequence[ProjectNode]) -> list[Wishes]:
     return [levels[priority] for priority in sorted(levels)]
 
 
-def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[list[Wishes]]:
+def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[Wishes]:
     """Yield the wishes for the jobs in each step of service, those with less included."""
     wishes = dict.fromkeys(siblings, 0)
     for step in sorted({step for one in siblings for step in one.requests}):
         wishes = {one: wished + one.requests.get(step, 0) for one, wished in wishes.items()}
-        yield [{one: min(wished, one.limit) for one, wished in wishes.items()}]
+        yield {one: min(wished, one.limit) for one, wished in wishes.items()}
 
 
 def _divide_by_weight(left: int, wishes: Wishes, rounded: Rounded) -> int:
@@ -81,7 +80,7 @@ def _divide_by_weight(left: int, wishes: Wishes, rounded: Rounded) -> int:
                 given = wanted
                 rounded.pop(one, None)
             else:
-                rounded[one] = (-one.priority, -rest / weights, one.use_step, one.age, one.name)
+                rounded[one] = (-rest / weights, one.use_step, one.age, one.name)
             one.share += given
             left -= given
     return left

@@ -74,7 +74,6 @@ class ProjectTree:
         self.dirty = True
         self.projects = {each.name: each for each in sorted(projects, key=lambda each: (each.age, each.name))}
         self.project_nodes = {name: _project_node(project) for name, project in self.projects.items()}
-        self.lowest_priority = min((each.priority for each in self.project_nodes.values()), default=0)
         self.limited = [each for each in self.project_nodes.values() if each.limit != UNLIMITED]
         self.roots: list[ProjectNode] = []
         for name, project_node in self.project_nodes.items():

@@ -199,7 +199,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
     asked them to. ``lost_result`` says why its result could not be kept.
-    ``turn_until`` is the end of the turn of the last attempt, if it had one.
+    ``turn`` tells that it has the turn, or started in it.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     """
@@ -236,7 +236,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     warned: bool = False
     best_step: float | None = None
     sweep_served: float = 0.0
-    turn_until: float | None = None
+    turn: bool = False
     sweep: SweepStanding | None = None
     outcome: Outcome | None = None
     test_run: TestRun | None = None

@@ -1,0 +1,100 @@
+"""The turn of jobs that others would pass for ever: one at a time, the longest waiting first."""
+
+from __future__ import annotations
+
+import pytest
+from small_pools import NODE, NOW, kinds, on, plan, running, waiting
+
+from springtide.scheduler.model import Job, JobChanged, Order, Plan, Project, Reserve, Settings, Snapshot, Start
+from springtide.scheduler.policy import Planner
+from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
+from springtide.scheduler.policy.phases.turns import OUTRANKED_FOR
+from springtide.scheduler.policy.plan_builder import TURN
+from springtide.scheduler.simulate.carry_out import carried_out
+
+LONG_AGO = NOW - 2 * RESERVE_AFTER
+EQUAL = (Project("a"), Project("b", age=1))
+FULL = tuple(running(f"r{gpu}", "a", on("dgx", gpu), started=NOW - 100) for gpu in range(8))
+
+
+def reserved(decided: Plan) -> list[str]:
+    return [each.job for each in decided.decisions if isinstance(each, Reserve)]
+
+
+def test_a_job_beyond_the_share_of_its_project_gets_gpus_reserved_once_it_has_waited_for_long() -> None:
+    assert reserved(plan(*FULL, waiting("wide", "b", 8, submitted=LONG_AGO), projects=EQUAL)) == ["wide"]
+
+
+def test_before_that_it_waits_and_the_next_plan_is_due_when_it_has() -> None:
+    decided = plan(*FULL, waiting("wide", "b", 8, submitted=NOW - 100), projects=EQUAL)
+
+    assert (kinds(decided), decided.wake_at) == ([], NOW - 100 + RESERVE_AFTER)
+
+
+def test_one_job_at_a_time_has_the_turn_the_longest_waiting_first() -> None:
+    both = (waiting("second", "b", 8, submitted=LONG_AGO + 1), waiting("first", "b", 8, submitted=LONG_AGO))
+
+    assert reserved(plan(*FULL, *both, projects=EQUAL)) == ["first"]
+
+
+def test_what_quotas_guarantee_to_others_is_no_part_of_a_turn() -> None:
+    projects = (Project("a", quota=2), Project("b", age=1))
+    wide = [waiting(f"w{gpus}", "b", gpus, submitted=LONG_AGO + gpus) for gpus in (8, 7, 6)]
+
+    assert reserved(plan(*FULL, *wide, projects=projects)) == ["w6"]
+
+
+def test_it_may_await_what_its_project_holds_up_to_the_limit() -> None:
+    projects = (Project("a", limit=4), Project("b", age=1))
+    own = [running(f"r{gpu}", "a", on("dgx", gpu), started=NOW - 100) for gpu in range(4)]
+    wide, small = waiting("wide", "a", 4, submitted=LONG_AGO), waiting("small", "a", submitted=NOW)
+    decided = plan(*own, wide, small, projects=projects)
+
+    assert kinds(decided) == [("Reserve", "wide")]
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(OUTRANKED_FOR - 1, []), (OUTRANKED_FOR, ["low"])])
+def test_more_urgent_jobs_of_its_project_pass_it_for_a_day_only(waited: float, expected: list[str]) -> None:
+    urgent = [running(f"r{gpu}", "a", on("dgx", gpu), priority=75, started=NOW - 100) for gpu in range(8)]
+    low, high = waiting("low", "a", submitted=NOW - waited), waiting("high", "a", priority=75, submitted=NOW)
+
+    assert reserved(plan(*urgent, low, high, projects=(Project("a", quota=8),))) == expected
+
+
+class TestOnceItRuns:
+    """One job of weight 0 and low priority has all GPUs, in its turn."""
+
+    PROJECTS = (Project("a", priority=200), Project("low", weight=0.0, age=1))
+
+    def began(self, projects: tuple[Project, ...] = PROJECTS) -> Planner:
+        wide = waiting("wide", "low", 8, submitted=LONG_AGO, reserved=on("dgx", *range(8)), turn=True)
+        planner = Planner(plan_input(wide, projects=projects))
+        (start,) = planner.plan(NOW).decisions
+        assert isinstance(start, Start)
+        assert start.turn
+        planner.apply(JobChanged(carried_out(wide, start, NOW)))
+        return planner
+
+    def test_nobody_takes_its_gpus_for_an_hour_though_others_are_entitled_to_them(self) -> None:
+        planner = self.began()
+        planner.apply(JobChanged(waiting("small", "a", submitted=NOW)))
+
+        assert planner.plan(NOW).decisions == ()
+        assert planner.plan(NOW).wake_at == NOW + TURN
+        assert kinds(planner.plan(NOW + TURN)) == [("Pause", "wide"), ("Reserve", "small")]
+
+    def test_what_a_quota_guarantees_is_returned_at_once(self) -> None:
+        planner = self.began((Project("a", quota=2), Project("low", weight=0.0, age=1)))
+        planner.apply(JobChanged(waiting("owner", "a", submitted=NOW)))
+
+        assert kinds(planner.plan(NOW)) == [("Pause", "wide"), ("Reserve", "owner")]
+
+    def test_no_other_job_gets_the_turn_meanwhile(self) -> None:
+        planner = self.began()
+        planner.apply(JobChanged(waiting("other", "low", 8, submitted=LONG_AGO)))
+
+        assert planner.plan(NOW).decisions == ()
+
+
+def plan_input(*jobs: Job, projects: tuple[Project, ...]) -> Snapshot:
+    return Snapshot(NOW, (NODE,), projects, jobs, Settings(order=Order.FIRST_COME))
