@@ -1,7 +1,8 @@
 """Random histories with submissions that coincide to the second, lived through in virtual time.
 
-Three projects on up to three nodes. The jobs of an owner need one GPU each, never more than its quota at a time:
-whatever others do, each of them starts at once, or after one minimum run time of a job in its way.
+Three projects on up to three nodes. The jobs of an owner need one GPU each, or any number on a single node, and
+together never more than its quota at a time: whatever others do, each of them starts at once, or after one minimum
+run time of a job in its way.
 """
 
 from __future__ import annotations
@@ -30,28 +31,40 @@ def history_of_seed(seed: int) -> tuple[Document, tuple[str, ...], int]:
     total = sum(node["gpus"] for node in nodes)
     quota = draw.randint(1, total // 2)
     rest = total - quota
-    projects = [
+    projects: list[Document] = [
         {"name": OWNER, "quota": quota},
         {"name": "b", "quota": draw.randint(0, rest // 2), "weight": draw.choice([1, 1, 2])},
         {"name": "c", "quota": draw.randint(0, rest // 2), "priority": draw.choice([100, 100, 200])},
     ]
+    if draw.random() < 0.4:
+        projects[0]["parent"] = "department"
+        if draw.random() < 0.5:
+            projects[1].update(parent="department", quota=0)
+        projects.append({"name": "department", "quota": quota})
     draw.shuffle(projects)
-    jobs = [*_owned(draw, quota), *_others(draw, total)]
+    jobs = [*_owned(draw, quota, whole=len(nodes) == 1), *_others(draw, total)]
     draw.shuffle(jobs)
     least = draw.choice(MINIMUM_RUN_TIMES)
     options = ("--order", draw.choice(ORDERS), "--surplus", draw.choice(SURPLUSES), "--min-runtime", str(least))
     return {"nodes": nodes, "projects": projects, "jobs": jobs}, options, least
 
 
-def _owned(draw: Random, quota: int) -> list[Document]:
-    """Return the owner's jobs: one after another in as many lines as it has GPUs."""
-    jobs = []
-    for line in range(quota):
+def _owned(draw: Random, quota: int, *, whole: bool) -> list[Document]:
+    """Return the owner's jobs: one after another in lines that together need no more than its quota.
+
+    On a pool that is one node a line may need several GPUs.
+    """
+    jobs: list[Document] = []
+    left, line = quota, 0
+    while left:
+        gpus = draw.randint(1, left) if whole else 1
+        left -= gpus
+        line += 1
         at = draw.choice([0, 0, 60, 120, 600])
         for number in range(draw.randint(0, 3)):
             duration = draw.choice([1, 60, 300, 600])
-            name = f"owner{line}-{number}"
-            jobs.append({"name": name, "project": OWNER, "gpus": 1, "submitted": at, "duration": duration})
+            job = {"name": f"{OWNER}{line}-{number}", "project": OWNER, "gpus": 1, "workers": gpus}
+            jobs.append({**job, "submitted": at, "duration": duration})
             at += duration + draw.choice([1200, 1800, 2400])
     return jobs
 
