@@ -122,7 +122,7 @@ class Engine:
         )
         trials, parameters = validate_trials(submission.trials)
         rerun = None if again is None else reference(again, spec)
-        spec = parts.run_history.with_experience(replace(spec, trials=trials, rerun=rerun))
+        spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun))
         bundle = await self._bundle(submission.files, spec)
         job_id = await parts.mailbox.request(
             lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -47,7 +48,7 @@ class RunTimes:
 
         In seconds with all workers; empty if there is none.
         """
-        samples = self._similar(job)
+        samples = self._similar(kinds(job))
         if samples is None:
             return ()
         if samples.ordered is None:
@@ -56,14 +57,21 @@ class RunTimes:
 
     def usual(self, job: Described) -> float | None:
         """Return how long the latest jobs like this one took, the median in seconds; None if there is none."""
-        samples = self._similar(job)
+        return self.usual_of(kinds(job))
+
+    def usual_of(self, own: Iterable[Kind]) -> float | None:
+        """Return how long the latest jobs took that are like one of these kinds, the most specific one first."""
+        samples = self._similar(own)
         return None if samples is None else median(list(samples.latest)[-LATEST:])
 
-    def _similar(self, job: Described) -> _Samples | None:
-        enough = 1
-        for kind in kinds(job):
-            samples = self._samples.get(kind)
-            if samples is not None and len(samples.latest) >= enough:
-                return samples
-            enough = MIN_SAMPLES
-        return None
+    def source(self, own: Sequence[Kind]) -> int:
+        """Return the place of the kind among ``own`` that `usual_of` takes, their number if it takes none."""
+        return next((place for place, kind in enumerate(own) if self._known(kind, place)), len(own))
+
+    def _similar(self, own: Iterable[Kind]) -> _Samples | None:
+        return next((found for place, kind in enumerate(own) if (found := self._known(kind, place))), None)
+
+    def _known(self, kind: Kind, place: int) -> _Samples | None:
+        """Return the run times of a kind, None if they are too few; ``place`` is 0 for the most specific one."""
+        samples = self._samples.get(kind)
+        return samples if samples is not None and len(samples.latest) >= (MIN_SAMPLES if place else 1) else None

@@ -77,7 +77,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         rotate=spec.rotate,
         time_limit=spec.time_limit,
         fastest=spec.fastest,
-        usual_runtime=spec.usual_runtime,
+        usual_runtime=standing.usual_runtime,
         phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
         placement=bare(live.placement) if live is not None else (),
         reserved=bare(standing.reserved),

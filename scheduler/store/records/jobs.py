@@ -90,8 +90,6 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     grace: float | None = None
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
-    usual_runtime: float | None = None
-    """Median run time of the latest similar jobs in seconds, at submission; None where there was none."""
     trials: TrialsSpec | None = None
     """The trials of a sweep; None of any other job."""
     trial: TrialRef | None = None
@@ -201,6 +199,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     asked them to. ``lost_result`` says why its result could not be kept.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
+    ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
     """
 
     state: JobState = JobState.QUEUED
@@ -238,6 +237,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     sweep: SweepStanding | None = None
     outcome: Outcome | None = None
     test_run: TestRun | None = None
+    usual_runtime: float | None = None
 
 
 class JobRecord(msgspec.Struct, frozen=True):
