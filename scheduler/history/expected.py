@@ -26,7 +26,7 @@ class Renewal(NamedTuple):
 
 @dataclass(slots=True)
 class _Alike:
-    """Unfinished jobs of one most specific kind; ``source`` is the place in ``kinds`` of the kind that is known."""
+    """Unfinished jobs of one most specific kind; ``source`` is the place in ``kinds`` of the known one."""
 
     kinds: tuple[Kind, ...]
     seconds: float | None

@@ -22,10 +22,14 @@ LATEST = 9
 
 @dataclass(slots=True)
 class _Samples:
-    """The run times of one kind of job, in seconds; ``ordered`` is their sorted copy, None when out of date."""
+    """The run times of one kind of job, in seconds.
+
+    ``ordered`` is their sorted copy, ``usual`` the median of the last `LATEST`; None when out of date.
+    """
 
     latest: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     ordered: tuple[float, ...] | None = None
+    usual: float | None = None
 
 
 class RunTimes:
@@ -41,7 +45,7 @@ class RunTimes:
         for kind in kinds(job):
             samples = self._samples.get_or_put(kind, _Samples)
             samples.latest.append(seconds)
-            samples.ordered = None
+            samples.ordered = samples.usual = None
 
     def of_similar_jobs(self, job: Described) -> tuple[float, ...]:
         """Return the run times of ended jobs of the most specific kind with enough of them, shortest first.
@@ -62,7 +66,9 @@ class RunTimes:
     def usual_of(self, own: Iterable[Kind]) -> float | None:
         """Return how long the latest jobs took that are like one of these kinds, the most specific one first."""
         samples = self._similar(own)
-        return None if samples is None else median(list(samples.latest)[-LATEST:])
+        if samples is not None and samples.usual is None:
+            samples.usual = median(list(samples.latest)[-LATEST:])
+        return None if samples is None else samples.usual
 
     def source(self, own: Sequence[Kind]) -> int:
         """Return the place of the kind among ``own`` that `usual_of` takes, their number if it takes none."""

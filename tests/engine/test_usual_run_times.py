@@ -125,6 +125,7 @@ class TestLearning:
         third = await pool.submit("susan", gpus=8, name="epoch-3", rotate=False)
 
         assert usual_runtime(pool, second) == usual_runtime(pool, third) == 2 * HOUR
+        assert (await pool.job(third.id)).usual_runtime == 2 * HOUR
 
     async def test_what_was_learnt_is_known_after_a_restart(self, pool):
         first = await pool.submit("susan", gpus=8, name="epoch-0", rotate=False)

@@ -291,6 +291,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         starts=starts,
         starts_if=None if found is None else found.alternatives,
         impossible=found is not None and found.impossible,
+        usual_runtime=None if record.state.final else standing.usual_runtime,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,
