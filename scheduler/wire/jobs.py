@@ -176,7 +176,7 @@ class Job(Answer, frozen=True, kw_only=True):
     impossible: bool = False
     """Whether the pool as it is can never run it, of one of which ``starts_if`` is known."""
     usual_runtime: float | None = None
-    """How long jobs like it took, the median of the latest in seconds; None if none has ended, or it has itself."""
+    """How long jobs like it took, the median of the latest in seconds; None if none has ended, or it has."""
     time_limit: float | None = None
     retries: int = 0
     failures: int = 0
