@@ -24,6 +24,7 @@ from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
     MAX_JOBS_PAGE,
     MAX_TRIALS_PAGE,
+    HoldRequest,
     Job,
     JobActed,
     JobPage,
@@ -242,6 +243,25 @@ async def finish(call: Call[NoQuery, None]) -> Job:
     return await call.pool.engine.finish((await _owned(call)).id, call.caller.name)
 
 
+async def hold(call: Call[NoQuery, HoldRequest]) -> Job:
+    """Put a job on hold: it does not start, or not again, until it is released."""
+    return await call.pool.engine.hold((await _administered(call)).id, call.caller.name, call.body.reason)
+
+
+async def release(call: Call[NoQuery, None]) -> Job:
+    """Release a job that is on hold."""
+    return await call.pool.engine.release((await _administered(call)).id, call.caller.name)
+
+
+async def _administered(call: Call[object, object]) -> Job:
+    """Return a job that the caller may hold and release. Raises `Refusal` 403 for another one."""
+    found = await seen(call)
+    if not permissions.may(call.caller, Action.HOLD, found.project):
+        message = f"Only administrators of {given(found.project)} and of the pool may hold and release its jobs."
+        raise Refusal(403, "forbidden", message)
+    return found
+
+
 class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which trials of a sweep to list, in which order. ``state`` may name several states."""
 
@@ -363,6 +383,8 @@ ROUTES = (
     Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),
     Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
     Route("POST", "/jobs/{id}/finish", "Mark a waiting job as finished", Who.LOGGED_IN, finish, answers=Job),
+    Route("POST", "/jobs/{id}/hold", "Put a job on hold", Who.LOGGED_IN, hold, takes=HoldRequest, answers=Job),
+    Route("POST", "/jobs/{id}/release", "Release a job on hold", Who.LOGGED_IN, release, answers=Job),
     Route(
         "GET",
         "/jobs/{id}/trials",

@@ -26,7 +26,7 @@ from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
-from springtide.scheduler.store.records import AuditRecord, Bundle, JobQuery, JobSpec
+from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -171,13 +171,29 @@ class Engine:
         """Mark a job that waits after an attempt as finished: it ends as succeeded."""
         return await self._change_job(job_id, JobChange.FINISH, by)
 
+    async def hold(self, job_id: str, by: str, reason: str) -> wire.Job:
+        """Put a job on hold: it does not start, or not again, until it is released."""
+
+        def hold(transaction: Transaction, job: JobRecord) -> None:
+            control.hold_job(transaction, job, Hold(by, reason, transaction.now))
+
+        return await self._apply_to_job(job_id, hold)
+
+    async def release(self, job_id: str, by: str) -> wire.Job:
+        """Let a job that is on hold start again."""
+        return await self._apply_to_job(job_id, lambda transaction, job: control.release_job(transaction, job, by))
+
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
+        return await self._apply_to_job(
+            job_id, lambda transaction, job: control.change_job(transaction, job, change, by)
+        )
+
+    async def _apply_to_job(self, job_id: str, change: Callable[[Transaction, JobRecord], None]) -> wire.Job:
         jobs = self._parts.jobs
         found = await jobs.get(job_id)
 
         def apply(transaction: Transaction) -> None:
-            current = transaction.job(job_id) or jobs.in_memory(job_id) or found
-            control.change_job(transaction, current, change, by)
+            change(transaction, transaction.job(job_id) or jobs.in_memory(job_id) or found)
 
         await self._parts.mailbox.request(apply)
         return await self.job(job_id)

@@ -100,6 +100,20 @@ class Starts(Answer, frozen=True, kw_only=True):
     at: float
 
 
+class Hold(Answer, frozen=True, kw_only=True):
+    """The stop of a job by an administrator: who put it on hold, why, and when."""
+
+    by: str
+    reason: str
+    at: float
+
+
+class HoldRequest(Request, frozen=True, kw_only=True):
+    """Put a job on hold. Everybody who sees the job is told the reason."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
 class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """A change with which alone a waiting job runs in the next plan to rest, checked by planning with it.
 
@@ -156,6 +170,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """When its first attempt started."""
     ended: float | None = None
     held_by_user: bool = False
+    hold: Hold | None = None
+    """Who put it on hold, and why: it does not start before they release it."""
     held: list[GpuRef] = []
     attempt: int = 0
     attempts: list[Attempt] = []

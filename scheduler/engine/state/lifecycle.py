@@ -34,6 +34,7 @@ from springtide.scheduler.store.records import (
     AttemptRecord,
     AttemptState,
     CountedSteps,
+    Hold,
     JobRecord,
     Outcome,
     Withheld,
@@ -125,6 +126,18 @@ def resume(job: JobRecord) -> Transition:
     return free, ()
 
 
+def put_on_hold(job: JobRecord, hold: Hold) -> Transition:
+    """Let the job not start, or not again while it runs, until it is released."""
+    if job.state in FINAL or job.standing.stopping:
+        return job, ()
+    return job.with_standing(hold=hold, reserved=()), ()
+
+
+def release(job: JobRecord) -> Transition:
+    """Let a job that was put on hold start again."""
+    return (job if job.standing.hold is None else job.with_standing(hold=None, not_before=0.0)), ()
+
+
 def cancel(job: JobRecord, by: str, now: float) -> Transition:
     """End the job for good, for the user ``by``."""
     if job.state in FINAL or job.standing.stopping == messages.CANCEL:
@@ -174,7 +187,7 @@ def time_limit_check(job: JobRecord) -> float | None:
 
 def back_off_end(job: JobRecord) -> float | None:
     """Return when the back-off of a waiting job without GPUs ends, None of any other job."""
-    waits = job.live is None and not (job.needs_gpus or job.standing.held or job.state in FINAL)
+    waits = job.live is None and not (job.needs_gpus or job.awaits_person or job.state in FINAL)
     return (job.standing.not_before or None) if waits else None
 
 
@@ -490,6 +503,8 @@ def _failed(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[J
 
 
 def _wait(job: JobRecord, why: Reason) -> JobRecord:
+    if job.standing.hold is not None:
+        job = job.with_standing(reserved=())
     if job.standing.held:
         return job.with_standing(state=JobState.PAUSED, reason=messages.held_by(job.standing.by))
     return job.with_standing(state=_waiting(job), reason=why)
@@ -515,5 +530,13 @@ def _last_end(job: JobRecord) -> Reason | None:
 def _end(job: JobRecord, state: JobState, at: float, why: Reason) -> JobRecord:
     error = sentences.text(why) if state is JobState.FAILED else ""
     return job.with_standing(
-        state=state, ended=at, reason=why, reserved=(), held=False, withheld=None, stopping=None, error=error
+        state=state,
+        ended=at,
+        reason=why,
+        reserved=(),
+        held=False,
+        hold=None,
+        withheld=None,
+        stopping=None,
+        error=error,
     )

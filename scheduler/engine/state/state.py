@@ -222,7 +222,7 @@ class State:
         _count(self.unfinished_by_user, job.spec.user, number)
 
     def _count_waiting(self, job: JobRecord | None, number: int) -> None:
-        if job is None or not job.is_planned or job.state.final or job.state.holds_gpus or job.standing.held:
+        if job is None or not job.is_planned or job.state.final or job.state.holds_gpus or job.awaits_person:
             return
         _count(self.waiting_by_project.setdefault(job.spec.project, Counter()), job.sweep or job.id, number)
 
