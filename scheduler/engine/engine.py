@@ -12,7 +12,15 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.parts import EngineParts
-from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
+from springtide.scheduler.engine.requests import (
+    control,
+    hub_users,
+    paging,
+    project_admin,
+    quotas,
+    validation,
+    workspaces,
+)
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
@@ -383,9 +391,24 @@ class Engine:
         def add(transaction: Transaction) -> int:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
+            if what.removeprefix(project_admin.UNDO) in project_admin.MEMBERSHIP:
+                transaction.put_hub_group(subject, tuple(after["members"]))
             return transaction.add_audit_entry(who, what, subject, before, after)
 
         return await self._change(add)
+
+    # ---------- people
+
+    def identity(self, user: str) -> str | None:
+        """Return which user of JupyterHub has this name, as far as the pool knows; None if it knows none."""
+        known = self._state.hub_users.get(user)
+        return None if known is None else known.identity
+
+    async def follow_hub(self, seen: hub_users.Seen) -> None:
+        """Let jobs, and what else the pool keeps of people, follow the users and groups of JupyterHub."""
+        await self._change(lambda transaction: hub_users.follow(transaction, seen))
+        names = {user.identity: user.name for user in self._state.hub_users.values()}
+        await self._parts.executor.follow_users(names)
 
     # ---------- workspaces
 

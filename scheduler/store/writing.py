@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
-from springtide.scheduler.store import codec, deliveries, idle, schema
+from springtide.scheduler.store import codec, deliveries, hub_users, idle, renaming, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import WriteBatch
 
@@ -46,6 +46,8 @@ def read_commit_mark(connection: Connection) -> int | None:
 
 def write(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:
     """Write the batch. ``large`` are sizes of bundles whose content lies in files."""
+    for old, new in batch.renamed:
+        renaming.rename(connection, old, new)
     _bundles(connection, batch, large)
     _jobs(connection, batch)
     _people(connection, batch)
@@ -127,6 +129,8 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     _insert(connection, schema.gpu_drains, [asdict(record) for record in batch.gpu_drains])
     idle.put_rules(connection, batch.idle_rules)
     idle.put_records(connection, batch.idle_records)
+    hub_users.put_users(connection, batch.hub_users)
+    hub_users.put_groups(connection, batch.hub_groups)
     deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))

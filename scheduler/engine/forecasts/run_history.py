@@ -43,6 +43,11 @@ class RunHistory:
         if _has_expected(job):
             self.expected.put(job.id, job.spec, job.standing.usual_runtime)
 
+    def forget(self, job: JobRecord | None) -> None:
+        """Expect nothing of an unfinished job any more: it is no longer that person's."""
+        if job is not None:
+            self.expected.remove(job.id, job.spec)
+
     @property
     def due(self) -> bool:
         """Whether `follow` has something to renew."""

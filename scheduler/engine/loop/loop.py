@@ -368,7 +368,11 @@ class Loop:
     def _apply_to_state(self, tick: Tick, records: list[EventRecord]) -> None:
         transaction, read_model = tick.transaction, self._parts.read_model
         expected_otherwise = [job for job in transaction.jobs.values() if self._is_expected_otherwise(job)]
+        for job_id in transaction.jobs if transaction.renamed else ():
+            self._parts.run_history.forget(self._state.jobs.get(job_id))
         transaction.apply_to_state()
+        if transaction.renamed:
+            read_model.jobs.forget_ended()
         for job in expected_otherwise:
             self._parts.run_history.expect(job)
         for job in transaction.jobs.values():
@@ -386,10 +390,10 @@ class Loop:
             read_model.invalidate()
 
     def _is_expected_otherwise(self, job: JobRecord) -> bool:
-        """Return whether an unfinished job is new, or is expected to run for another time than before."""
+        """Return whether an unfinished job is new, another person's, or expected to run for another time."""
         before = self._state.jobs.get(job.id)
-        same = before is not None and before.standing.usual_runtime == job.standing.usual_runtime
-        return not (same or job.state.final)
+        known = None if before is None else (before.spec.user, before.standing.usual_runtime)
+        return known != (job.spec.user, job.standing.usual_runtime) and not job.state.final
 
     def _commit_failed(self, tick: Tick, observations: list[EngineObservation], error: StoreError) -> None:
         """Refuse all requests of the tick, which was not written, and keep its observations for the next one.

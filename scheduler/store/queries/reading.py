@@ -11,7 +11,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
-from springtide.scheduler.store import codec, deliveries, idle, schema
+from springtide.scheduler.store import codec, deliveries, hub_users, idle, schema
 from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -81,6 +81,8 @@ def load(connection: Connection) -> Loaded:
         gpu_drains=tuple(codec.gpu_drain_record(row) for row in connection.execute(select(schema.gpu_drains))),
         idle_rules=idle.rules(connection),
         idle_records=idle.records(connection),
+        hub_users=hub_users.users(connection),
+        hub_groups=hub_users.groups(connection),
     )
 
 

@@ -14,6 +14,7 @@ from springtide.scheduler.store.records.journals import AuditRecord, DecisionRec
 from springtide.scheduler.store.records.pool import (
     DrainRecord,
     GpuDrainRecord,
+    HubUser,
     PersonRecord,
     ProjectRecord,
     WorkspaceRecord,
@@ -37,7 +38,9 @@ class WriteBatch:
     ``gpu_types`` are the complete types of the environments that it names, in the pool's order. ``superseded`` are
     ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags. ``default_projects`` are
     those that people chose, by user; None removes a choice. ``idle_rules`` and ``idle_records``, by user and
-    server, are replaced, or removed by None.
+    server, are replaced, or removed by None. ``renamed`` are former and new names of people, changed in
+    order before all else; ``hub_users`` by name are replaced, or removed by None, ``hub_groups`` are the members
+    of projects.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -58,6 +61,9 @@ class WriteBatch:
     dropped_gpu_drains: list[str] = field(default_factory=list)
     idle_rules: Mapping[RuleKey, IdleRule | None] = field(default_factory=dict)
     idle_records: Mapping[tuple[str, str], IdleRecord | None] = field(default_factory=dict)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    hub_users: Mapping[str, HubUser | None] = field(default_factory=dict)
+    hub_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
     notification_choices: list[NotificationChoice] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -105,3 +111,5 @@ class Loaded:
     gpu_drains: tuple[GpuDrainRecord, ...] = ()
     idle_rules: Mapping[RuleKey, IdleRule] = field(default_factory=dict)
     idle_records: tuple[IdleRecord, ...] = ()
+    hub_users: tuple[HubUser, ...] = ()
+    hub_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
