@@ -34,7 +34,7 @@ from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
-from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
+from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, HubStanding, JobQuery, JobRecord, JobSpec
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -404,11 +404,14 @@ class Engine:
         known = self._state.hub_users.get(user)
         return None if known is None else known.identity
 
+    def hub_names(self) -> set[str]:
+        """Return the names of all users of JupyterHub that the pool knows and that had not left."""
+        return {user.name for user in self._state.hub_users.values() if user.standing is not HubStanding.LEFT}
+
     async def follow_hub(self, seen: hub_users.Seen) -> None:
         """Let jobs, and what else the pool keeps of people, follow the users and groups of JupyterHub."""
         await self._change(lambda transaction: hub_users.follow(transaction, seen))
-        names = {user.identity: user.name for user in self._state.hub_users.values()}
-        await self._parts.executor.follow_users(names)
+        await self._parts.executor.follow_users(self._state.names_by_identity())
 
     # ---------- workspaces
 

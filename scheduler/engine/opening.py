@@ -110,6 +110,7 @@ async def open_engine(
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
         await executor.take_over(store.epoch)  # a crash before this leaves a new store that is known to be new
+        await executor.follow_users(state.names_by_identity())
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,

@@ -252,6 +252,10 @@ class State:
             self.job_of_key[new, key] = self.job_of_key.pop((user, key))
         self.ended_keys = deque((new if user == old else user, key) for user, key in self.ended_keys)
 
+    def names_by_identity(self) -> dict[str, str]:
+        """Return under which name the pool knows each user of JupyterHub, by her identity."""
+        return {user.identity: user.name for user in self.hub_users.values()}
+
     def policy_projects(self) -> dict[str, model.Project]:
         """Return the projects as the planner sees them, by name."""
         return {record.name: record.project for record in self.projects.values()}

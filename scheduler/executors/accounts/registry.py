@@ -74,6 +74,7 @@ class Accounts:
         self._file = self._state / "accounts.json"
         self._homes = self._state / "homes"
         self._jobs = self._state / "jobs"
+        self._identities: Mapping[str, str] = {}
 
     def prepare(self) -> None:
         """Make the directories that accounts pass through, and claim the pool's uids on this machine.
@@ -114,11 +115,14 @@ class Accounts:
             raise AccountError(f"{wording.given(user)} cannot be the name of an account.")
         with self._locked():
             before = self._read()
+            identity = identity or self._identities.get(user, "")
             known = _with_names(before, {identity: user}) if identity else before
             entry = known.get(user)
             own = None if entry is not None else _account_of_machine(user)
             if entry is None and own is None:
-                entry = Entry(self._unused(known), identity=identity)
+                uid = self._unused(known)
+                taken = any(other.home == home_name(user) for other in known.values())
+                entry = Entry(uid, f"~{uid}" if taken else "", identity)
                 known = {**known, user: entry}
             if known != before:
                 self._write(known)
@@ -132,6 +136,7 @@ class Accounts:
 
         Raises `AccountError`.
         """
+        self._identities = {name: identity for identity, name in names.items()}
         with self._locked():
             before = self._read()
             known = _with_names(before, names)
