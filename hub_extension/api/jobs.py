@@ -33,6 +33,7 @@ from springtide.scheduler.wire import (
     LogChunk,
     OutputList,
     Points,
+    ReleaseRequest,
     Submission,
     Tag,
     TrialPage,
@@ -248,9 +249,13 @@ async def hold(call: Call[NoQuery, HoldRequest]) -> Job:
     return await call.pool.engine.hold((await _administered(call)).id, call.caller.name, call.body.reason)
 
 
-async def release(call: Call[NoQuery, None]) -> Job:
-    """Release a job that is on hold."""
-    return await call.pool.engine.release((await _administered(call)).id, call.caller.name)
+async def release(call: Call[NoQuery, ReleaseRequest]) -> Job:
+    """Release a job that is on hold, also to another member of its project. Raises `Refusal` 422 for others."""
+    found, user = await _administered(call), call.body.user
+    if user is not None and user not in (await call.pool.groups.members(fresh=True)).get(found.project, ()):
+        message = f"{given(user)} is not a member of {given(found.project)}, on whose account the job runs."
+        raise Refusal(422, "invalid", message, field="user", hint="Add this person to the project first.")
+    return await call.pool.engine.release(found.id, call.caller.name, user)
 
 
 async def _administered(call: Call[object, object]) -> Job:
@@ -384,7 +389,15 @@ ROUTES = (
     Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
     Route("POST", "/jobs/{id}/finish", "Mark a waiting job as finished", Who.LOGGED_IN, finish, answers=Job),
     Route("POST", "/jobs/{id}/hold", "Put a job on hold", Who.LOGGED_IN, hold, takes=HoldRequest, answers=Job),
-    Route("POST", "/jobs/{id}/release", "Release a job on hold", Who.LOGGED_IN, release, answers=Job),
+    Route(
+        "POST",
+        "/jobs/{id}/release",
+        "Release a job on hold",
+        Who.LOGGED_IN,
+        release,
+        takes=ReleaseRequest,
+        answers=Job,
+    ),
     Route(
         "GET",
         "/jobs/{id}/trials",

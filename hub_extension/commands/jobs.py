@@ -190,7 +190,6 @@ def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Comma
 
 pause = _act("pause", "Pause jobs at their next checkpoint until you resume them.", Client.pause)
 resume = _act("resume", "Let jobs that you paused run again.", Client.resume)
-release = _act("release", "Let jobs that are on hold start again.", Client.release)
 finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are not run again.", Client.finish)
 
 
@@ -203,6 +202,17 @@ def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
     with Client() as client:
         for job_id in job_ids:
             _print(client.hold(job_id, reason), as_json=as_json)
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option("--to", "user", help="Who owns them from now on: a member of their project.")
+@json_option
+def release(*, job_ids: tuple[str, ...], user: str | None, as_json: bool) -> None:
+    """Let jobs that are on hold start again."""
+    with Client() as client:
+        for job_id in job_ids:
+            _print(client.release(job_id, user), as_json=as_json)
 
 
 @click.command()

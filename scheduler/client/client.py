@@ -191,9 +191,10 @@ class Client:
         body = wire.HoldRequest(reason=reason)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "hold"), body=body)
 
-    def release(self, job_id: str) -> wire.Job:
-        """Release a job that is on hold."""
-        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "release"))
+    def release(self, job_id: str, user: str | None = None) -> wire.Job:
+        """Release a job that is on hold; ``user`` owns it from now on, if given."""
+        body = wire.ReleaseRequest(user=user)
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "release"), body=body)
 
     def _control(self, job_id: str, what: str) -> wire.Job:
         """Send a request to a job; a repeated one has no further effect."""

@@ -187,9 +187,11 @@ class Engine:
 
         return await self._apply_to_job(job_id, hold)
 
-    async def release(self, job_id: str, by: str) -> wire.Job:
-        """Let a job that is on hold start again."""
-        return await self._apply_to_job(job_id, lambda transaction, job: control.release_job(transaction, job, by))
+    async def release(self, job_id: str, by: str, user: str | None = None) -> wire.Job:
+        """Let a job that is on hold start again, as that of ``user`` if given."""
+        return await self._apply_to_job(
+            job_id, lambda transaction, job: control.release_job(transaction, job, by, user)
+        )
 
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
         return await self._apply_to_job(

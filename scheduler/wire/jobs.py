@@ -114,6 +114,12 @@ class HoldRequest(Request, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
+class ReleaseRequest(Request, frozen=True, kw_only=True):
+    """Release a job that is on hold; ``user`` is the member of its project who owns it from now on."""
+
+    user: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
 class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """A change with which alone a waiting job runs in the next plan to rest, checked by planning with it.
 

@@ -86,7 +86,7 @@ async def hold(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respons
     held = await client.post(f"/jobs/{job}/hold", json={"reason": "Its data may not be used."})
     if held.status_code in DENIED:
         await pool.pool.engine.hold(job, "root", "Its data may not be used.")
-    released = await client.post(f"/jobs/{job}/release")
+    released = await client.post(f"/jobs/{job}/release", json={})
     assert held.status_code == released.status_code
     return released
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from springtide.hub_extension.doctor.findings import Status
+from springtide.hub_extension.doctor.leavers import leavers
+from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent
@@ -211,9 +214,45 @@ class TestGroups:
         assert pool.engine.stats.commits == commits
 
 
-async def test_a_job_of_nobody_cannot_be_released_twice(pool, see, full):
-    waits = await pool.submit("susan", gpus=6, name="waits")
-    await see({"joe": OTHER})
-    await pool.engine.release(waits.id, "admin")
-    with pytest.raises(Refusal, match="is not on hold"):
-        await pool.engine.release(waits.id, "admin")
+class TestAnotherOwner:
+    async def test_a_released_job_may_be_given_to_another_person(self, pool, see, full):
+        waits = await pool.submit("susan", gpus=6, name="waits", key="once")
+        await see(WITHOUT_SUSAN, GROUPS_WITHOUT_SUSAN)
+        await pool.engine.release(waits.id, "admin", "joe")
+        await pool.restart()
+        await end(pool, full)
+
+        job = await pool.state(waits.id, "running")
+        assert (job.user, job.hold) == ("joe", None)
+        assert await of(pool, FORMER) == []
+        assert (await trail(pool, 1)) == [("admin", "job.release", waits.id)]
+        assert (await pool.submit("joe", gpus=1, name="his", key="once")).id != waits.id
+
+    async def test_not_while_it_runs(self, pool, see, full):
+        await see({"susan": FIRST}, {**GROUPS, "joe": [], "jemma": ["susan"]})
+        with pytest.raises(Refusal, match="only a job that waits gets another owner"):
+            await pool.engine.release(full.id, "admin", "susan")
+
+    @pytest.mark.usefixtures("full")
+    async def test_the_trials_of_a_sweep_go_with_it(self, pool, see):
+        sweep = await pool.submit("susan", gpus=8, name="search", trials=wire.Trials(number=2))
+        await see(WITHOUT_SUSAN, GROUPS_WITHOUT_SUSAN)
+        await pool.engine.release(sweep.id, "admin", "joe")
+        assert {job.spec.user for job in pool.engine._parts.state.jobs.values()} == {"joe"}
+
+    @pytest.mark.usefixtures("full")
+    async def test_the_page_of_administrators_has_the_jobs_on_hold(self, pool, see, members):
+        waits = await pool.submit("susan", gpus=6, name="waits")
+        await see(WITHOUT_SUSAN, GROUPS_WITHOUT_SUSAN)
+        [shown] = pool.engine.admin(members).on_hold
+        assert (shown.id, shown.user, shown.state, shown.hold.by) == (waits.id, FORMER, "queued", "springtide")
+
+    @pytest.mark.usefixtures("full")
+    async def test_doctor_finds_the_jobs_of_who_has_left(self, pool, see):
+        assert [each.status for each in leavers(pool.store.url)] == [Status.OK]
+        await pool.submit("susan", gpus=6, name="waits")
+        await see(WITHOUT_SUSAN, GROUPS_WITHOUT_SUSAN)
+
+        [finding] = leavers(pool.store.url)
+        assert finding.said.startswith(f"{FORMER} is no longer a user of JupyterHub and has 1 unfinished job.")
+        assert "springtide release JOB --to USER" in finding.remedy

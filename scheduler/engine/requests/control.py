@@ -154,16 +154,29 @@ def hold_job(transaction: Transaction, job: JobRecord, hold: Hold) -> None:
     transaction.add_audit_entry(hold.by, "job.hold", job.id, about, {"reason": hold.reason})
 
 
-def release_job(transaction: Transaction, job: JobRecord, by: str) -> None:
-    """Let a job that is on hold start again. Raises `Refusal` if it has ended or is not on hold."""
+def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | None = None) -> None:
+    """Let a job that is on hold start again, as that of ``user`` if given.
+
+    Raises `Refusal` if it has ended or is not on hold, and for another owner while it runs.
+    """
     _check_unfinished(job, "release")
     hold = job.standing.hold
     if hold is None:
         raise Refusal(409, "not_on_hold", f"The job {given(job.id)} is not on hold.")
-    for each in _with_parts(transaction, job):
-        transaction.apply(lifecycle.release(each))
-    about = {"user": job.spec.user, "name": job.spec.name}
-    transaction.add_audit_entry(by, "job.release", job.id, {**about, "by": hold.by, "reason": hold.reason}, {})
+    parts = [transaction.apply(lifecycle.release(each)) for each in _with_parts(transaction, job)]
+    new = None if user == job.spec.user else user
+    if new is not None and any(each.live is not None for each in parts):
+        raise Refusal(
+            409,
+            "runs",
+            f"The job {given(job.id)} runs as {job.spec.user}; only a job that waits gets another owner.",
+            hint="Pause it first.",
+        )
+    if new is not None:
+        for each in parts:
+            transaction.give_job(each, new)
+    before = {"user": job.spec.user, "name": job.spec.name, "by": hold.by, "reason": hold.reason}
+    transaction.add_audit_entry(by, "job.release", job.id, before, {} if new is None else {"user": new})
 
 
 def _with_parts(transaction: Transaction, job: JobRecord) -> list[JobRecord]:

@@ -61,7 +61,7 @@ class Transaction:
     it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
     the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of trials whose
     end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
-    ``launch_stops`` are those that begin.
+    ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on.
     """
 
     state: State
@@ -83,6 +83,7 @@ class Transaction:
     idle_rules: dict[RuleKey, IdleRule | None] = field(default_factory=dict)
     idle_records: dict[WorkspaceKey, IdleRecord | None] = field(default_factory=dict)
     renamed: list[tuple[str, str]] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
     hub_users: dict[str, HubUser | None] = field(default_factory=dict)
     hub_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
@@ -301,6 +302,11 @@ class Transaction:
         self.renamed.append((old, new))
         for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
             self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
+
+    def give_job(self, job: JobRecord, user: str) -> None:
+        """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
+        self.given.add(job.id)
+        self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=user, key=None)))
 
     def all_hub_users(self) -> dict[str, HubUser]:
         """Return every known user of JupyterHub, by name."""

@@ -21,6 +21,7 @@ from springtide.scheduler.store.records import (
     DecisionRecord,
     EventRecord,
     GpuUse,
+    HubStanding,
     JobQuery,
     JobRecord,
     Loaded,
@@ -46,6 +47,14 @@ def withheld(connection: Connection) -> list[Withheld]:
         msgspec.json.decode(text, type=_Standing).withheld for text in connection.execute(standings).scalars()
     )
     return [each for each in found if each is not None]
+
+
+def owners_who_left(connection: Connection) -> list[str]:
+    """Return the owner of each unfinished job whose owner has no user any more."""
+    jobs, users = schema.jobs, schema.hub_users
+    left = select(users.c.name).where(users.c.standing == HubStanding.LEFT.value)
+    theirs = select(jobs.c.user).where(jobs.c.ended.is_(None), jobs.c.sweep.is_(None), jobs.c.user.in_(left))
+    return list(connection.execute(theirs).scalars())
 
 
 def load(connection: Connection) -> Loaded:
