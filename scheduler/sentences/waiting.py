@@ -265,9 +265,9 @@ def _place(p: Params) -> Sentences:
 
 def _order_by_run_times(p: Params) -> str:
     if p["usual_runtime"] is None:
-        return "No job like it has ended yet, so jobs known to be short go first."
+        return "No job like it has ended yet, so equal jobs that are known to be short go first."
     usual = duration(max(1.0, real(p, "usual_runtime")))
-    return f"Jobs like it took {usual}; those that need less GPU time go first."
+    return f"By earlier jobs it is expected to run for {usual}; equal jobs that need less GPU time go first."
 
 
 def _share_used(p: Params) -> Sentences:
