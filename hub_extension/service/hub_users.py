@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from springtide.hub_extension.web.hub import Members
@@ -40,10 +40,12 @@ class Users(Protocol):
 class HubUserWatch:
     """Lets the pool know who is who: at intervals, and before the first request of each token is answered.
 
-    A name alone does not say who somebody is: another person may have been given it.
+    A name alone does not say who somebody is: another person may have been given it. ``forget`` drops what is
+    remembered of tokens, after a name has gone from one person to another.
     """
 
-    def __init__(self, engine: Engine, hub: Users) -> None:
+    def __init__(self, engine: Engine, hub: Users, forget: Callable[[], None]) -> None:
+        self._forget = forget
         self._engine = engine
         self._hub = hub
         self._confirmed: LruCache[bytes, bool] = LruCache(MAX_CONFIRMED)
@@ -93,4 +95,6 @@ class HubUserWatch:
             identity = await self._hub.identity(name)
             if identity is not None:
                 users[name] = identity
-        await self._engine.follow_hub(Seen(users, groups))
+        if await self._engine.follow_hub(Seen(users, groups)):
+            self._forget()
+            self._confirmed = LruCache(MAX_CONFIRMED)

@@ -222,7 +222,7 @@ class Runtime:
         self._pool_engine = engine = await self._engine()
         await _adopt_workspaces(engine)
         groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth))
-        hub_users = HubUserWatch(engine, groups)
+        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear)
         pool = Pool(
             engine=engine,
             groups=groups,

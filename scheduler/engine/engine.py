@@ -410,10 +410,14 @@ class Engine:
         """Return the names of all users of JupyterHub that the pool knows and that had not left."""
         return {user.name for user in self._state.hub_users.values() if user.standing is not HubStanding.LEFT}
 
-    async def follow_hub(self, seen: hub_users.Seen) -> None:
-        """Let jobs, and what else the pool keeps of people, follow the users and groups of JupyterHub."""
-        await self._change(lambda transaction: hub_users.follow(transaction, seen))
+    async def follow_hub(self, seen: hub_users.Seen) -> bool:
+        """Let jobs, and what else the pool keeps of people, follow the users and groups of JupyterHub.
+
+        Returns whether a name is no longer that of who had it.
+        """
+        renamed = await self._change(lambda transaction: hub_users.follow(transaction, seen))
         await self._parts.executor.follow_users(self._state.names_by_identity())
+        return renamed
 
     # ---------- workspaces
 

@@ -25,8 +25,10 @@ class Seen:
     groups: Mapping[str, Sequence[str]]
 
 
-def follow(transaction: Transaction, seen: Seen) -> None:
+def follow(transaction: Transaction, seen: Seen) -> bool:
     """Take in who is a user of JupyterHub under which name, and who is in which project.
+
+    Returns whether a name is no longer that of who had it.
 
     What a renamed user has goes with the name. What a deleted user had is kept under a name of its own, so that
     another user of the name inherits nothing. Jobs of people who have left, or are in no project, are put on hold;
@@ -35,6 +37,7 @@ def follow(transaction: Transaction, seen: Seen) -> None:
     _follow_names(transaction, seen.users)
     _follow_groups(transaction, seen)
     _follow_standing(transaction, seen)
+    return bool(transaction.renamed)
 
 
 def _follow_names(transaction: Transaction, users: Mapping[str, str]) -> None:
