@@ -127,10 +127,10 @@ def resume(job: JobRecord) -> Transition:
 
 
 def put_on_hold(job: JobRecord, hold: Hold) -> Transition:
-    """Let the job not start, or not again while it runs, until it is released."""
+    """Let the job not start, or not again while it runs, until it is released; one that is being moved is."""
     if job.state in FINAL or job.standing.stopping:
         return job, ()
-    return job.with_standing(hold=hold, reserved=()), ()
+    return job.with_standing(hold=hold, reserved=job.standing.reserved if job.live is not None else ()), ()
 
 
 def release(job: JobRecord) -> Transition:
@@ -503,8 +503,6 @@ def _failed(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[J
 
 
 def _wait(job: JobRecord, why: Reason) -> JobRecord:
-    if job.standing.hold is not None:
-        job = job.with_standing(reserved=())
     if job.standing.held:
         return job.with_standing(state=JobState.PAUSED, reason=messages.held_by(job.standing.by))
     return job.with_standing(state=_waiting(job), reason=why)

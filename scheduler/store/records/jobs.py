@@ -285,8 +285,8 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     @property
     def awaits_person(self) -> bool:
-        """Whether it is not started until somebody says so: it is paused by a user, or on hold."""
-        return self.standing.held or self.standing.hold is not None
+        """Whether it is not started until somebody says so: paused by a user, or on hold and not being moved."""
+        return self.standing.held or (self.standing.hold is not None and not self.standing.reserved)
 
     @property
     def is_idle(self) -> bool:
