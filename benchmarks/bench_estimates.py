@@ -33,6 +33,7 @@ import click
 from bench_simulate import POOLS, TRACE, Case, projects_load_of
 from machine import describe
 
+from springtide.scheduler.history.expected import ExpectedRunTimes
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.history.similar import Described
 from springtide.scheduler.model import Job, Order, Settings
@@ -50,16 +51,19 @@ EPISODE = 6 * 3600.0
 Timed = Sequence[tuple[Job, float]]
 
 
-class KnownRunTimes(RunTimes):
+class KnownRunTimes(ExpectedRunTimes):
     """Estimates that are given in advance, by the id of the job, in seconds; none for other jobs."""
 
     def __init__(self, estimates: dict[str, float]) -> None:
-        super().__init__()
+        super().__init__(RunTimes())
         self._estimates = estimates
 
-    def usual(self, job: Described) -> float | None:
+    def of(self, job: Described) -> float | None:
         """Return the estimate given for the job."""
         return self._estimates.get(job.id) if isinstance(job, Job) else None
+
+    def learn(self, job: Described, seconds: float) -> None:
+        """Learn nothing."""
 
 
 def submitted_together(jobs: Timed) -> Iterable[list[tuple[Job, float]]]:
@@ -73,10 +77,10 @@ def submitted_together(jobs: Timed) -> Iterable[list[tuple[Job, float]]]:
     return (group for of_kind in groups.values() for group in of_kind)
 
 
-def run_times_of(estimate: str, jobs: Timed) -> RunTimes:
-    """Return the run times that a simulation with this estimate goes by."""
+def expected_of(estimate: str, jobs: Timed) -> ExpectedRunTimes:
+    """Return the expected run times that a simulation with this estimate goes by."""
     if estimate == "usual":
-        return RunTimes()
+        return ExpectedRunTimes(RunTimes())
     known: dict[str, float] = {}
     if estimate == "true":
         known = {job.id: duration for job, duration in jobs}
@@ -105,7 +109,7 @@ def measure(pool: int, estimate: str, source: str, jobs: int, left_out: int | No
     case = Case(pool, Policy.GUARANTEED, Order.LEAST_SERVED, Costs(60.0), Settings().min_runtime, source, jobs)
     load = projects_load_of(case)
     load = replace(load, jobs=tuple(each for at, each in enumerate(load.jobs) if at % EACH != left_out))
-    result = simulate(load, costs=case.costs, run_times=run_times_of(estimate, load.jobs))
+    result = simulate(load, costs=case.costs, expected=expected_of(estimate, load.jobs))
     count = len(result.courses)
     mean, waited = result.report.total.mean_jct_s or 0.0, fmean(map(first_wait, result.courses))
     best = fmean(duration for _, duration in load.jobs)

@@ -41,6 +41,10 @@ COMMANDS = {
     "tag": Entry(f"{HERE}.tag:tag", "", "Add tags to a job, or take some from it."),
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
+    "hold": Entry(
+        f"{HERE}.jobs:hold", "", "Put jobs on hold: they do not start, or not again, until they are released."
+    ),
+    "release": Entry(f"{HERE}.jobs:release", "", "Let jobs that are on hold start again."),
     "finish": Entry(
         f"{HERE}.jobs:finish", "", "Mark waiting jobs as finished: they succeed, and are not run again."
     ),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
+from jupyterhub.utils import isoformat
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Integer, Tuple, Unicode, default
 
@@ -131,7 +132,7 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         if not self.accounts_dir:
             return None
         try:
-            return self._accounts.of(self.user.name)
+            return self._accounts.of(self.user.name, isoformat(self.user.created))
         except AccountError as error:
             raise refusal(str(error), status=500, reason="account") from None
 

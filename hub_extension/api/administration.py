@@ -46,7 +46,8 @@ async def admin(call: Call[NoQuery, None]) -> Admin:
     projects = [view for view in found.projects if may(call.caller, Action.CHANGE_MEMBERS, view.name)]
     names = {view.name for view in projects}
     people = [person for person in found.people if names & set(person.projects)]
-    return replace(found, projects=projects, people=people)
+    on_hold = [job for job in found.on_hold if may(call.caller, Action.HOLD, job.project)]
+    return replace(found, projects=projects, people=people, on_hold=on_hold)
 
 
 async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:

@@ -24,6 +24,7 @@ from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
     MAX_JOBS_PAGE,
     MAX_TRIALS_PAGE,
+    HoldRequest,
     Job,
     JobActed,
     JobPage,
@@ -32,6 +33,7 @@ from springtide.scheduler.wire import (
     LogChunk,
     OutputList,
     Points,
+    ReleaseRequest,
     Submission,
     Tag,
     TrialPage,
@@ -242,6 +244,29 @@ async def finish(call: Call[NoQuery, None]) -> Job:
     return await call.pool.engine.finish((await _owned(call)).id, call.caller.name)
 
 
+async def hold(call: Call[NoQuery, HoldRequest]) -> Job:
+    """Put a job on hold: it does not start, or not again, until it is released."""
+    return await call.pool.engine.hold((await _administered(call)).id, call.caller.name, call.body.reason)
+
+
+async def release(call: Call[NoQuery, ReleaseRequest]) -> Job:
+    """Release a job that is on hold, also to another member of its project. Raises `Refusal` 422 for others."""
+    found, user = await _administered(call), call.body.user
+    if user is not None and user not in (await call.pool.groups.members(fresh=True)).get(found.project, ()):
+        message = f"{given(user)} is not a member of {given(found.project)}, on whose account the job runs."
+        raise Refusal(422, "invalid", message, field="user", hint="Add this person to the project first.")
+    return await call.pool.engine.release(found.id, call.caller.name, user)
+
+
+async def _administered(call: Call[object, object]) -> Job:
+    """Return a job that the caller may hold and release. Raises `Refusal` 403 for another one."""
+    found = await seen(call)
+    if not permissions.may(call.caller, Action.HOLD, found.project):
+        message = f"Only administrators of {given(found.project)} and of the pool may hold and release its jobs."
+        raise Refusal(403, "forbidden", message)
+    return found
+
+
 class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which trials of a sweep to list, in which order. ``state`` may name several states."""
 
@@ -363,6 +388,16 @@ ROUTES = (
     Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),
     Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
     Route("POST", "/jobs/{id}/finish", "Mark a waiting job as finished", Who.LOGGED_IN, finish, answers=Job),
+    Route("POST", "/jobs/{id}/hold", "Put a job on hold", Who.LOGGED_IN, hold, takes=HoldRequest, answers=Job),
+    Route(
+        "POST",
+        "/jobs/{id}/release",
+        "Release a job on hold",
+        Who.LOGGED_IN,
+        release,
+        takes=ReleaseRequest,
+        answers=Job,
+    ),
     Route(
         "GET",
         "/jobs/{id}/trials",

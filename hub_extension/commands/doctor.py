@@ -14,6 +14,7 @@ from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
 from springtide.hub_extension.doctor.launches import launches
+from springtide.hub_extension.doctor.leavers import leavers
 from springtide.hub_extension.doctor.notebooks import running_notebooks
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
@@ -79,6 +80,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
     yield from launches(setup.database_url)
+    yield from leavers(setup.database_url)
     yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()

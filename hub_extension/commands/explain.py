@@ -66,7 +66,7 @@ def explained(client: Client, job_id: str) -> Explanation:
     """Return what the pool says about a job. Raise `PoolError` for a job that the caller may not see."""
     job = client.job(job_id)
     project = next((each for each in client.pool().projects if each.name == job.project), None)
-    if job.state not in WAITING or job.held_by_user:
+    if job.state not in WAITING or job.held_by_user or job.hold is not None:
         return Explanation(job, project, None, [])
     forecast = client.forecast(WhatIf(starts=[job.id]))
     mine = client.me().name == job.user
@@ -116,7 +116,7 @@ def told(found: Explanation, now: float) -> Iterator[str]:
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
         "Why": job.error or _said(job, *WHY),
-        "What would change it": f"springtide resume {job.id}" if job.held_by_user else _changes(found),
+        "What would change it": _changes(found),
         "When": " ".join(
             [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
         ).strip(),
@@ -135,6 +135,10 @@ def told(found: Explanation, now: float) -> Iterator[str]:
 
 def _changes(found: Explanation) -> str:
     """Return what lets the job start; where that is not known, what its reason says."""
+    if found.job.hold is not None and not found.job.ended:
+        return f"springtide release {found.job.id}, by an administrator of {found.job.project} or of the pool"
+    if found.job.held_by_user:
+        return f"springtide resume {found.job.id}"
     return " ".join(each.text for each in found.starts_if) or _said(found.job, "change", "ease")
 
 

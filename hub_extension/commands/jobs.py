@@ -194,6 +194,28 @@ finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are no
 
 
 @click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why: everybody who sees the job is told.")
+@json_option
+def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
+    """Put jobs on hold: they do not start, or not again, until they are released."""
+    with Client() as client:
+        for job_id in job_ids:
+            _print(client.hold(job_id, reason), as_json=as_json)
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option("--to", "user", help="Who owns them from now on: a member of their project.")
+@json_option
+def release(*, job_ids: tuple[str, ...], user: str | None, as_json: bool) -> None:
+    """Let jobs that are on hold start again."""
+    with Client() as client:
+        for job_id in job_ids:
+            _print(client.release(job_id, user), as_json=as_json)
+
+
+@click.command()
 @click.argument("job_ids", metavar="[JOB...]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All of your own jobs that have not ended.")
 @click.option("--project", help="With --all: only those of this project.")

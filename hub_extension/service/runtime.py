@@ -26,6 +26,7 @@ from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer
+from springtide.hub_extension.service.hub_users import HubUserWatch
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.tracking.forwarder import Forwarder
 from springtide.hub_extension.tracking.settings import TrackingSettings
@@ -220,9 +221,11 @@ class Runtime:
         sockets = await self._listen()
         self._pool_engine = engine = await self._engine()
         await _adopt_workspaces(engine)
+        groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth))
+        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear)
         pool = Pool(
             engine=engine,
-            groups=HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth)),
+            groups=groups,
             submissions=Buckets(setup.submit_rate, setup.submit_burst, asyncio.get_running_loop().time),
             max_body=setup.max_body,
             grace=setup.grace,
@@ -236,7 +239,9 @@ class Runtime:
         self._stack.push_async_callback(deliverer.stop)
         site = Site(
             pool=pool,
-            authenticator=HubAuthenticator(oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide")),
+            authenticator=HubAuthenticator(
+                oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide"), hub_users.confirm
+            ),
             prefix=setup.prefix,
             cookie_secret=cookie_secret,
             recheck=setup.auth_cache,
@@ -247,6 +252,8 @@ class Runtime:
         self._stack.push_async_callback(_close, server)
         looking = asyncio.create_task(pool.notebooks.run(engine, pool.groups), name="workspaces of the hub")
         self._stack.callback(looking.cancel)
+        following = asyncio.create_task(hub_users.run(), name="users of the hub")
+        self._stack.callback(following.cancel)
 
     def _trackers(self, engine: Engine) -> tuple[Tracker, ...]:
         """Return the trackers, to which reports are forwarded from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jupyterhub.services.auth import HubOAuth
@@ -51,7 +51,7 @@ With them an admin administers the pool on its pages, and changes groups with th
 stops workspaces with the own permissions.
 """
 
-SERVICE_SCOPES: Final = ("list:groups", "read:groups", "read:users:name", "read:servers")
+SERVICE_SCOPES: Final = ("list:groups", "read:groups", "list:users", "read:users", "read:servers")
 """Scopes of the service's own token on the hub."""
 
 STOP_SCOPE: Final = "delete:servers"
@@ -113,11 +113,18 @@ def _projects_of(scope: str, scopes: Iterable[str]) -> frozenset[str]:
 class HubAuthenticator:
     """Authenticator that asks the hub for a token's owner.
 
-    Answers are cached for at most ``hub_auth.cache_max_age`` seconds.
+    Answers are cached for at most ``hub_auth.cache_max_age`` seconds. ``confirm`` is called with the name and
+    the token of a person before anything is done by that name.
     """
 
-    def __init__(self, hub_auth: HubOAuth, service_name: str) -> None:
+    def __init__(
+        self,
+        hub_auth: HubOAuth,
+        service_name: str,
+        confirm: Callable[[str, str], Awaitable[None]],
+    ) -> None:
         self._hub = hub_auth
+        self._confirm = confirm
         self._service_name = service_name
         self._knows_us_until = 0.0
         self._asking: dict[tuple[str, str], asyncio.Task[dict[str, Any] | None]] = {}
@@ -146,7 +153,10 @@ class HubAuthenticator:
                 f"{model['name']}'s token does not give access to the pool.",
                 hint="It needs the scope " + " or ".join(sorted(self._hub.access_scopes)) + ".",
             )
-        return caller_of(model, token)
+        caller = caller_of(model, token)
+        if not caller.service:
+            await self._confirm(caller.name, token)
+        return caller
 
     async def _model(self, token: str, session_id: str) -> dict[str, Any] | None:
         """Return the hub's model of the token's owner; concurrent requests with one token ask the hub once."""

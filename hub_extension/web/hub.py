@@ -67,8 +67,8 @@ class HubGroups:
     """The groups of a running hub, through its REST API.
 
     ``token`` is the service's own and is used for reading (scopes ``list:groups``, ``read:groups``,
-    ``read:users:name``, ``read:servers``), and to stop idle workspaces where the admin has allowed that (scope
-    ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
+    ``list:users``, ``read:users``, ``read:servers``), and to stop idle workspaces where the admin has allowed that
+    (scope ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
     permissions.
     """
 
@@ -98,6 +98,20 @@ class HubGroups:
                 self._known = await self._read()
                 self._known_at = read_at
             return self._known
+
+    async def users(self) -> dict[str, str]:
+        """Return the identities of all users, by name: when each was created, which a rename does not change."""
+        users = await self._pages("users", "The hub does not list its users.")
+        return {user["name"]: _identity(user) for user in users}
+
+    async def identity(self, user: str) -> str | None:
+        """Return the identity of the user who has the name now, None if none has."""
+        response = await self._ask("GET", f"users/{quote(user, safe='')}", self._token, None)
+        if response.code == 404:
+            return None
+        if response.code != 200:
+            raise self._refused(response)
+        return _identity(msgspec.json.decode(response.body))
 
     async def servers(self, user: str) -> tuple[Server, ...]:
         """See `Groups`. A user whom the hub does not know has no servers."""
@@ -133,15 +147,20 @@ class HubGroups:
         await self._change("DELETE", f"groups/{quote(name, safe='')}/users", token, {"users": [user]})
 
     async def _read(self) -> Members:
-        found: dict[str, tuple[str, ...]] = {}
+        groups = await self._pages("groups")
+        return {group["name"]: tuple(sorted(group.get("users", ()))) for group in groups}
+
+    async def _pages(
+        self, what: str, denied: str = "The hub does not let the pool list its groups."
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
         offset: int | None = 0
         while offset is not None:
-            response = await self._ask("GET", f"groups?offset={offset}&limit={PAGE}", self._token, None)
+            response = await self._ask("GET", f"{what}?offset={offset}&limit={PAGE}", self._token, None)
             if response.code != 200:
-                raise self._refused(response)
+                raise self._refused(response, denied)
             page = msgspec.json.decode(response.body)
-            for group in page["items"]:
-                found[group["name"]] = tuple(sorted(group.get("users", ())))
+            found += page["items"]
             following = page["_pagination"]["next"]
             offset = None if following is None else int(following["offset"])
         return found
@@ -205,6 +224,15 @@ def _server(name: str, about: Mapping[str, Any]) -> Server:
         since=_moment(about.get("started")),
         last_activity=_moment(about.get("last_activity")),
     )
+
+
+def _identity(user: Mapping[str, Any]) -> str:
+    """Return when a user was created. Raises `Refusal` 403 if the service may not read it."""
+    created = user.get("created")
+    if not created:
+        message = "The hub does not let the pool read when its users were created."
+        raise Refusal(403, "hub_refused", message, hint="The service needs the scopes list:users and read:users.")
+    return str(created)
 
 
 def _moment(text: str | None) -> float | None:

@@ -12,7 +12,15 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.parts import EngineParts
-from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
+from springtide.scheduler.engine.requests import (
+    control,
+    hub_users,
+    paging,
+    project_admin,
+    quotas,
+    validation,
+    workspaces,
+)
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
@@ -26,7 +34,7 @@ from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
-from springtide.scheduler.store.records import AuditRecord, Bundle, JobQuery, JobSpec
+from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, HubStanding, JobQuery, JobRecord, JobSpec
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -122,7 +130,7 @@ class Engine:
         )
         trials, parameters = validate_trials(submission.trials)
         rerun = None if again is None else reference(again, spec)
-        spec = parts.run_history.with_experience(replace(spec, trials=trials, rerun=rerun))
+        spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun))
         bundle = await self._bundle(submission.files, spec)
         job_id = await parts.mailbox.request(
             lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)
@@ -171,13 +179,31 @@ class Engine:
         """Mark a job that waits after an attempt as finished: it ends as succeeded."""
         return await self._change_job(job_id, JobChange.FINISH, by)
 
+    async def hold(self, job_id: str, by: str, reason: str) -> wire.Job:
+        """Put a job on hold: it does not start, or not again, until it is released."""
+
+        def hold(transaction: Transaction, job: JobRecord) -> None:
+            control.hold_job(transaction, job, Hold(by, reason, transaction.now))
+
+        return await self._apply_to_job(job_id, hold)
+
+    async def release(self, job_id: str, by: str, user: str | None = None) -> wire.Job:
+        """Let a job that is on hold start again, as that of ``user`` if given."""
+        return await self._apply_to_job(
+            job_id, lambda transaction, job: control.release_job(transaction, job, by, user)
+        )
+
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
+        return await self._apply_to_job(
+            job_id, lambda transaction, job: control.change_job(transaction, job, change, by)
+        )
+
+    async def _apply_to_job(self, job_id: str, change: Callable[[Transaction, JobRecord], None]) -> wire.Job:
         jobs = self._parts.jobs
         found = await jobs.get(job_id)
 
         def apply(transaction: Transaction) -> None:
-            current = transaction.job(job_id) or jobs.in_memory(job_id) or found
-            control.change_job(transaction, current, change, by)
+            change(transaction, transaction.job(job_id) or jobs.in_memory(job_id) or found)
 
         await self._parts.mailbox.request(apply)
         return await self.job(job_id)
@@ -367,9 +393,31 @@ class Engine:
         def add(transaction: Transaction) -> int:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
+            if what.removeprefix(project_admin.UNDO) in project_admin.MEMBERSHIP:
+                transaction.put_hub_group(subject, tuple(after["members"]))
             return transaction.add_audit_entry(who, what, subject, before, after)
 
         return await self._change(add)
+
+    # ---------- people
+
+    def identity(self, user: str) -> str | None:
+        """Return which user of JupyterHub has this name, as far as the pool knows; None if it knows none."""
+        known = self._state.hub_users.get(user)
+        return None if known is None else known.identity
+
+    def hub_names(self) -> set[str]:
+        """Return the names of all users of JupyterHub that the pool knows and that had not left."""
+        return {user.name for user in self._state.hub_users.values() if user.standing is not HubStanding.LEFT}
+
+    async def follow_hub(self, seen: hub_users.Seen) -> bool:
+        """Let jobs, and what else the pool keeps of people, follow the users and groups of JupyterHub.
+
+        Returns whether a name is no longer that of who had it.
+        """
+        renamed = await self._change(lambda transaction: hub_users.follow(transaction, seen))
+        await self._parts.executor.follow_users(self._state.names_by_identity())
+        return renamed
 
     # ---------- workspaces
 

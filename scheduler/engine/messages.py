@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason, Spread
+from springtide.scheduler.store.records import POOL, Hold
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""
@@ -29,6 +30,12 @@ NEXT_WITHOUT_GPUS = "without-gpus-next"
 def held_by(by: str) -> Reason:
     """Return a user paused the job."""
     return Reason(HELD, {"by": by})
+
+
+def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
+    """Return the job is on hold; one that ``runs`` is not started again."""
+    by = "" if hold.by == POOL else hold.by
+    return Reason("engine-on-hold-runs" if runs else "engine-on-hold", {"by": by, "detail": hold.reason})
 
 
 def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:

@@ -110,6 +110,7 @@ async def open_engine(
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
         await executor.take_over(store.epoch)  # a crash before this leaves a new store that is known to be new
+        await executor.follow_users(state.names_by_identity())
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,
@@ -218,7 +219,7 @@ def _compose(
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
-    run_history = RunHistory(placements)
+    run_history = RunHistory(state, placements)
     launch_specs = LaunchSpecs(state, store, settings)
     actuator = Actuator(
         executor,
@@ -230,6 +231,11 @@ def _compose(
         jitter=jitter,
     )
     checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
+
+    def follow_what_is_learnt(transaction: Transaction) -> None:
+        drain_slow(transaction, node_speeds)
+        run_history.follow(transaction)
+
     loop = Loop(
         LoopParts(
             settings=settings,
@@ -244,7 +250,8 @@ def _compose(
                 settings,
                 stats,
                 checks=checks,
-                first=lambda transaction: drain_slow(transaction, node_speeds),
+                first=follow_what_is_learnt,
+                accept=run_history.accept,
             ),
             inventory=InventoryReader(executor, mailbox.post, jitter=jitter),
             actuator=actuator,
@@ -335,6 +342,10 @@ def _run(parts: EngineParts) -> Engine:
     async def ended_jobs(limit: int) -> Sequence[JobRecord]:
         return await store.read(store.store.jobs, JobQuery(states=ENDED, trials=True), None, limit)
 
+    async def load_history() -> None:
+        await parts.run_history.load(ended_jobs)
+        parts.mailbox.wake()
+
     pruner = Pruner(store, parts.executor, parts.settings, parts.clock)
     running = asyncio.get_running_loop()
     return Engine(
@@ -342,7 +353,7 @@ def _run(parts: EngineParts) -> Engine:
         loop_task=running.create_task(parts.loop.run(), name="engine"),
         background_tasks=(
             running.create_task(pruner.run(), name="pruner"),
-            running.create_task(parts.run_history.load(ended_jobs), name="run history"),
+            running.create_task(load_history(), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
             running.create_task(parts.launch_probes.run(), name="launch stops"),
             running.create_task(

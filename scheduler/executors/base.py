@@ -365,6 +365,9 @@ class Executor(ABC):
         """End a notebook server that the hub does not know. Raises `ExecutorError` if that is not possible."""
         raise ExecutorError(f"The notebook server {given(server)} of {user} can be ended only where it runs.")
 
+    async def follow_users(self, names: Mapping[str, str]) -> None:  # noqa: B027 - some have nothing to do
+        """Keep accounts and homes with their users; ``names`` are those of users by identity."""
+
     @abstractmethod
     async def newest_epoch(self) -> int:
         """Return the newest epoch that a request came with, also before a restart; 0 if there was none."""

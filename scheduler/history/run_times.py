@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -21,10 +22,14 @@ LATEST = 9
 
 @dataclass(slots=True)
 class _Samples:
-    """The run times of one kind of job, in seconds; ``ordered`` is their sorted copy, None when out of date."""
+    """The run times of one kind of job, in seconds.
+
+    ``ordered`` is their sorted copy, ``usual`` the median of the last `LATEST`; None when out of date.
+    """
 
     latest: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     ordered: tuple[float, ...] | None = None
+    usual: float | None = None
 
 
 class RunTimes:
@@ -40,14 +45,14 @@ class RunTimes:
         for kind in kinds(job):
             samples = self._samples.get_or_put(kind, _Samples)
             samples.latest.append(seconds)
-            samples.ordered = None
+            samples.ordered = samples.usual = None
 
     def of_similar_jobs(self, job: Described) -> tuple[float, ...]:
         """Return the run times of ended jobs of the most specific kind with enough of them, shortest first.
 
         In seconds with all workers; empty if there is none.
         """
-        samples = self._similar(job)
+        samples = self._similar(kinds(job))
         if samples is None:
             return ()
         if samples.ordered is None:
@@ -56,14 +61,23 @@ class RunTimes:
 
     def usual(self, job: Described) -> float | None:
         """Return how long the latest jobs like this one took, the median in seconds; None if there is none."""
-        samples = self._similar(job)
-        return None if samples is None else median(list(samples.latest)[-LATEST:])
+        return self.usual_of(kinds(job))
 
-    def _similar(self, job: Described) -> _Samples | None:
-        enough = 1
-        for kind in kinds(job):
-            samples = self._samples.get(kind)
-            if samples is not None and len(samples.latest) >= enough:
-                return samples
-            enough = MIN_SAMPLES
-        return None
+    def usual_of(self, own: Iterable[Kind]) -> float | None:
+        """Return how long the latest jobs took that are like one of these kinds, the most specific one first."""
+        samples = self._similar(own)
+        if samples is not None and samples.usual is None:
+            samples.usual = median(list(samples.latest)[-LATEST:])
+        return None if samples is None else samples.usual
+
+    def source(self, own: Sequence[Kind]) -> int:
+        """Return the place of the kind among ``own`` that `usual_of` takes, their number if it takes none."""
+        return next((place for place, kind in enumerate(own) if self._known(kind, place)), len(own))
+
+    def _similar(self, own: Iterable[Kind]) -> _Samples | None:
+        return next((found for place, kind in enumerate(own) if (found := self._known(kind, place))), None)
+
+    def _known(self, kind: Kind, place: int) -> _Samples | None:
+        """Return the run times of a kind, None if they are too few; ``place`` is 0 for the most specific one."""
+        samples = self._samples.get(kind)
+        return samples if samples is not None and len(samples.latest) >= (MIN_SAMPLES if place else 1) else None

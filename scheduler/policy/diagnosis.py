@@ -152,6 +152,8 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
         "room": pool.slots(job.gpus, within),
         "reserved": pool.reserved,
     }
+    if state.goes_by_run_times:
+        about["usual_runtime"] = job.usual_runtime
     if within != pool.all:
         about |= {**_cores_and_memory(job, job.per_gpu), "rdma": int(job.per_gpu.rdma > 0)}
         about |= {"suitable": within.bit_count(), "nodes": pool.all.bit_count()}

@@ -10,6 +10,7 @@ from springtide.scheduler.sentences.sentence import (
     Sentences,
     Table,
     cause,
+    change,
     detail,
     follows,
     number,
@@ -168,7 +169,24 @@ def _far(p: Params) -> Sentences:
     yield state(f"It does not start within the next {duration(86_400 * real(p, 'days'))}, as far as can be seen.")
 
 
+def _hold_by(p: Params) -> str:
+    by = quoted_name(p, "by") if p.get("by") else "the pool"
+    return f"It was put on hold by {by}: {sentence(str(p.get('detail')))}"
+
+
+def _on_hold(p: Params) -> Sentences:
+    yield state(_hold_by(p))
+    yield change("It can start once an administrator of the project or the pool releases it.")
+
+
+def _on_hold_runs(p: Params) -> Sentences:
+    yield state(_hold_by(p))
+    yield follows("It runs on, and does not start again before it is released.")
+
+
 ATTEMPTS: Table = {
+    "engine-on-hold": _on_hold,
+    "engine-on-hold-runs": _on_hold_runs,
     "engine-held": _held,
     "engine-drained": _drained,
     "without-gpus-paused": _drained_without_gpus,

@@ -259,6 +259,15 @@ def _place(p: Params) -> Sentences:
     before = f", after {count(place - 1, 'job')} of {quoted_name(p, 'project')}" if place > 1 else ""
     if place:
         yield Sentence(Role.PLACE, f"{ordinal_place(place)}{line}{before}.")
+    if place > 1 and "usual_runtime" in p:
+        yield Sentence(Role.PLACE, _order_by_run_times(p))
+
+
+def _order_by_run_times(p: Params) -> str:
+    if p["usual_runtime"] is None:
+        return "No job like it has ended yet, so equal jobs that are known to be short go first."
+    usual = duration(max(1.0, real(p, "usual_runtime")))
+    return f"By earlier jobs it is expected to run for {usual}; equal jobs that need less GPU time go first."
 
 
 def _share_used(p: Params) -> Sentences:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from msgspec import structs
 
+from springtide.scheduler.history.expected import ExpectedRunTimes
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
@@ -71,11 +72,11 @@ def simulate(
     costs: Costs = FREE,
     *,
     clock: Callable[[], float] = time.monotonic,
-    run_times: RunTimes | None = None,
+    expected: ExpectedRunTimes | None = None,
 ) -> Result:
     """Run a load through virtual time. ``clock`` measures the real time that this takes, in seconds.
 
-    ``run_times`` estimate how long jobs take, by default from those that have ended in the simulation.
+    ``expected`` estimates how long jobs run, by default from those that have ended in the simulation.
     ``settings`` that name no GPU types take those of the load. Under `Policy.STATIC`, jobs larger than their
     project's quota are left out, because they could never run.
     """
@@ -104,8 +105,8 @@ def simulate(
         costs=costs,
         witness=watch,
         running=[course_of(job, duration, first_start=start) for job, duration in running],
-        run_times=RunTimes() if run_times is None else run_times,
         use_half_life=settings.use_half_life,
+        expected=ExpectedRunTimes(RunTimes()) if expected is None else expected,
     )
     for job, duration in arriving:
         pool.submit(job, duration)

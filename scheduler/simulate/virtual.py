@@ -10,8 +10,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from springtide.scheduler.history.expected import ExpectedRunTimes
 from springtide.scheduler.history.recent_use import renewed
-from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import (
     Change,
     Decision,
@@ -154,8 +154,8 @@ class VirtualPool:
     """Runs jobs in virtual time under a planner.
 
     ``planner`` must know the pool and the running jobs already; ``running`` are the courses of the running jobs.
-    ``run_times`` learn from the jobs that end, and tell those that arrive how long similar ones usually take.
     ``recent_use`` is that of the projects at the beginning, ``use_half_life`` the setting, in seconds.
+    ``expected`` learns from the jobs that end; the expected run times of those that have arrived follow it.
     Attempts stop as soon as they are asked to. The ``submitted`` of a job that arrives is its time of arrival.
     """
 
@@ -168,9 +168,9 @@ class VirtualPool:
         witness: Witness | None = None,
         running: Iterable[Course] = (),
         waiting: Iterable[Course] = (),
-        run_times: RunTimes | None = None,
         recent_use: Iterable[RecentUse] = (),
         use_half_life: float = Settings().use_half_life,
+        expected: ExpectedRunTimes | None = None,
     ) -> None:
         self.planner = planner
         self.now = now
@@ -181,17 +181,19 @@ class VirtualPool:
         """Number of instants at which the policy reached `ROUNDS_AT_ONCE`."""
         self._events: list[tuple[float, int, int, str, int]] = []
         self._changes: list[Change] = []
-        self._run_times = run_times
         self._use = {use.key: use for use in recent_use}
         self._use_half_life = use_half_life
+        self._expected = expected
         self._count = 0
         self._live = 0
         self._wake: float | None = None
         for course in running:
+            self._expect(course)
             self.courses[course.job.id] = course
             self._live += 1
             self._watch(course)
         for course in waiting:
+            self._expect(course)
             self.courses[course.job.id] = course
 
     def submit(self, job: Job, duration: float) -> None:
@@ -253,9 +255,25 @@ class VirtualPool:
         return news, woken
 
     def _arrive(self, course: Course) -> None:
-        if self._run_times is not None:
-            course.job = replace(course.job, usual_runtime=self._run_times.usual(course.job))
+        if self._expected is not None:
+            course.job = replace(course.job, usual_runtime=self._expected.of(course.job))
+            self._expect(course)
         self._apply(JobChanged(course.job))
+
+    def _expect(self, course: Course) -> None:
+        if self._expected is not None:
+            self._expected.put(course.job.id, course.job, course.job.usual_runtime)
+
+    def _learn(self, ended: Job, seconds: float) -> None:
+        """Renew what jobs like one that has ended are expected to take."""
+        if self._expected is None:
+            return
+        self._expected.remove(ended.id, ended)
+        self._expected.learn(ended, seconds)
+        for renewal in self._expected.renewals():
+            for course in (self.courses[job_id] for job_id in renewal.jobs):
+                self._set(course, replace(course.job, usual_runtime=renewal.seconds))
+                self._expect(course)
 
     def _progress(self, course: Course, *, finished: bool) -> bool:
         if not finished:
@@ -267,11 +285,10 @@ class VirtualPool:
         course.end_attempt(self.now)
         course.lost += course.overhead * course.job.held_gpus
         course.finish = self.now
-        if self._run_times is not None:
-            self._run_times.learn(course.job, worked)
         course.version += 1
         self._live -= 1
         self._apply(JobRemoved(course.job.id))
+        self._learn(course.job, worked)
         return True
 
     def _decide(self) -> bool:

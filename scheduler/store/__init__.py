@@ -11,7 +11,7 @@ from springtide.scheduler.store.errors import (
     StoreTooNewError,
     StoreUnsureError,
 )
-from springtide.scheduler.store.outside import read_decision, read_withheld
+from springtide.scheduler.store.outside import read_decision, read_left_jobs, read_withheld
 from springtide.scheduler.store.queries.listing import ORDERS, Position, position
 from springtide.scheduler.store.store import Store
 
@@ -30,5 +30,6 @@ __all__ = [
     "StoreUnsureError",
     "position",
     "read_decision",
+    "read_left_jobs",
     "read_withheld",
 ]

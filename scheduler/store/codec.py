@@ -91,6 +91,11 @@ def tagged_row(job: JobRecord) -> dict[str, Any]:
     return {"job_id": job.id, "spec": _text(job.spec), "tags": tags_column(job.spec.tags)}
 
 
+def given_row(job: JobRecord) -> dict[str, Any]:
+    """Return the columns of a job that has another owner; ``job_id`` names it."""
+    return {"job_id": job.id, "spec": _text(job.spec), "user": job.spec.user, "key": job.spec.key}
+
+
 def shifted_row(job: JobRecord) -> dict[str, Any]:
     """Return the columns of a job whose times are shifted; ``job_id`` names it."""
     return {**standing_row(job), "spec": _text(job.spec), "submitted": job.spec.submitted}

@@ -46,6 +46,15 @@ def read_withheld(url: str) -> Counter[str]:
         return Counter(each.detail for each in reading.withheld(connection))
 
 
+def read_left_jobs(url: str) -> Counter[str]:
+    """Return the numbers of unfinished jobs of people who are no longer users of JupyterHub, by name.
+
+    Raises `StoreError` when there is no store of this version's schema.
+    """
+    with _reading(url) as connection:
+        return Counter(reading.owners_who_left(connection))
+
+
 @contextmanager
 def _reading(url: str) -> Iterator[Connection]:
     parsed = opening.parse_url(url)

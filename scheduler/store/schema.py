@@ -202,6 +202,21 @@ default_projects = Table(
     Column("project", String(64), nullable=False),
 )
 
+hub_users = Table(
+    "hub_users",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("identity", String(64), nullable=False),
+    Column("standing", String(16), nullable=False),
+)
+
+hub_groups = Table(
+    "hub_groups",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("members", Text, nullable=False),
+)
+
 notification_choices = Table(
     "notification_choices",
     metadata,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
-from springtide.scheduler.store import codec, deliveries, idle, recent_use, schema
+from springtide.scheduler.store import codec, deliveries, hub_users, idle, recent_use, renaming, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import WriteBatch
 
@@ -46,6 +46,8 @@ def read_commit_mark(connection: Connection) -> int | None:
 
 def write(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:
     """Write the batch. ``large`` are sizes of bundles whose content lies in files."""
+    for old, new in batch.renamed:
+        renaming.rename(connection, old, new)
     _bundles(connection, batch, large)
     _jobs(connection, batch)
     _people(connection, batch)
@@ -80,6 +82,8 @@ def _jobs(connection: Connection, batch: WriteBatch) -> None:
         connection.execute(_update_job, [codec.shifted_row(job) for job in batch.shifted_jobs])
     if batch.tagged_jobs:
         connection.execute(_update_job, [codec.tagged_row(job) for job in batch.tagged_jobs])
+    if batch.given_jobs:
+        connection.execute(_update_job, [codec.given_row(job) for job in batch.given_jobs])
     parameters = [{"sweep": each.sweep, "body": each.body} for each in batch.sweep_parameters]
     _insert(connection, schema.sweep_parameters, parameters)
     if batch.new_attempts:
@@ -128,6 +132,8 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     idle.put_rules(connection, batch.idle_rules)
     idle.put_records(connection, batch.idle_records)
     recent_use.put(connection, batch.recent_use, batch.dropped_projects)
+    hub_users.put_users(connection, batch.hub_users)
+    hub_users.put_groups(connection, batch.hub_groups)
     deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))

@@ -100,6 +100,26 @@ class Starts(Answer, frozen=True, kw_only=True):
     at: float
 
 
+class Hold(Answer, frozen=True, kw_only=True):
+    """The stop of a job by an administrator: who put it on hold, why, and when."""
+
+    by: str
+    reason: str
+    at: float
+
+
+class HoldRequest(Request, frozen=True, kw_only=True):
+    """Put a job on hold. Everybody who sees the job is told the reason."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+class ReleaseRequest(Request, frozen=True, kw_only=True):
+    """Release a job that is on hold; ``user`` is the member of its project who owns it from now on."""
+
+    user: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
 class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """A change with which alone a waiting job runs in the next plan to rest, checked by planning with it.
 
@@ -156,6 +176,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """When its first attempt started."""
     ended: float | None = None
     held_by_user: bool = False
+    hold: Hold | None = None
+    """Who put it on hold, and why: it does not start before they release it."""
     held: list[GpuRef] = []
     attempt: int = 0
     attempts: list[Attempt] = []
@@ -175,6 +197,8 @@ class Job(Answer, frozen=True, kw_only=True):
     not known for the pool as it is."""
     impossible: bool = False
     """Whether the pool as it is can never run it, of one of which ``starts_if`` is known."""
+    usual_runtime: float | None = None
+    """How long jobs like it took, the median of the latest in seconds; None if none has ended, or it has."""
     time_limit: float | None = None
     retries: int = 0
     failures: int = 0

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from springtide.scheduler.wire.jobs import Hold
 from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
@@ -133,12 +134,24 @@ class Sums(Answer, frozen=True, kw_only=True):
     build_by_type: dict[str, BuildSums] = {}
 
 
+class JobOnHold(Answer, frozen=True, kw_only=True):
+    """A job that does not start, or not again, before an administrator releases it."""
+
+    id: str
+    name: str
+    user: str
+    project: str
+    state: str
+    hold: Hold
+
+
 class Admin(Answer, frozen=True, kw_only=True):
-    """All that the admin page shows."""
+    """All that the admin page shows. ``on_hold`` are the jobs on hold of the projects, oldest first."""
 
     projects: list[ProjectView]
     people: list[PersonView]
     sums: Sums
+    on_hold: list[JobOnHold] = []
 
 
 class AuditEntry(Answer, frozen=True, kw_only=True):

@@ -81,6 +81,16 @@ async def resume(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respo
     return await client.post(f"/jobs/{job}/resume")
 
 
+async def hold(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    held = await client.post(f"/jobs/{job}/hold", json={"reason": "Its data may not be used."})
+    if held.status_code in DENIED:
+        await pool.pool.engine.hold(job, "root", "Its data may not be used.")
+    released = await client.post(f"/jobs/{job}/release", json={})
+    assert held.status_code == released.status_code
+    return released
+
+
 async def rerun(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     job = await job_of(pool, user)
     form = await client.get(f"/jobs/{job}/rerun")
@@ -148,6 +158,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.STOP: stop,
     Action.RESUME: resume,
     Action.RERUN: rerun,
+    Action.HOLD: hold,
     Action.TAG: tag,
     Action.CHANGE_MEMBERS: change_members,
     Action.CHANGE_CHILD: change_child,
@@ -163,6 +174,7 @@ EXPECTED = {
     Action.STOP: (False, False, False, True, True),
     Action.RESUME: (False, False, False, True, True),
     Action.RERUN: (False, False, False, False, False),
+    Action.HOLD: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
     Action.CHANGE_CHILD: (False, False, False, True, True),

@@ -86,11 +86,11 @@ def test_the_service_keeps_its_address_and_token(c: Config, tmp_path: Path) -> N
     assert service(c)["url"].startswith("http://127.0.0.1:")
 
 
-def test_the_service_may_read_groups_names_and_servers_and_nothing_else(c: Config) -> None:
+def test_the_service_may_read_groups_users_and_servers_and_nothing_else(c: Config) -> None:
     configure(c)
     [role] = [role for role in c.JupyterHub.load_roles if role["name"] == "springtide"]
     assert role["services"] == ["springtide"]
-    reading = {"list:groups", "read:groups", "read:users:name", "read:servers"}
+    reading = {"list:groups", "read:groups", "list:users", "read:users", "read:servers"}
     assert set(role["scopes"]) == reading
     c.Springtide.stop_idle_workspaces = True
     configure(c)

@@ -22,7 +22,7 @@ from springtide.scheduler.executors.base import (
     Reported,
 )
 from springtide.scheduler.model import JobState, Reason, Worker
-from springtide.scheduler.store.records import AttemptState, JobRecord, JobSpec
+from springtide.scheduler.store.records import AttemptState, Hold, JobRecord, JobSpec
 
 RETRIES = Retries(first=10.0, longest=40.0, fruitless_limit=3)
 PLACE = (Worker(0, "train", (0, 1)),)
@@ -489,3 +489,25 @@ def test_every_reason_of_the_engine_has_a_sentence():
     assert "retry 1 of 3" in texts[11]
     assert "No program of that name." in texts[13]
     assert texts[14] == "It was ended because it keeps too much on the disk. It keeps 2.0 GiB."
+
+
+class TestMovesOnHold:
+    """The pool moves jobs to make room; one on hold that it moves arrives: it would have run on otherwise."""
+
+    HOLD = Hold("admin", "Its data may not be used.", 150.0)
+
+    def moved(self) -> JobRecord:
+        held = lifecycle.put_on_hold(running(), self.HOLD)[0]
+        there = (Worker(0, "other", (0, 1)),)
+        return gone(lifecycle.pause(held, RECLAIM, 150.0, there)[0], code=75, paused=True)
+
+    def test_a_moved_job_goes_on_where_it_was_moved_to(self) -> None:
+        waits = self.moved()
+        assert (waits.state, waits.standing.hold, waits.is_idle) == ("paused", self.HOLD, False)
+
+    def test_it_does_not_start_again_once_it_has_no_place(self) -> None:
+        assert self.moved().with_standing(reserved=()).is_idle
+
+    def test_a_waiting_job_that_is_put_on_hold_gives_its_place_back(self) -> None:
+        waits = job().with_standing(reserved=(Worker(0, "other", (0, 1)),))
+        assert lifecycle.put_on_hold(waits, self.HOLD)[0].is_idle

@@ -1,4 +1,4 @@
-"""What similar jobs usually took is stored with a job at its submission, and decides among equal jobs."""
+"""What similar jobs usually took is stored with jobs, follows what is learnt, and decides among equal jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(pool):
 
 
 def usual_runtime(pool, job: wire.Job) -> float | None:
-    return pool.engine._parts.state.jobs[job.id].spec.usual_runtime
+    return pool.engine._parts.state.jobs[job.id].standing.usual_runtime
 
 
 async def test_a_job_is_stored_with_the_usual_run_time_of_those_like_it(pool, run):
@@ -48,16 +48,15 @@ async def test_it_is_known_after_a_restart_and_stays_with_the_job(pool, run):
     assert usual_runtime(pool, await pool.submit("susan", gpus=8, name="sweep")) == 600.0
 
 
-async def test_a_sweep_knows_the_usual_run_time_of_its_trials(pool, run):
+async def test_the_trials_of_a_sweep_know_the_usual_run_time_of_earlier_ones(pool, run):
     for number in range(3):
         await run(f"search #{number}", 600.0)
     await run("search", 4 * HOUR)
-    sweep = await pool.submit("susan", gpus=8, name="search", trials=wire.Trials(number=2))
+    await pool.submit("susan", gpus=8, name="search", trials=wire.Trials(number=2))
     await pool.idle()
 
     trials = [job for job in pool.engine._parts.state.jobs.values() if job.spec.trial is not None]
-    assert usual_runtime(pool, sweep) == 600.0
-    assert {trial.spec.usual_runtime for trial in trials} == {600.0}
+    assert {trial.standing.usual_runtime for trial in trials} == {600.0}
 
 
 async def test_of_two_jobs_that_wait_the_one_known_to_be_shorter_starts_first(pool, run):
@@ -89,3 +88,61 @@ async def test_a_job_that_is_only_thought_of_has_the_place_that_it_would_have(po
         return told.job.likely
 
     assert await starts("short") < await starts("long")
+
+
+class TestLearning:
+    """What waiting jobs are expected to take follows the jobs like them that end."""
+
+    async def run_ahead(self, pool, name: str, seconds: float) -> None:
+        """End the job that runs, after so many seconds."""
+        pool.clock.now += seconds
+        pool.executor.end(pool.key(name), code=0)
+        await pool.state(name, "succeeded")
+        await pool.idle()
+
+    async def test_jobs_that_waited_before_the_first_of_their_kind_ended_go_before_later_twins(self, pool):
+        first = await pool.submit("susan", gpus=8, name="epoch-0", rotate=False)
+        await pool.state(first.id, "running")
+        earlier = [await pool.submit("susan", gpus=8, name=f"epoch-{number}", rotate=False) for number in (1, 2)]
+        await self.run_ahead(pool, first.id, 600.0)
+        later = [await pool.submit("susan", gpus=8, name=f"epoch-{number}", rotate=False) for number in (3, 4)]
+
+        ran = []
+        for _ in range(4):
+            await pool.idle()
+            [running] = [job.id for job in [*earlier, *later] if (await pool.job(job.id)).state == "running"]
+            ran.append(running)
+            await self.run_ahead(pool, running, 600.0)
+        assert ran == [job.id for job in [*earlier, *later]]
+
+    async def test_all_jobs_that_are_alike_expect_the_same(self, pool, run):
+        await run("epoch-0", 3 * HOUR)
+        first = await pool.submit("susan", gpus=8, name="epoch-1", rotate=False)
+        await pool.state(first.id, "running")
+        second = await pool.submit("susan", gpus=8, name="epoch-2", rotate=False)
+        assert usual_runtime(pool, second) == 3 * HOUR
+        await self.run_ahead(pool, first.id, HOUR)
+        third = await pool.submit("susan", gpus=8, name="epoch-3", rotate=False)
+
+        assert usual_runtime(pool, second) == usual_runtime(pool, third) == 2 * HOUR
+        assert (await pool.job(third.id)).usual_runtime == 2 * HOUR
+
+    async def test_what_was_learnt_is_known_after_a_restart(self, pool):
+        first = await pool.submit("susan", gpus=8, name="epoch-0", rotate=False)
+        await pool.state(first.id, "running")
+        waits = await pool.submit("susan", gpus=8, name="epoch-1", rotate=False)
+        last = await pool.submit("susan", gpus=8, name="epoch-2", rotate=False)
+        await self.run_ahead(pool, first.id, 600.0)
+        await pool.state(waits.id, "running")
+        await pool.restart()
+
+        assert usual_runtime(pool, last) == 600.0
+
+    async def test_small_differences_change_nothing(self, pool, run):
+        await run("epoch", 600.0)
+        first = await pool.submit("susan", gpus=8, name="epoch", rotate=False)
+        await pool.state(first.id, "running")
+        waits = await pool.submit("susan", gpus=8, name="epoch", rotate=False)
+        await self.run_ahead(pool, first.id, 660.0)
+
+        assert usual_runtime(pool, waits) == 600.0

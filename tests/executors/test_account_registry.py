@@ -67,6 +67,37 @@ def test_a_user_keeps_her_account_over_a_restart(accounts: Accounts, tmp_path: P
 
 
 @pytest.mark.root
+class TestUsersOfTheHub:
+    """Users of JupyterHub keep their accounts when they are renamed, and leave them to nobody."""
+
+    FIRST, SECOND = "2026-01-01T10:00:00Z", "2026-02-01T10:00:00Z"
+
+    def test_another_user_of_the_name_has_another_account_and_home(self, accounts: Accounts) -> None:
+        before, after = accounts.of("zoe", self.FIRST), accounts.of("zoe", self.SECOND)
+        assert (before.uid != after.uid, before.home != after.home) == (True, True)
+        assert accounts.of("zoe", self.SECOND) == accounts.of("zoe") == after
+
+    def test_a_renamed_user_keeps_hers_and_another_may_have_the_name(self, accounts: Accounts) -> None:
+        before = accounts.of("zoe", self.FIRST)
+        accounts.follow_users({self.FIRST: "zoe-maria", self.SECOND: "zoe"})
+        renamed, other = accounts.of("zoe-maria"), accounts.of("zoe")
+        assert (renamed.uid, renamed.home) == (before.uid, before.home)
+        assert (other.uid != before.uid, other.home != before.home) == (True, True)
+
+    def test_two_users_who_change_names_keep_their_own(self, accounts: Accounts) -> None:
+        zoe, ada = accounts.of("zoe", self.FIRST), accounts.of("ada", self.SECOND)
+        accounts.follow_users({self.FIRST: "ada", self.SECOND: "zoe"})
+        assert accounts.of("ada").uid == zoe.uid
+        assert accounts.of("zoe").uid == ada.uid
+
+    def test_an_account_of_an_earlier_version_is_that_of_who_has_the_name(self, accounts: Accounts) -> None:
+        before = accounts.of("zoe")
+        accounts.follow_users({self.FIRST: "zoe"})
+        assert accounts.of("zoe", self.FIRST) == before
+        assert accounts.of("zoe", self.SECOND).uid != before.uid
+
+
+@pytest.mark.root
 def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp_path: Path) -> None:
     Accounts(tmp_path / "state").prepare()
     code = (

@@ -306,3 +306,16 @@ def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(
         expect(page.get_by_test_id("message")).to_be_empty()
     finally:
         projects.people.administers.clear()
+
+
+def test_jobs_on_hold_are_listed_with_the_reason_and_can_be_released(visit: Visit, projects: Service) -> None:
+    job = projects.submit("susan", name="held", gpus=8)
+    projects.run(projects.engine.hold(job.id, "admin", "Its data may not be used."))
+    page = visit("admin", "admin")
+    row = page.get_by_test_id(f"on-hold-{job.id}")
+    expect(row).to_contain_text("held of susan in vision")
+    expect(row).to_contain_text("by admin: Its data may not be used.")
+
+    page.get_by_test_id(f"release-{job.id}").click()
+    expect(page.get_by_test_id("on-hold")).to_have_count(0)
+    expect(page.get_by_test_id("audit")).to_contain_text("released the job")

@@ -9,7 +9,7 @@ from small_pools import CALM, NOW, ROTATING, kinds, on, plan, pool, running, wai
 from springtide.scheduler.model import Job, Plan, Settings, Surplus
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, SERVICE_LEVEL
-from springtide.scheduler.sentences import text
+from springtide.scheduler.sentences import Role, render, text
 from springtide.scheduler.simulate.carry_out import carried_out
 
 HOUR = 3600.0
@@ -87,6 +87,35 @@ def test_a_planner_moves_a_job_up_when_its_waiting_is_over() -> None:
     assert planner.position("unknown") == 2
     planner.plan(UNKNOWN.submitted + AGEING_PER_LEVEL)
     assert planner.position("unknown") == 1
+
+
+class TestPlaceInLine:
+    """What a job that waits says of the jobs that go before it."""
+
+    BUSY = running("busy", "a", on("dgx", *range(8)), started=NOW, rotate=False)
+
+    def place(self, job: str, settings: Settings = ROTATING) -> list[str]:
+        planner = Planner(pool(self.BUSY, SHORT, UNKNOWN, LONG, settings=settings))
+        planner.plan(NOW)
+        return [each.text for each in render(planner.reason(job, NOW)) if each.role is Role.PLACE]
+
+    def test_a_job_of_which_nothing_is_known_says_so(self) -> None:
+        assert self.place("unknown") == [
+            "Number 2 in line, after 1 job of a.",
+            "No job like it has ended yet, so equal jobs that are known to be short go first.",
+        ]
+
+    def test_a_job_known_to_be_long_says_how_long_its_like_took(self) -> None:
+        assert self.place("long") == [
+            "Number 3 in line, after 2 jobs of a.",
+            "By earlier jobs it is expected to run for 10 h; equal jobs that need less GPU time go first.",
+        ]
+
+    def test_the_first_in_line_says_no_more_than_that(self) -> None:
+        assert self.place("short") == ["Next in line."]
+
+    def test_where_the_older_goes_first_run_times_are_not_told(self) -> None:
+        assert self.place("unknown", CALM) == ["Number 2 in line, after 1 job of a."]
 
 
 class TestRotation:

@@ -178,6 +178,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "test-run-long-enough": [{"seconds": (1.0, 120.0)}],
     "test-run-failed": [{"detail": ("", "It ended with exit code 1")}],
     "test-run-cancelled": [{"by": NAMES}],
+    "engine-on-hold": [{"by": (*NAMES, ""), "detail": ("Its data may not be used.", "susan has left")}],
+    "engine-on-hold-runs": [{"by": (*NAMES, ""), "detail": "Its data may not be used."}],
     "engine-held": [{"by": NAMES}],
     "engine-cancelled": [{"by": NAMES}],
     "engine-drained": [{"node": NAMES, "by": NAMES, "detail": ("", "A fan is to be replaced")}],

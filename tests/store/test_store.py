@@ -103,6 +103,8 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "idle_rules",
             "idle_workspaces",
             "recent_use",
+            "hub_users",
+            "hub_groups",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

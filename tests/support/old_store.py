@@ -18,6 +18,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
 from springtide.scheduler.store.forecasts.shown import ShownForecast
@@ -55,6 +56,8 @@ async def fill(path: Path) -> None:
     chosen = {channel: frozenset(NotificationEvent) for channel in Channel}
     await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
     await engine.default_projects.choose("susan", "vision")
+    users = {"susan": "2026-01-01T10:00:00.000001Z", "joe": "2026-01-02T10:00:00.000001Z"}
+    await engine.follow_hub(Seen(users, {"susan": ["susan"], "joe": ["joe"], "vision": ["joe", "susan"]}))
     await engine.idle_workspaces.set_rule((RuleScope.PERSON, "susan"), IdleRule(7_200.0, 1_800.0), ADMIN)
     await engine.idle_workspaces.tell("susan", "", Decision(Step.TELL, 7_300.0, None), IdleRule(7_200.0, 1_800.0))
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id

@@ -174,6 +174,9 @@ RULES: list[tuple[str, Rule]] = [
     (r"With this (?:limit|quota) it can never start(?:, as it is not preemptible)?\.", _is("waits", True)),
     ((r"(?:Next in line|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
      r"(?:, after (?P<before>\d+) jobs? of (?P<project>\w+))?\."), _place),
+    (r"By earlier jobs it is expected to run for [\w ]+; equal jobs that need less GPU time go first\.",
+     _is("waits", True)),
+    (r"No job like it has ended yet, so equal jobs that are known to be short go first\.", _is("waits", True)),
     ((rf"The project (?P<project>\w+) may hold at most (?P<limit>\d+) {TYPED}"
      r"(?:: it holds (?P<held>\w+))?, and the job needs (?P<needs>\d+)\."), _limit),
     (r"A job that is not preemptible must fit in the quota, beside others like it\.", _is("preemptible", False)),

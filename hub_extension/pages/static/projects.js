@@ -4,6 +4,7 @@ import { AuditTrail } from "./quotas/audit.js";
 import { drawPeople, OWN } from "./quotas/people.js";
 import { drawAccuracy } from "./quotas/accuracy.js";
 import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
+import { drawOnHold } from "./quotas/on_hold.js";
 import { drawProjects } from "./quotas/project_table.js";
 import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, showMessage, site } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
@@ -256,6 +257,7 @@ function draw() {
       whatIf.draw(),
       changed > 1 && h("p", { key: "all" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "save-all", on: { click: editing.saveAll } }, `Save all ${changed} changes`)),
     ),
+    shown.admin.on_hold.length > 0 && h("section", { key: "holds", class: "st-section" }, h("h2", {}, "Jobs on hold"), drawOnHold(shown.admin.on_hold, editing)),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
     site.admin && shown.accuracy && h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),
     site.admin && trail.items && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),

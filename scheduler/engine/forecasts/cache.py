@@ -18,9 +18,9 @@ from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
-from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobSpec
 
 logger = logging.getLogger(__name__)
 
@@ -183,10 +183,9 @@ class ForecastCache:
 
     # ---------- the pool as it might be
 
-    @property
-    def run_times(self) -> RunTimes:
-        """The run times of ended jobs."""
-        return self._run_history.run_times
+    def expected_run_time(self, spec: JobSpec) -> float | None:
+        """Return how long a job is expected to run by those like it, in seconds; None if nothing is known."""
+        return self._run_history.expected.of(spec)
 
     async def what_if(
         self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON, *, diagnosed: Sequence[str] = ()
@@ -215,7 +214,7 @@ class ForecastCache:
         return await self._client.ask(
             expected_course(snapshot, self._read_model.state.jobs),
             asked,
-            self.run_times,
+            self._run_history.run_times,
             max_waiting=MAX_WAITING_JOBS,
             horizon=horizon,
             computing_time=COMPUTING_TIME,

@@ -118,7 +118,7 @@ class Questions:
             now=now,
             members=asker.members,
         )
-        return hypothesis.with_usual_runtime(self._forecasts.run_times)
+        return hypothesis.with_usual_runtime(self._forecasts.expected_run_time)
 
     async def _smaller(
         self, question: wire.WhatIf, whole: Hypothesis, snapshot: Snapshot, asker: Asker

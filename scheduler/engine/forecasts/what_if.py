@@ -22,10 +22,9 @@ from springtide.scheduler.engine.views.diagnoses import diagnosed
 from springtide.scheduler.forecast import GONE, Outlook, Shift
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import total
-from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.records import JobRecord, JobSpec
 
 Members = Mapping[str, Sequence[str]]
 Sees = Callable[[str, str], bool]
@@ -52,12 +51,11 @@ class Hypothesis:
     gpu_types: tuple[str, ...] = ()
     grows: bool = False
 
-    def with_usual_runtime(self, run_times: RunTimes) -> Hypothesis:
-        """Return the same with the usual run time of jobs like the hypothetical one."""
+    def with_usual_runtime(self, expected: Callable[[JobSpec], float | None]) -> Hypothesis:
+        """Return the same with the expected run time of jobs like the hypothetical one."""
         if self.job is None:
             return self
-        spec = structs.replace(self.job.spec, usual_runtime=run_times.usual(self.job.spec))
-        return replace(self, job=structs.replace(self.job, spec=spec))
+        return replace(self, job=self.job.with_standing(usual_runtime=expected(self.job.spec)))
 
     @property
     def jobs(self) -> list[str]:

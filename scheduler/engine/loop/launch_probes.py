@@ -141,7 +141,7 @@ class LaunchProbes:
 
     def _withheld(self, block: Block) -> list[JobRecord]:
         found = (self._state.jobs.get(job_id) for job_id in self._state.blocks.withheld(block))
-        return [job for job in found if job is not None and not job.standing.held]
+        return [job for job in found if job is not None and not job.awaits_person]
 
     async def _offer(self, block: Block, jobs: Sequence[JobRecord], *, kept: bool = False) -> None:
         offered = self._state.blocks.offered.setdefault(block, {})

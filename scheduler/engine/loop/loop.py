@@ -316,7 +316,7 @@ class Loop:
         self._apply_to_state(tick, records)
         if not planned:
             self._restart_planner()
-        self._replan = self._replan or tick.decided
+        self._replan = self._replan or tick.decided or self._parts.run_history.due
         if self._replan and self._rounds >= MAX_ROUNDS:
             logger.error("The plan did not settle in %d rounds; planning waits %g s.", MAX_ROUNDS, REPLAN_DELAY)
             self._replan, self._rounds, self._wake_at = False, 0, transaction.now + REPLAN_DELAY
@@ -367,7 +367,14 @@ class Loop:
 
     def _apply_to_state(self, tick: Tick, records: list[EventRecord]) -> None:
         transaction, read_model = tick.transaction, self._parts.read_model
+        expected_otherwise = [job for job in transaction.jobs.values() if self._is_expected_otherwise(job)]
+        for job_id in (*transaction.given, *(transaction.jobs if transaction.renamed else ())):
+            self._parts.run_history.forget(self._state.jobs.get(job_id))
         transaction.apply_to_state()
+        if transaction.renamed:
+            read_model.jobs.forget_ended()
+        for job in expected_otherwise:
+            self._parts.run_history.expect(job)
         for job in transaction.jobs.values():
             if job.state.final:
                 read_model.jobs.remember_ended(job)
@@ -381,6 +388,12 @@ class Loop:
             self._state.last_decision = tick.decision.id
         if transaction.must_commit or tick.nodes_changed:
             read_model.invalidate()
+
+    def _is_expected_otherwise(self, job: JobRecord) -> bool:
+        """Return whether an unfinished job is new, another person's, or expected to run for another time."""
+        before = self._state.jobs.get(job.id)
+        known = None if before is None else (before.spec.user, before.standing.usual_runtime)
+        return known != (job.spec.user, job.standing.usual_runtime) and not job.state.final
 
     def _commit_failed(self, tick: Tick, observations: list[EngineObservation], error: StoreError) -> None:
         """Refuse all requests of the tick, which was not written, and keep its observations for the next one.

@@ -112,7 +112,8 @@ class Tick:
 class TickBuilder:
     """Builds ticks from what has arrived. Commits nothing and has no effects on the executor.
 
-    ``first`` is what each transaction begins with: what the pool decides by itself, without a plan.
+    ``first`` is what each transaction begins with: what the pool decides by itself, without a plan. ``accept``
+    completes new jobs by what is known of others.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class TickBuilder:
         *,
         checks: StartChecks,
         first: Callable[[Transaction], None],
+        accept: Callable[[Transaction], None],
     ) -> None:
         self._checks = checks
         self.state = state
@@ -133,6 +135,7 @@ class TickBuilder:
         self._settings = settings
         self._stats = stats
         self._first = first
+        self._accept = accept
         self._sweeps_due: Collection[str] = ()
         self._projects_due: Collection[str] = ()
         self._examine_all()
@@ -220,6 +223,7 @@ class TickBuilder:
             begun += advance(transaction, self._settings)
         if begun:
             launch_stops.follow(transaction)
+        self._accept(transaction)
         return begun
 
     # ---------- observations

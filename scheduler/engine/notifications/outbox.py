@@ -22,7 +22,7 @@ from springtide.scheduler.notifications import (
     NotificationChoice,
     NotificationSettings,
 )
-from springtide.scheduler.store.records import EventRecord
+from springtide.scheduler.store.records import EventRecord, HubStanding
 
 MAX_WAITING = 500
 """Maximum number of deliveries of one person that wait for one channel; further ones are left out."""
@@ -86,6 +86,9 @@ class Outbox:
         return [told for user in people for told in fault_events.notifications(user, faults, self._wanted(user))]
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
+        known = self._state.hub_users.get(user)
+        if known is not None and known.standing is HubStanding.LEFT:
+            return {}
         choice, channels = self.choice(user), self.settings.channels
         return {
             channel: events

@@ -14,7 +14,7 @@ from springtide.scheduler.engine.sweeps import changes, controller
 from springtide.scheduler.engine.test_runs import test_runs
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec, SweepParameters, TestRun
+from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
 from springtide.scheduler.wording import given
 
 MIB = 1024 * 1024
@@ -108,13 +108,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
     """
     if job.state is JobState.CANCELLED and change is JobChange.CANCEL:
         return
-    if job.state.final:
-        raise Refusal(
-            409,
-            "ended",
-            f"The job {given(job.id)} has ended ({job.state.value}); there is nothing to {change}.",
-            hint="Submit it again.",
-        )
+    _check_unfinished(job, change)
     test = test_runs.unfinished_test(transaction, job)
     if test is not None and change is not JobChange.FINISH:
         change_job(transaction, test, change, by)
@@ -138,6 +132,67 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
     if by != job.spec.user:
         transaction.add_audit_entry(
             by, f"job.{change}", job.id, {"user": job.spec.user, "name": job.spec.name}, {}
+        )
+
+
+def hold_job(transaction: Transaction, job: JobRecord, hold: Hold) -> None:
+    """Put a job on hold: one that waits does not start, one that runs does not start again.
+
+    Raises `Refusal` if the job has ended or is on hold already.
+    """
+    _check_unfinished(job, "hold")
+    if (known := job.standing.hold) is not None:
+        raise Refusal(
+            409,
+            "on_hold",
+            f"{known.by} has put the job {given(job.id)} on hold already: {known.reason}",
+            hint="Release it first to hold it for another reason.",
+        )
+    for each in _with_parts(transaction, job):
+        transaction.apply(lifecycle.put_on_hold(each, hold))
+    about = {"user": job.spec.user, "name": job.spec.name}
+    transaction.add_audit_entry(hold.by, "job.hold", job.id, about, {"reason": hold.reason})
+
+
+def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | None = None) -> None:
+    """Let a job that is on hold start again, as that of ``user`` if given.
+
+    Raises `Refusal` if it has ended or is not on hold, and for another owner while it runs.
+    """
+    _check_unfinished(job, "release")
+    hold = job.standing.hold
+    if hold is None:
+        raise Refusal(409, "not_on_hold", f"The job {given(job.id)} is not on hold.")
+    parts = [transaction.apply(lifecycle.release(each)) for each in _with_parts(transaction, job)]
+    new = None if user == job.spec.user else user
+    if new is not None and any(each.live is not None for each in parts):
+        raise Refusal(
+            409,
+            "runs",
+            f"The job {given(job.id)} runs as {job.spec.user}; only a job that waits gets another owner.",
+            hint="Pause it first.",
+        )
+    if new is not None:
+        for each in parts:
+            transaction.give_job(each, new)
+    before = {"user": job.spec.user, "name": job.spec.name, "by": hold.by, "reason": hold.reason}
+    transaction.add_audit_entry(by, "job.release", job.id, before, {} if new is None else {"user": new})
+
+
+def _with_parts(transaction: Transaction, job: JobRecord) -> list[JobRecord]:
+    """Return a job with its unfinished trials, or with the test run that it waits for."""
+    test = test_runs.unfinished_test(transaction, job)
+    return [job, *transaction.trials_of(job.id), *([] if test is None else [test])]
+
+
+def _check_unfinished(job: JobRecord, what: str) -> None:
+    """Raise `Refusal` if a job has ended."""
+    if job.state.final:
+        raise Refusal(
+            409,
+            "ended",
+            f"The job {given(job.id)} has ended ({job.state.value}); there is nothing to {what}.",
+            hint="Submit it again.",
         )
 
 

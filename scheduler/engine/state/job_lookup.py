@@ -26,6 +26,10 @@ class JobLookup:
         if job.state.final:
             self._ended.put(job.id, job)
 
+    def forget_ended(self) -> None:
+        """Read ended jobs from the store again: their owner has another name."""
+        self._ended = LruCache(MAX_ENDED)
+
     def in_memory(self, job_id: str) -> JobRecord | None:
         """Return a job that is unfinished or has ended lately."""
         return self._state.jobs.get(job_id) or self._ended.get(job_id)

@@ -34,6 +34,7 @@ from springtide.scheduler.store.records import (
     AttemptRecord,
     AttemptState,
     CountedSteps,
+    Hold,
     JobRecord,
     Outcome,
     Withheld,
@@ -134,6 +135,18 @@ def resume(job: JobRecord) -> Transition:
     return free, ()
 
 
+def put_on_hold(job: JobRecord, hold: Hold) -> Transition:
+    """Let the job not start, or not again while it runs, until it is released; one that is being moved is."""
+    if job.state in FINAL or job.standing.stopping:
+        return job, ()
+    return job.with_standing(hold=hold, reserved=job.standing.reserved if job.live is not None else ()), ()
+
+
+def release(job: JobRecord) -> Transition:
+    """Let a job that was put on hold start again."""
+    return (job if job.standing.hold is None else job.with_standing(hold=None, not_before=0.0)), ()
+
+
 def cancel(job: JobRecord, by: str, now: float) -> Transition:
     """End the job for good, for the user ``by``."""
     if job.state in FINAL or job.standing.stopping == messages.CANCEL:
@@ -183,7 +196,7 @@ def time_limit_check(job: JobRecord) -> float | None:
 
 def back_off_end(job: JobRecord) -> float | None:
     """Return when the back-off of a waiting job without GPUs ends, None of any other job."""
-    waits = job.live is None and not (job.needs_gpus or job.standing.held or job.state in FINAL)
+    waits = job.live is None and not (job.needs_gpus or job.awaits_person or job.state in FINAL)
     return (job.standing.not_before or None) if waits else None
 
 
@@ -524,5 +537,13 @@ def _last_end(job: JobRecord) -> Reason | None:
 def _end(job: JobRecord, state: JobState, at: float, why: Reason) -> JobRecord:
     error = sentences.text(why) if state is JobState.FAILED else ""
     return job.with_standing(
-        state=state, ended=at, reason=why, reserved=(), held=False, withheld=None, stopping=None, error=error
+        state=state,
+        ended=at,
+        reason=why,
+        reserved=(),
+        held=False,
+        hold=None,
+        withheld=None,
+        stopping=None,
+        error=error,
     )

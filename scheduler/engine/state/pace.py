@@ -54,7 +54,7 @@ def _expected(job: model.Job, record: JobRecord | None, now: float) -> model.Job
         return job
     if job.phase is Phase.PAUSING and record.standing.stopping is not None:
         return None
-    if job.phase is Phase.PAUSING and record.standing.held:
+    if job.phase is Phase.PAUSING and record.awaits_person:
         return structs.replace(job, phase=Phase.HELD, placement=(), started=None)
     end = expected_end(record) if job.phase is Phase.RUNNING else None
     if end is None:

@@ -28,6 +28,7 @@ from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     DrainRecord,
     GpuDrainRecord,
+    HubUser,
     IdleRecord,
     IdleRule,
     JobRecord,
@@ -77,7 +78,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         rotate=spec.rotate,
         time_limit=spec.time_limit,
         fastest=spec.fastest,
-        usual_runtime=spec.usual_runtime,
+        usual_runtime=standing.usual_runtime,
         phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
         placement=bare(live.placement) if live is not None else (),
         reserved=bare(standing.reserved),
@@ -106,6 +107,8 @@ class State:
     ``default_projects`` are the projects that people chose, by user. ``idle_rules`` say what happens to workspaces
     whose GPUs are not used, ``idle_records`` what was told and done about them. ``recent_use`` is the GPU
     time that projects had beyond their quotas.
+    ``hub_users`` are the users of
+    JupyterHub by name, and ``hub_groups`` the members of projects, as they were last seen.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -124,6 +127,8 @@ class State:
     default_projects: dict[str, str] = field(default_factory=dict)
     idle_rules: dict[RuleKey, IdleRule] = field(default_factory=dict)
     idle_records: dict[WorkspaceKey, IdleRecord] = field(default_factory=dict)
+    hub_users: dict[str, HubUser] = field(default_factory=dict)
+    hub_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
@@ -159,6 +164,8 @@ class State:
             idle_rules=dict(loaded.idle_rules),
             idle_records={(record.user, record.server): record for record in loaded.idle_records},
             recent_use={use.key: use for use in loaded.recent_use},
+            hub_users={user.name: user for user in loaded.hub_users},
+            hub_groups=dict(loaded.hub_groups),
             clock=loaded.clock,
             next_project_age=loaded.next_age,
             last_job=loaded.last_job,
@@ -196,15 +203,16 @@ class State:
             self.unmatched.pop(job.id, None)
         if job.spec.key is not None:
             self._index_key((job.spec.user, job.spec.key), job)
+        if before is not None and (job.state.final or before.spec.user != job.spec.user):
+            del self.jobs[job.id]
+            self.bundle_sizes.remove(before.spec)
+            self._count_unfinished(before, -1)
+            before = None
         if not job.state.final:
             self.jobs[job.id] = job
             if before is None:
                 self.bundle_sizes.add(job.spec)
                 self._count_unfinished(job, 1)
-        elif before is not None:
-            del self.jobs[job.id]
-            self.bundle_sizes.remove(job.spec)
-            self._count_unfinished(job, -1)
         if job.state.final:
             self.parameters.pop(job.id, None)
         if job.sweep is not None:
@@ -226,7 +234,7 @@ class State:
         _count(self.unfinished_by_user, job.spec.user, number)
 
     def _count_waiting(self, job: JobRecord | None, number: int) -> None:
-        if job is None or not job.is_planned or job.state.final or job.state.holds_gpus or job.standing.held:
+        if job is None or not job.is_planned or job.state.final or job.state.holds_gpus or job.awaits_person:
             return
         _count(self.waiting_by_project.setdefault(job.spec.project, Counter()), job.sweep or job.id, number)
 
@@ -236,6 +244,22 @@ class State:
             self.ended_keys.append(key)
             if len(self.ended_keys) > MAX_ENDED_KEYS:
                 self.job_of_key.pop(self.ended_keys.popleft(), None)
+
+    def rename_user(self, old: str, new: str) -> None:
+        """Give what is kept by a person's name to another name; her jobs and workspaces are not among it."""
+        if (person := self.people.pop(old, None)) is not None:
+            self.people[new] = replace(person, name=new)
+        if (choice := self.notification_choices.pop(old, None)) is not None:
+            self.notification_choices[new] = replace(choice, user=new)
+        if (project := self.default_projects.pop(old, None)) is not None:
+            self.default_projects[new] = project
+        for user, key in [each for each in self.job_of_key if each[0] == old]:
+            self.job_of_key[new, key] = self.job_of_key.pop((user, key))
+        self.ended_keys = deque((new if user == old else user, key) for user, key in self.ended_keys)
+
+    def names_by_identity(self) -> dict[str, str]:
+        """Return under which name the pool knows each user of JupyterHub, by her identity."""
+        return {user.identity: user.name for user in self.hub_users.values()}
 
     def policy_projects(self) -> dict[str, model.Project]:
         """Return the projects as the planner sees them, by name."""

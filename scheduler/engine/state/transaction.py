@@ -35,6 +35,7 @@ from springtide.scheduler.store.records import (
     Bundle,
     DrainRecord,
     GpuDrainRecord,
+    HubUser,
     IdleRecord,
     IdleRule,
     JobRecord,
@@ -60,7 +61,7 @@ class Transaction:
     it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
     the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of trials whose
     end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
-    ``launch_stops`` are those that begin.
+    ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on.
     """
 
     state: State
@@ -82,6 +83,10 @@ class Transaction:
     idle_rules: dict[RuleKey, IdleRule | None] = field(default_factory=dict)
     idle_records: dict[WorkspaceKey, IdleRecord | None] = field(default_factory=dict)
     recent_use: dict[UseKey, RecentUse] = field(default_factory=dict)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+    hub_users: dict[str, HubUser | None] = field(default_factory=dict)
+    hub_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -295,6 +300,35 @@ class Transaction:
         self.must_commit = True
         self.people[name] = record
 
+    def rename_user(self, old: str, new: str) -> None:
+        """Give all that is a person's to another name, which nobody has; her workspaces keep theirs.
+
+        Notebooks that run are known by the name that they were started with.
+        """
+        self.must_commit = True
+        self.renamed.append((old, new))
+        for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
+            self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
+
+    def give_job(self, job: JobRecord, user: str) -> None:
+        """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
+        self.given.add(job.id)
+        self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=user, key=None)))
+
+    def all_hub_users(self) -> dict[str, HubUser]:
+        """Return every known user of JupyterHub, by name."""
+        return _after(self.state.hub_users, self.hub_users)
+
+    def put_hub_user(self, name: str, user: HubUser | None) -> None:
+        """Set who has a name in JupyterHub; None forgets it."""
+        self.must_commit = True
+        self.hub_users[name] = user
+
+    def put_hub_group(self, project: str, members: tuple[str, ...]) -> None:
+        """Set who is in a project, as seen in JupyterHub."""
+        self.must_commit = True
+        self.hub_groups[project] = members
+
     def put_notification_choice(self, choice: NotificationChoice) -> None:
         """Set what a person wants to be told."""
         self.must_commit = True
@@ -374,6 +408,8 @@ class Transaction:
     def apply_to_state(self) -> None:
         """Apply this transaction to the state. Call it once, after the commit."""
         state = self.state
+        for old, new in self.renamed:
+            state.rename_user(old, new)
         for job in self.jobs.values():
             state.put_job(job)
         for each in self.sweep_parameters:
@@ -398,6 +434,9 @@ class Transaction:
             state.idle_rules = _after(state.idle_rules, self.idle_rules)
         if self.idle_records:
             state.idle_records = _after(state.idle_records, self.idle_records)
+        if self.hub_users:
+            state.hub_users = self.all_hub_users()
+        state.hub_groups.update(self.hub_groups)
         if self.workspaces:
             state.workspaces = self.all_workspaces()
         if self.drains:

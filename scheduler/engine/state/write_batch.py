@@ -24,6 +24,9 @@ def write_batch(transaction: Transaction) -> WriteBatch:
         idle_rules=transaction.idle_rules,
         idle_records=transaction.idle_records,
         recent_use=list(transaction.recent_use.values()),
+        renamed=transaction.renamed,
+        hub_users=transaction.hub_users,
+        hub_groups=transaction.hub_groups,
         clock=transaction.clock,
         next_age=transaction.next_project_age,
         gpu_types={} if transaction.new_types is None else transaction.new_types.by_environment(),
@@ -36,6 +39,8 @@ def write_batch(transaction: Transaction) -> WriteBatch:
             batch.new_jobs.append(job)
         else:
             (batch.shifted_jobs if job.id in transaction.shifted else batch.jobs).append(job)
+        if job.id in transaction.given:
+            batch.given_jobs.append(job)
         _add_attempts(batch, transaction.state.jobs.get(job.id), job, unsaved=job.id in transaction.state.unsaved)
     for job_id in transaction.state.unsaved - transaction.jobs.keys():
         job = transaction.state.jobs[job_id]

@@ -77,7 +77,7 @@ def _pause_itself(transaction: Transaction, sweep: JobRecord, failed: int) -> Jo
     """Begin no more trials until a user resumes the sweep; those that hold GPUs go on."""
     why = messages.sweep_failing(failed)
     for trial in transaction.trials_of(sweep.id):
-        if trial.live is None and not trial.standing.held:
+        if trial.live is None and not trial.awaits_person:
             held = transaction.apply(lifecycle.hold(trial, "", transaction.now))
             transaction.put_job(held.with_standing(reason=why))
     return sweep.with_standing(held=True, by="", reason=why)

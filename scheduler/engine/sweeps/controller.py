@@ -62,7 +62,7 @@ def begun(standing: SweepStanding, numbers: Sequence[int]) -> SweepStanding:
 
 def waits_in_line(trial: JobRecord) -> bool:
     """Return whether a trial waits for GPUs, or will as soon as its attempt has ended."""
-    if trial.standing.held or trial.standing.stopping:
+    if trial.awaits_person or trial.standing.stopping:
         return False
     live = trial.live
     return not trial.state.final if live is None else live.asked is Asked.PAUSE
@@ -214,4 +214,4 @@ def _with(job: JobRecord, **changes: object) -> JobRecord:
 
 def is_open(sweep: JobRecord) -> bool:
     """Return whether trials of the sweep may begin."""
-    return sweep.state not in FINAL and not sweep.standing.held and not sweep.standing.stopping
+    return sweep.state not in FINAL and not sweep.awaits_person and not sweep.standing.stopping

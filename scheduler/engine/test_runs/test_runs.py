@@ -46,7 +46,6 @@ def make_test(job: JobRecord, seconds: float) -> JobSpec:
         prefer=None,
         rdma=False,
         fastest=None,
-        usual_runtime=None,
         time_limit=limit,
         retries=0,
         rerun=None,

@@ -180,7 +180,7 @@ class Broadcast:
             return
         context = self._read_model.view_context()
         changed = []
-        jobs = (job for job in self._read_model.state.jobs.values() if not job.standing.held)
+        jobs = (job for job in self._read_model.state.jobs.values() if not job.awaits_person)
         for job in islice(jobs, MAX_REFRESHED_JOBS):
             reason = job_view.job_reason(job, context)
             shown = (

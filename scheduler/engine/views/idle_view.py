@@ -114,7 +114,7 @@ def _waits(waiting: Sequence[JobRecord], reason_of: Callable[[str], Reason | Non
 
 
 def _code(job: JobRecord, reason_of: Callable[[str], Reason | None]) -> str:
-    if job.standing.held:
+    if job.awaits_person:
         return "held"
     return "withheld" if job.is_idle else _cause(reason_of(job.id))
 

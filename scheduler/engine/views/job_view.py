@@ -81,6 +81,8 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.state.final:
         return reason(own)
     left = [] if job.last_run is None else _left(job, job.last_run)
+    if job.standing.hold is not None:
+        return reason(messages.on_hold(job.standing.hold))
     if job.standing.held:
         return None if own is None else _told(own, _said(own, *left))
     if job.standing.withheld is not None:
@@ -119,7 +121,7 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
 def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
     """Return the first trial of a sweep that waits in line, None if none does."""
     trials = context.trials_of(sweep.id)
-    return next((each for each in trials if each.live is None and not each.standing.held), None)
+    return next((each for each in trials if each.live is None and not each.awaits_person), None)
 
 
 def place(record: JobRecord, context: ViewContext) -> int | None:
@@ -208,7 +210,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             unused=_unused(job, context),
             slow=_slow(job, context),
         )
-    return _told(now, sentences.render(now))
+    hold = job.standing.hold
+    return _told(now, _said(now, *([] if hold is None else [messages.on_hold(hold, runs=True)])))
 
 
 def _never_saved(job: JobRecord, context: ViewContext) -> bool:
@@ -278,6 +281,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
+        hold=None if standing.hold is None else wire.Hold(**standing.hold._asdict()),
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
         attempts=attempts,
@@ -291,6 +295,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         starts=starts,
         starts_if=None if found is None else found.alternatives,
         impossible=found is not None and found.impossible,
+        usual_runtime=None if record.state.final else standing.usual_runtime,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,

@@ -184,6 +184,18 @@ def admin(
         projects=project_views(state, nodes, standing, members),
         people=people(state, members),
         sums=sums(state, nodes, members),
+        on_hold=[
+            wire.JobOnHold(
+                id=job.id,
+                name=job.spec.name,
+                user=job.spec.user,
+                project=job.spec.project,
+                state=job.state.value,
+                hold=wire.Hold(**hold._asdict()),
+            )
+            for job in state.jobs.values()
+            if (hold := job.standing.hold) is not None and job.sweep is None and job.spec.tests is None
+        ],
     )
 
 

@@ -18,6 +18,7 @@ from springtide.scheduler.executors.accounts.account import Account, AccountErro
 from springtide.scheduler.executors.accounts.ownership import make_private
 from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
 from springtide.scheduler.executors.accounts.uid_ranges import UidRanges, replace_durably
+from springtide.scheduler.former_names import former_name
 from springtide.scheduler.own_files import make_own_directory, make_root
 
 DEFAULT_UIDS = (2_100_000_000, 2_100_065_535)
@@ -36,10 +37,14 @@ ENTERED = 0o711
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A numeric account: its uid, and the name of its home directory, empty for that of the user's name."""
+    """A numeric account: its uid, and the name of its home directory, empty for that of the user's name.
+
+    ``identity`` is that of its user in JupyterHub, empty while that is not known.
+    """
 
     uid: int
     home: str = ""
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Accounts:
         self._file = self._state / "accounts.json"
         self._homes = self._state / "homes"
         self._jobs = self._state / "jobs"
+        self._identities: Mapping[str, str] = {}
 
     def prepare(self) -> None:
         """Make the directories that accounts pass through, and claim the pool's uids on this machine.
@@ -99,23 +105,43 @@ class Accounts:
             )
         self._check_range()
 
-    def of(self, user: str) -> Account:
+    def of(self, user: str, identity: str = "") -> Account:
         """Return the user's account; makes one, with its home, where she has none.
 
-        Raises `AccountError` if she cannot have one.
+        ``identity`` is which user of JupyterHub has the name, where that is known: the numeric account of one who
+        had it before is not hers. Raises `AccountError` if she cannot have one.
         """
         if not user or "\0" in user:
             raise AccountError(f"{wording.given(user)} cannot be the name of an account.")
         with self._locked():
-            known = self._read()
+            before = self._read()
+            identity = identity or self._identities.get(user, "")
+            known = _with_names(before, {identity: user}) if identity else before
             entry = known.get(user)
-            if entry is None:
-                own = _account_of_machine(user)
-                if own is not None:
-                    return self._with_view(own)
-                entry = Entry(self._unused(known))
-                self._write({**known, user: entry})
+            own = None if entry is not None else _account_of_machine(user)
+            if entry is None and own is None:
+                uid = self._unused(known)
+                taken = any(other.home == home_name(user) for other in known.values())
+                entry = Entry(uid, f"~{uid}" if taken else "", identity)
+                known = {**known, user: entry}
+            if known != before:
+                self._write(known)
+        if own is not None:
+            return self._with_view(own)
+        assert entry is not None
         return self._numeric(user, entry)
+
+    def follow_users(self, names: Mapping[str, str]) -> None:
+        """Keep each numeric account with its user, whose name may have changed; ``names`` are those by identity.
+
+        Raises `AccountError`.
+        """
+        self._identities = {name: identity for identity, name in names.items()}
+        with self._locked():
+            before = self._read()
+            known = _with_names(before, names)
+            if known != before:
+                self._write(known)
 
     def known(self, user: str) -> int | None:
         """Return the uid of the user's account without making one; None if she has none."""
@@ -282,11 +308,31 @@ def _entry(told: Any) -> Entry | None:
         return Entry(told)
     if not isinstance(told, dict) or type(told.get("uid")) is not int:
         return None
-    return Entry(told["uid"], str(told.get("home", "")))
+    return Entry(told["uid"], str(told.get("home", "")), str(told.get("identity", "")))
 
 
 def _told(entry: Entry) -> int | dict[str, Any]:
-    return {"uid": entry.uid, "home": entry.home} if entry.home else entry.uid
+    more = {name: value for name, value in (("home", entry.home), ("identity", entry.identity)) if value}
+    return {"uid": entry.uid, **more} if more else entry.uid
+
+
+def _with_names(known: Mapping[str, Entry], names: Mapping[str, str]) -> dict[str, Entry]:
+    """Return the table in which each account has the name of its user; ``names`` are those of users by identity.
+
+    An account whose name another user has is kept under another name, with its home.
+    """
+    identities = {name: identity for identity, name in names.items()}
+    found: dict[str, Entry] = {}
+    for user, entry in sorted(known.items(), key=lambda each: not each[1].identity):
+        identity = entry.identity or identities.get(user, "")
+        name = names.get(identity, user)
+        if identities.get(name, identity) != identity:
+            name = former_name(user, identity)
+        while name in found:
+            name = former_name(name, identity)
+        moved = name != user and not entry.home
+        found[name] = replace(entry, identity=identity, home=home_name(user) if moved else entry.home)
+    return found
 
 
 def _owner_of(path: Path) -> int | None:

@@ -385,6 +385,15 @@ class LocalExecutor(Executor):
             pids = listed([str(each.pid) for each in left])
             raise ExecutorError(f"The notebook server {given(server)} of {user} does not end (process {pids}).")
 
+    async def follow_users(self, names: Mapping[str, str]) -> None:
+        """See `Executor`. Accounts that cannot be read or written stay as they are."""
+        if self._accounts is None:
+            return
+        try:
+            await asyncio.to_thread(self._accounts.follow_users, names)
+        except AccountError as error:
+            log.warning("Accounts do not follow the users of JupyterHub: %s", error)
+
     def _uid_of(self, user: str) -> int | None:
         return None if self._accounts is None else self._accounts.known(user)
 

@@ -246,6 +246,11 @@ class ClusterState:
 
     # ---------- looking things up
 
+    @property
+    def goes_by_run_times(self) -> bool:
+        """Whether usual run times decide among the equal jobs of a project."""
+        return self.settings.order is Order.LEAST_SERVED and not self._by_service
+
     def rank_of(self, gpu_types: tuple[str, ...]) -> int:
         """Return the position of this GPU type among those of the pool that a job accepts, 0 for the first."""
         if len(self.types) == 1:

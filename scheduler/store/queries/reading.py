@@ -11,7 +11,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
-from springtide.scheduler.store import codec, deliveries, idle, recent_use, schema
+from springtide.scheduler.store import codec, deliveries, hub_users, idle, recent_use, schema
 from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -21,6 +21,7 @@ from springtide.scheduler.store.records import (
     DecisionRecord,
     EventRecord,
     GpuUse,
+    HubStanding,
     JobQuery,
     JobRecord,
     Loaded,
@@ -46,6 +47,14 @@ def withheld(connection: Connection) -> list[Withheld]:
         msgspec.json.decode(text, type=_Standing).withheld for text in connection.execute(standings).scalars()
     )
     return [each for each in found if each is not None]
+
+
+def owners_who_left(connection: Connection) -> list[str]:
+    """Return the owner of each unfinished job whose owner has no user any more."""
+    jobs, users = schema.jobs, schema.hub_users
+    left = select(users.c.name).where(users.c.standing == HubStanding.LEFT.value)
+    theirs = select(jobs.c.user).where(jobs.c.ended.is_(None), jobs.c.sweep.is_(None), jobs.c.user.in_(left))
+    return list(connection.execute(theirs).scalars())
 
 
 def load(connection: Connection) -> Loaded:
@@ -82,6 +91,8 @@ def load(connection: Connection) -> Loaded:
         idle_rules=idle.rules(connection),
         idle_records=idle.records(connection),
         recent_use=recent_use.load(connection),
+        hub_users=hub_users.users(connection),
+        hub_groups=hub_users.groups(connection),
     )
 
 

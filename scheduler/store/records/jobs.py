@@ -90,8 +90,6 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     grace: float | None = None
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
-    usual_runtime: float | None = None
-    """Median run time of the latest similar jobs in seconds, at submission; None where there was none."""
     trials: TrialsSpec | None = None
     """The trials of a sweep; None of any other job."""
     trial: TrialRef | None = None
@@ -186,15 +184,24 @@ class Withheld(NamedTuple):
     detail: str
 
 
+class Hold(NamedTuple):
+    """The stop of a job by an administrator, or by the pool: who put it on hold, why, and when."""
+
+    by: str
+    reason: str
+    at: float
+
+
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The changing part of a job.
 
-    ``held`` says that a user has paused it, ``stopping`` why it is being ended for good (``cancel`` or
-    ``time-limit``), ``by`` which user asked for either. ``failures`` is the number of attempts that used up a
-    retry, ``fruitless`` that of the last attempts in a row that asked to be run again without progress, ``losses``
-    that of the last ones in a row that were lost, ``blocks`` that of the last ones in a row that could not be
-    started, and ``block`` what kept the last of these, if it keeps other jobs as well. ``withheld`` says that
-    it is not tried at present. ``ran`` is the run time of ended attempts, ``served`` their GPU-seconds.
+    ``held`` says that a user has paused it, ``hold`` that an administrator lets it not start, ``stopping`` why it
+    is being ended for good (``cancel`` or ``time-limit``), ``by`` which user asked to pause or to end it.
+    ``failures`` is the number of attempts that used up a retry, ``fruitless`` that of the last attempts in a row
+    that asked to be run again without progress, ``losses`` that of the last ones in a row that were lost,
+    ``blocks`` that of the last ones in a row that could not be started, and ``block`` what kept the last of these,
+    if it keeps other jobs as well. ``withheld`` says that it is not tried at present. ``ran`` is the run time of
+    ended attempts, ``served`` their GPU-seconds.
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
@@ -202,11 +209,13 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``turn`` tells that it has the turn, or started in it.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
+    ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
     """
 
     state: JobState = JobState.QUEUED
     attempt: int = 0
     held: bool = False
+    hold: Hold | None = None
     stopping: str | None = None
     by: str = ""
     reserved: Placement = ()
@@ -240,6 +249,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     sweep: SweepStanding | None = None
     outcome: Outcome | None = None
     test_run: TestRun | None = None
+    usual_runtime: float | None = None
 
 
 class JobRecord(msgspec.Struct, frozen=True):
@@ -276,9 +286,14 @@ class JobRecord(msgspec.Struct, frozen=True):
         return not (self.is_sweep or self.awaits_test)
 
     @property
+    def awaits_person(self) -> bool:
+        """Whether it is not started until somebody says so: paused by a user, or on hold and not being moved."""
+        return self.standing.held or (self.standing.hold is not None and not self.standing.reserved)
+
+    @property
     def is_idle(self) -> bool:
-        """Whether it waits and may not be started: paused by a user, or withheld from the cluster."""
-        return self.standing.held or self.standing.withheld is not None
+        """Whether it waits and may not be started: it awaits a person, or is withheld from the cluster."""
+        return self.awaits_person or self.standing.withheld is not None
 
     @property
     def needs_gpus(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from springtide.scheduler.model import PRIORITIES, Amount, Project
 
@@ -56,6 +57,23 @@ class PersonRecord:
 
     name: str
     build_quota: Amount
+
+
+class HubStanding(StrEnum):
+    """Whether a person may have jobs: in a project, in none, or no longer a user of JupyterHub."""
+
+    MEMBER = "member"
+    OUTSIDE = "outside"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class HubUser:
+    """A user of JupyterHub: ``identity``, when it was created, tells her from others who have the name later."""
+
+    name: str
+    identity: str
+    standing: HubStanding = HubStanding.MEMBER
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from springtide.scheduler.store.records.journals import AuditRecord, DecisionRec
 from springtide.scheduler.store.records.pool import (
     DrainRecord,
     GpuDrainRecord,
+    HubUser,
     PersonRecord,
     ProjectRecord,
     WorkspaceRecord,
@@ -35,9 +36,11 @@ class WriteBatch:
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of the environments that it names, in the pool's order. ``superseded`` are
-    ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags. ``default_projects`` are
-    those that people chose, by user; None removes a choice. ``idle_rules`` and ``idle_records``, by user and
-    server, are replaced, or removed by None.
+    ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags, ``given_jobs`` those with
+    another owner. ``default_projects`` are those that people chose, by user; None removes a choice.
+    ``idle_rules`` and ``idle_records``, by user and server, are replaced, or removed by None. ``renamed`` are
+    former and new names of people, changed in order before all else; ``hub_users`` by name are replaced, or
+    removed by None, ``hub_groups`` are the members of projects.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -59,6 +62,9 @@ class WriteBatch:
     idle_rules: Mapping[RuleKey, IdleRule | None] = field(default_factory=dict)
     idle_records: Mapping[tuple[str, str], IdleRecord | None] = field(default_factory=dict)
     recent_use: list[RecentUse] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    hub_users: Mapping[str, HubUser | None] = field(default_factory=dict)
+    hub_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
     notification_choices: list[NotificationChoice] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -69,6 +75,7 @@ class WriteBatch:
     sweep_parameters: list[SweepParameters] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     tagged_jobs: list[JobRecord] = field(default_factory=list)
+    given_jobs: list[JobRecord] = field(default_factory=list)
     clock: ClockAnchor | None = None
     next_age: int | None = None
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
@@ -107,3 +114,5 @@ class Loaded:
     idle_rules: Mapping[RuleKey, IdleRule] = field(default_factory=dict)
     idle_records: tuple[IdleRecord, ...] = ()
     recent_use: tuple[RecentUse, ...] = ()
+    hub_users: tuple[HubUser, ...] = ()
+    hub_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

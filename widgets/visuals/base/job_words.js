@@ -20,7 +20,7 @@ export function jobSentences(job, now) {
 
 /** Whether a job waits for GPUs, so that it has an expected start. */
 export function waits(job) {
-  return (job.state === "queued" || job.state === "paused") && !job.held_by_user;
+  return (job.state === "queued" || job.state === "paused") && !job.held_by_user && !job.hold;
 }
 
 /** Whether GPUs are reserved for a waiting job, so that it goes before all that are in line. */

@@ -92,6 +92,7 @@ export function drawFacts(job, now) {
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
+    ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, by earlier jobs`]] : []),
     ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
     ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],
     ["GPU time held", duration(job.gpu_seconds)],

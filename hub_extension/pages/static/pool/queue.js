@@ -26,7 +26,7 @@ export function drawQueue(pool, jobs, now) {
       "table",
       { class: "table st-table st-queue", "data-testid": "queue" },
       h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      lines.map(({ project }) => drawLine(project, jobs.filter((job) => job.project === project.name && !job.held_by_user), now)),
+      lines.map(({ project }) => drawLine(project, jobs.filter((job) => job.project === project.name && !job.held_by_user && !job.hold), now)),
     ),
   );
 }

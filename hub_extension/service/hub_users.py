@@ -1,0 +1,100 @@
+"""Watch of the hub's users: jobs follow who leaves, is renamed, or is in no project any more."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from springtide.hub_extension.web.hub import Members
+from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.engine import Engine
+from springtide.scheduler.engine.requests.hub_users import Seen
+from springtide.scheduler.lru_cache import LruCache
+from springtide.scheduler.refusal import Refusal
+
+log = logging.getLogger("springtide")
+
+LOOK_S: Final = 30.0
+"""Interval of looking who is a user of the hub, in seconds."""
+LONGEST_TRY_S: Final = 300.0
+MAX_CONFIRMED: Final = 10_000
+"""Number of tokens of which it is known whose they are."""
+
+
+class Users(Protocol):
+    """The users and groups of the hub. Every method raises `Refusal` if the hub does not answer or refuses."""
+
+    async def members(self, *, fresh: bool = False) -> Members:
+        """Return all groups with their members."""
+
+    async def users(self) -> Mapping[str, str]:
+        """Return the identities of all users, by name."""
+
+    async def identity(self, user: str) -> str | None:
+        """Return which user has the name now, None if none has."""
+
+
+class HubUserWatch:
+    """Lets the pool know who is who: at intervals, and before the first request of each token is answered.
+
+    A name alone does not say who somebody is: another person may have been given it. ``forget`` drops what is
+    remembered of tokens, after a name has gone from one person to another.
+    """
+
+    def __init__(self, engine: Engine, hub: Users, forget: Callable[[], None]) -> None:
+        self._forget = forget
+        self._engine = engine
+        self._hub = hub
+        self._confirmed: LruCache[bytes, bool] = LruCache(MAX_CONFIRMED)
+        self._looking = asyncio.Lock()
+
+    async def confirm(self, user: str, token: str) -> None:
+        """See to it that what the pool has by the name ``user`` is that of the token's owner.
+
+        Raises `Refusal` 503 if the hub does not answer.
+        """
+        key = hashlib.sha256(f"{user}\0{token}".encode()).digest()
+        if self._confirmed.get(key):
+            return
+        try:
+            identity = await self._hub.identity(user)
+            if identity is not None and identity != self._engine.identity(user):
+                async with self._looking:
+                    if identity != self._engine.identity(user):
+                        await self._look()
+        except Refusal as refusal:
+            if refusal.status != 403:
+                raise
+        self._confirmed.put(key, True)
+
+    async def run(self) -> None:
+        """Look at intervals, until cancelled; what goes wrong is logged once until it works again."""
+        trying = Backoff(LOOK_S, LONGEST_TRY_S)
+        failed = ""
+        while True:
+            try:
+                async with self._looking:
+                    await self._look()
+            except Refusal as refusal:
+                if refusal.message != failed:
+                    failed = refusal.message
+                    log.warning("Who has left the hub is not known: %s %s", refusal.message, refusal.hint)
+                await asyncio.sleep(trying.next_delay())
+                continue
+            failed = ""
+            trying.reset()
+            await asyncio.sleep(LOOK_S)
+
+    async def _look(self) -> None:
+        groups = await self._hub.members(fresh=True)
+        users = dict(await self._hub.users())
+        for name in self._engine.hub_names() - users.keys():  # a page of a list may miss users while others leave
+            identity = await self._hub.identity(name)
+            if identity is not None:
+                users[name] = identity
+        if await self._engine.follow_hub(Seen(users, groups)):
+            self._forget()
+            self._confirmed = LruCache(MAX_CONFIRMED)

@@ -1,0 +1,129 @@
+"""What the pool keeps of people follows JupyterHub: who has left, who is renamed, who is in which project."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.former_names import former_name
+from springtide.scheduler.store.records import POOL, Hold, HubStanding, HubUser, JobRecord
+
+IN_HUB = "(in JupyterHub)"
+"""Author of a change that was made in JupyterHub, which does not tell by whom."""
+LEFT = "{name} is no longer a user of JupyterHub. Release it to let it run nevertheless, or cancel it"
+OUTSIDE = "{name} is in no project any more. Add her to one in JupyterHub, which releases it, or cancel it"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The users of JupyterHub, by name with the identity of each, and the members of its groups."""
+
+    users: Mapping[str, str]
+    groups: Mapping[str, Sequence[str]]
+
+
+def follow(transaction: Transaction, seen: Seen) -> bool:
+    """Take in who is a user of JupyterHub under which name, and who is in which project.
+
+    Returns whether a name is no longer that of who had it.
+
+    What a renamed user has goes with the name. What a deleted user had is kept under a name of its own, so that
+    another user of the name inherits nothing. Jobs of people who have left, or are in no project, are put on hold;
+    those of people who come back are released.
+    """
+    _follow_names(transaction, seen.users)
+    _follow_groups(transaction, seen)
+    _follow_standing(transaction, seen)
+    return bool(transaction.renamed)
+
+
+def _follow_names(transaction: Transaction, users: Mapping[str, str]) -> None:
+    known = transaction.all_hub_users()
+    counts = Counter(users.values())
+    name_of = {identity: name for name, identity in users.items() if counts[identity] == 1}
+    moved = [user for user in known.values() if users.get(user.name) != user.identity]
+    away = {user: name_of.get(user.identity) for user in moved if user.standing is not HubStanding.LEFT}
+    back = {user: name_of[user.identity] for user in moved if user.identity in name_of and user not in away}
+    former = {user: _kept(user) for user in away}
+    # Every name is given up before it is given to another: two people may have changed theirs.
+    for user, kept in former.items():
+        _move(transaction, user, kept)
+    for user, name in {**away, **back}.items():
+        kept = former.get(user, user)
+        if name is None:
+            transaction.add_audit_entry(IN_HUB, "person.leave", user.name, {}, {"name": kept.name})
+        else:
+            _move(transaction, kept, HubUser(name, user.identity))
+            transaction.add_audit_entry(IN_HUB, "person.rename", name, {"name": user.name}, {"name": name})
+    known = transaction.all_hub_users()
+    for name, identity in users.items():
+        if name not in known:
+            transaction.put_hub_user(name, HubUser(name, identity))
+
+
+def _kept(user: HubUser) -> HubUser:
+    """Return under which name what a person has is kept when her name is no longer hers."""
+    return HubUser(former_name(user.name, user.identity), user.identity, HubStanding.LEFT)
+
+
+def _move(transaction: Transaction, before: HubUser, after: HubUser) -> None:
+    transaction.rename_user(before.name, after.name)
+    transaction.put_hub_user(before.name, None)
+    transaction.put_hub_user(after.name, after)
+
+
+def _follow_groups(transaction: Transaction, seen: Seen) -> None:
+    """Record who has joined and left projects since they were last seen; nothing of a project seen first."""
+    known = {**transaction.state.hub_groups, **transaction.hub_groups}
+    for project in transaction.all_projects():
+        after = tuple(sorted(seen.groups.get(project, ())))
+        before = known.get(project)
+        if before == after:
+            continue
+        transaction.put_hub_group(project, after)
+        if before is not None:
+            _record_members(transaction, project, set(before), set(after))
+
+
+def _record_members(transaction: Transaction, project: str, before: set[str], after: set[str]) -> None:
+    members = before
+    gone, new = sorted(before - after), sorted(after - before)
+    for name, what in [*((name, "member.remove") for name in gone), *((name, "member.add") for name in new)]:
+        changed = members ^ {name}
+        was, now = {"members": sorted(members)}, {"members": sorted(changed)}
+        transaction.add_audit_entry(IN_HUB, what, project, was, now)
+        members = changed
+
+
+def _follow_standing(transaction: Transaction, seen: Seen) -> None:
+    """Note who is in a project, and hold or release the jobs of those for whom that has changed."""
+    projects = transaction.all_projects()
+    inside = {name for project, members in seen.groups.items() if project in projects for name in members}
+    changed: dict[str, HubUser] = {}
+    for name, user in transaction.all_hub_users().items():
+        after = user
+        if user.standing is not HubStanding.LEFT:
+            after = replace(user, standing=HubStanding.MEMBER if name in inside else HubStanding.OUTSIDE)
+        if after != user:
+            transaction.put_hub_user(name, after)
+        if transaction.state.hub_users.get(name) != after:
+            changed[name] = after
+    for job in list({**transaction.state.jobs, **transaction.jobs}.values()) if changed else ():
+        owner = changed.get(job.spec.user)
+        if owner is not None and not job.state.final:
+            _follow_job(transaction, job, owner)
+
+
+def _follow_job(transaction: Transaction, job: JobRecord, owner: HubUser) -> None:
+    hold = job.standing.hold
+    if hold is not None and hold.by != POOL:
+        return
+    if owner.standing is HubStanding.MEMBER:
+        transaction.apply(lifecycle.release(job))
+        return
+    words = LEFT if owner.standing is HubStanding.LEFT else OUTSIDE
+    why = Hold(POOL, words.format(name=owner.name), transaction.now)
+    transaction.apply(lifecycle.put_on_hold(job, why))
