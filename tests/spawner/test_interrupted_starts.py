@@ -100,16 +100,32 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hub(planned: Path) -> Iterator[Hub]:
-    config = (
-        STEPS.format(planned=str(planned))
-        + "\nc.BuildQuota.patience = 100\nc.Spawner.poll_interval = 1\n"
-        + WITHOUT_PAGES
-    )
-    hub = Hub(planned.parent / "state", config)
-    hub.start()
+def running(planned: Path) -> Iterator[list[Hub]]:
+    """The hub that runs, if any."""
+    hubs: list[Hub] = []
+    yield hubs
+    for hub in hubs:
+        hub.stop()
+
+
+@pytest.fixture
+def hub(planned: Path, running: list[Hub], tmp_path: Path) -> Iterator[Hub]:
+    """A hub without notebooks: that of the test before, unless that test failed and left it otherwise."""
+    if not running:
+        planned.unlink(missing_ok=True)
+        config = (
+            STEPS.format(planned=str(planned))
+            + "\nc.BuildQuota.patience = 100\nc.Spawner.poll_interval = 1\n"
+            + WITHOUT_PAGES
+        )
+        started = Hub(tmp_path / "state", config)
+        started.start()
+        running.append(started)
+    (hub,) = running
     yield hub
-    hub.stop()
+    if not (hub.answers() and hub.held() == {} and gpus_in_use(hub) == []):
+        running.clear()
+        hub.stop()
 
 
 @pytest.fixture
@@ -226,7 +242,12 @@ def lose(hub: Hub, *files: str) -> None:
     hub.start()
 
 
-@pytest.mark.parametrize("files", [("hub/jupyterhub.sqlite*",), ("hub/jupyterhub.sqlite*", "springtide.sqlite*")])
+HUB_STORE = "hub/jupyterhub.sqlite*"
+POOL_STORE = ("springtide.sqlite*", "jobs/.epoch")
+"""The pool's store, and the file that an admin removes to begin with an empty one."""
+
+
+@pytest.mark.parametrize("files", [(HUB_STORE,), (HUB_STORE, *POOL_STORE)], ids=["hub", "hub-and-pool"])
 def test_a_notebook_that_the_hub_has_forgotten_keeps_its_gpu_and_is_shown_until_it_ends(
     hub: Hub, files: tuple[str, ...]
 ) -> None:
@@ -268,7 +289,7 @@ def test_an_admin_ends_a_notebook_that_the_hub_has_forgotten(hub: Hub) -> None:
     with contextlib.closing(Person(hub, "susan")) as susan:
         susan.start({"gpus": 1}).raise_for_status()
         pid = susan.ready()
-    lose(hub, "hub/jupyterhub.sqlite*")
+    lose(hub, HUB_STORE)
     with contextlib.closing(Person(hub, "admin")) as admin, contextlib.closing(Person(hub, "joe")) as joe:
         until("the notebook on the page", lambda: unknown(admin))
         assert pool_api(joe, "POST", "/workspaces/susan/stop").status_code == 403
