@@ -47,6 +47,7 @@ class Action(StrEnum):
     MAKE_PROJECT = "make and delete projects"
     CHANGE_PERSON = "give a person a build quota of one's own"
     DRAIN = "drain and undrain nodes"
+    FREE_GPUS = "free GPUs of what runs without a place in the pool, or end it"
     SEE_AUDIT = "read the audit trail, undo changes"
 
 
@@ -75,6 +76,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
         Action.DRAIN: Rule(Role.POOL_ADMIN),
+        Action.FREE_GPUS: Rule(Role.POOL_ADMIN),
         Action.SEE_AUDIT: Rule(Role.POOL_ADMIN),
     }
 )

@@ -39,7 +39,7 @@ class Frames:
             return kept[1]
         data = event.data
         if event.kind == "pool":
-            data = {**data, "nodes": self._nodes.nodes(caller, data["nodes"])}
+            data = self._nodes.pool(caller, data)
         number = b"" if event.id is None else b"id: %d\n" % event.id
         encoded = number + b"event: " + event.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
         self.encoded += 1

@@ -70,6 +70,7 @@ from springtide.scheduler.wire.pool import (
     CardsView,
     DrainRequest,
     DrainView,
+    FreeRequest,
     GpuCell,
     History,
     HistoryPoint,
@@ -83,6 +84,7 @@ from springtide.scheduler.wire.pool import (
     TypeNumbers,
     TypeUse,
     UndrainRequest,
+    UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns.comparison import MAX_COMPARED, Comparison, Difference
@@ -181,6 +183,7 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "FreeRequest",
     "GpuCell",
     "GpuReading",
     "GpuRef",
@@ -257,6 +260,7 @@ __all__ = [
     "TypeNumbers",
     "TypeUse",
     "UndrainRequest",
+    "UnmatchedView",
     "UsagePoint",
     "UsageReport",
     "UsageSeries",
