@@ -158,6 +158,11 @@ def may_administer(caller: Caller) -> bool:
     return caller.admin
 
 
+def may_see_unmatched(caller: Caller) -> bool:
+    """Return whether the caller may see what keeps GPUs out of the pool, whoever's it is; `doctor` may."""
+    return caller.spawner or visible_projects(caller) is None
+
+
 def may_see_all_workspaces(caller: Caller) -> bool:
     """Return whether the caller may list everybody's workspaces: an administrator, or the hub itself."""
     return caller.admin or caller.spawner

@@ -46,8 +46,7 @@ class NodeEncoder:
 
     def pool(self, caller: Caller, view: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a pool without what the caller may not see."""
-        everything = permissions.visible_projects(caller) is None
-        unmatched = view["unmatched"] if everything else []
+        unmatched = view["unmatched"] if permissions.may_see_unmatched(caller) else []
         return {**view, "nodes": self.nodes(caller, view["nodes"]), "unmatched": unmatched}
 
     def nodes(self, caller: Caller, views: Sequence[NodeView]) -> list[msgspec.Raw]:

@@ -262,7 +262,7 @@ class PoolView(Answer, frozen=True, kw_only=True):
     node_groups: list[NodeGroupView] = []
     launch_stops: list[LaunchStopView] = []
     unmatched: list[UnmatchedView] = []
-    """What keeps GPUs out of the pool until it ends; only callers who see every job get it."""
+    """What keeps GPUs out of the pool until it ends; shown to callers who see every job, and to the hub."""
 
 
 class Idle(Answer, frozen=True, kw_only=True):
