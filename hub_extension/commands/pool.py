@@ -329,7 +329,7 @@ def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
                 click.echo(one_line(f"Still drained: {line}"))
 
 
-@click.command()
+@click.command("free")
 @click.argument("holders", metavar="HOLDER...", nargs=-1, required=True)
 @click.option("--end", is_flag=True, help="End it first: a job leaves its GPUs and goes on on others.")
 @click.option("--yes", is_flag=True, help="Do not ask whether you are sure.")
