@@ -164,7 +164,7 @@ def in_hub(plan: str, state: str) -> None:
         told = {VARIABLE: json.dumps([plan, state]), "PYTHONPATH": str(apart)}
         return {**service, "environment": {**service["environment"], **told}}
 
-    ours._managed = with_steps
+    setattr(ours, "_managed", with_steps)  # noqa: B010 - it passes on whatever it is given
 
 
 def in_service() -> None:

@@ -53,11 +53,15 @@ c.Spawner.poll_interval = 1
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A notebook starts while one victim is killed; then a restart finds other GPUs, and another one is killed."""
+    """A notebook starts while one victim is killed; then a restart finds other GPUs, and another one is killed.
+
+    So many ``jobs`` run over both.
+    """
 
     start: Plan
     restart: Plan
     division: dict[str, Any]
+    jobs: int
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ def rounds(first: int = 0) -> Iterator[Round]:
     starts = itertools.cycle([Plan(step, victim) for victim in VICTIMS for step in STARTS])
     restarts = itertools.cycle([Plan(step, victim) for step in RESTARTS for victim in VICTIMS])
     divisions = itertools.cycle([*DIVISIONS[1:], DIVISIONS[0]])
-    every = map(Round, starts, restarts, divisions)
+    every = map(Round, starts, restarts, divisions, itertools.cycle([3, 4, 5, 6]))
     return itertools.islice(every, first, None)
 
 
@@ -107,7 +111,7 @@ def _live_through(
     hub: Hub, each: Round, everybody: Sequence[Person], plan: Path, division: Path, figures: RenumberedFigures
 ) -> None:
     susan = everybody[0]
-    submit(hub, susan, 2)
+    submit(hub, susan, each.jobs)
     each.start.write(plan)
     with contextlib.suppress(httpx.HTTPError):
         susan.start({"gpus": 1})
@@ -127,13 +131,17 @@ def _live_through(
 
 
 def survive(hub: Hub, plan: Plan, file: Path, figures: RenumberedFigures) -> None:
-    """Wait until the plan was carried out, start a killed hub again, and wait until all answers."""
+    """Wait until the plan was carried out and all answers again; a hub that has ended is started once more.
+
+    A hub ends when it was killed, and when its service is killed before it has answered for the first time.
+    """
     until(f"the step {plan.step}", lambda: not file.exists() or hub.ended, every=RARELY_S)
     figures.kills += 1
     if plan.victim == "hub":
         hub.wait()
-        hub.begin()
-    until("the hub", hub.answers, seconds=2 * PATIENCE_S, every=RARELY_S)
+    until("the hub", lambda: hub.ended or hub.answers(), seconds=2 * PATIENCE_S, every=RARELY_S)
+    if hub.ended:
+        hub.start()
 
 
 def pool_of(hub: Hub, person: Person) -> Client:
@@ -191,6 +199,8 @@ def holders(state: Path) -> dict[int, tuple[Holder, frozenset[str]]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError):
+                if str(state).encode() not in (entry / "environ").read_bytes():
+                    continue
                 env = environment(int(entry.name))
                 holder, gpus = holder_of(env, state), env.get("CUDA_VISIBLE_DEVICES", "")
                 if holder is not None and gpus:
