@@ -350,14 +350,13 @@ class Engine:
             if found.kind == "job" and request.end:
                 await self._change(lambda transaction: unmatched.leave(transaction, found, by))
                 return
-            await self._change(lambda transaction: unmatched.record(transaction, found, by, end=request.end))
             if request.end:
                 await executor.kill(key)
-                return
+            else:
+                self._parts.mailbox.post(unmatched.gone(key, by, self._parts.clock()))
+            await self._change(lambda transaction: unmatched.record(transaction, found, by, end=request.end))
         except ExecutorError as error:
             raise Refusal(409, "attempt", str(error)) from error
-        self._parts.mailbox.post(unmatched.gone(key, by, self._parts.clock()))
-        await self.idle()
 
     async def _free_notebook(self, found: wire.UnmatchedView, by: str) -> None:
         for running in await self.running_notebooks():

@@ -6,16 +6,19 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numbered_machine import NumberedMachine, given_twice, gpus_by_process
 from restarted_pool import UUIDS, RestartedPool
 
 from springtide.scheduler import wire
+from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
 
 
@@ -41,11 +44,11 @@ def shown(pool: RestartedPool) -> list[wire.UnmatchedView]:
     return found
 
 
-async def free(pool: RestartedPool, holder: str, *, end: bool = False) -> None:
+async def free(pool: Any, holder: str, *, end: bool = False) -> None:
     await pool.engine.free_gpus(wire.FreeRequest(holder=holder, end=end), "admin")
 
 
-async def audit(pool: RestartedPool) -> list[tuple[str, str, str]]:
+async def audit(pool: Any) -> list[tuple[str, str, str]]:
     return [(each.who, each.what, each.subject) for each in (await pool.engine.audit(None, 10)).items]
 
 
@@ -192,3 +195,47 @@ async def test_a_notebook_keeps_what_it_runs_on_if_a_restored_store_says_otherwi
     assert [each.uuids for each in pool.engine.workspaces()] == [UUIDS[:1]]
     assert shown(pool) == []
     notebook.kill()
+
+
+async def test_a_place_that_a_node_of_a_cluster_has_no_more_is_shown_and_left(
+    tmp_path: Path, make_pool: Callable[..., Any]
+) -> None:
+    """There a node itself chooses the GPUs of a pod, and the pool counts places."""
+    pool = await make_pool(path=tmp_path / "cluster")
+    pool.executor.change_nodes(Node("one", 4, resource="nvidia.com/gpu"))
+    await pool.until(lambda: len(pool.engine.pool().nodes[0].gpus) == 4)
+    job = await pool.submit(gpus=4)
+    await pool.state(job.id, "running")
+    pool.executor.change_nodes(Node("one", 3, resource="nvidia.com/gpu"))
+    await pool.until(lambda: pool.engine.pool().unmatched)
+    [one] = pool.engine.pool().unmatched
+    assert (one.holder, one.missing) == (f"{job.id}.1", ["one/3"])
+    assert one.gpus == ["one/0", "one/1", "one/2", "one/3"]
+    with pytest.raises(Refusal, match="has not ended"):
+        await free(pool, one.holder)
+    await free(pool, one.holder, end=True)
+    await pool.state(job.id, "paused")
+    assert pool.engine.pool().unmatched == []
+
+
+async def test_what_the_executor_has_lost_sight_of_gives_its_gpus_back_by_an_admins_word(
+    tmp_path: Path, make_pool: Callable[..., Any]
+) -> None:
+    pool = await make_pool(path=tmp_path / "cluster")
+    pool.executor.change_nodes(Node("one", 4, resource="nvidia.com/gpu"))
+    await pool.until(lambda: len(pool.engine.pool().nodes[0].gpus) == 4)
+    jobs = [await pool.submit(gpus=2) for _ in range(2)]
+    for job in jobs:
+        await pool.state(job.id, "running")
+    pool.executor.change_nodes(Node("one", 3, resource="nvidia.com/gpu"))
+    await pool.until(lambda: pool.engine.pool().unmatched)
+    [one] = pool.engine.pool().unmatched
+    key = AttemptKey(one.job, 1)
+    del pool.executor.world[key]
+    await free(pool, one.holder)
+    await pool.until(lambda: pool.engine.pool().unmatched == [])
+    lost = (await pool.job(one.job)).reason.text
+    assert "Nothing of it was left, and “admin” said that its GPUs are free." in lost
+    assert ("admin", "gpu.free", one.holder) in await audit(pool)
+    await pool.engine.cancel(next(job.id for job in jobs if job.id != one.job), "susan")
+    assert (await pool.state(one.job, "running")).attempt == 2
