@@ -24,7 +24,7 @@ from springtide.scheduler.wire import (
     TypeNumbers,
     UnmatchedView,
 )
-from springtide.scheduler.wording import cores_and_memory, count, free
+from springtide.scheduler.wording import LISTED, cores_and_memory, count, free, gpus
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -199,7 +199,8 @@ def unmatched_lines(unmatched: Iterable[UnmatchedView]) -> Iterator[str]:
     """Yield a line for each holder that keeps GPUs out of the pool: why, since when, and what an admin can do."""
     for each in unmatched:
         since = datetime.fromtimestamp(each.since).astimezone().isoformat(" ", "minutes")
-        out = f" Out of the pool until it has ended: {', '.join(each.gpus)}." if each.gpus else ""
+        which = f": {', '.join(each.gpus)}" if len(each.gpus) > LISTED else ""
+        out = f" It keeps {gpus(len(each.gpus))} out of the pool until it has ended{which}." if each.gpus else ""
         yield f"{each.why}{out} It started at {since}. {each.change} (springtide free {each.holder} --end)"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from springtide.hub_extension.doctor.findings import Finding, ok, problem
 from springtide.hub_extension.doctor.network import answer_of_service
 from springtide.scheduler.wire import PoolUsage, PoolView
-from springtide.scheduler.wording import listed
+from springtide.scheduler.wording import gpus
 
 
 def unmatched_gpus(state: Path) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def unmatched_gpus(state: Path) -> Iterator[Finding]:
     if pool is None:
         return
     for each in pool.unmatched:
-        out = f" It keeps {listed(each.gpus)} out of the pool until it has ended." if each.gpus else ""
+        out = f" It keeps {gpus(len(each.gpus))} out of the pool until it has ended." if each.gpus else ""
         yield problem(
             "GPUs in use",
             f"{each.why}{out}",

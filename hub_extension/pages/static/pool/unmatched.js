@@ -5,6 +5,8 @@ import { h } from "../visuals/base/dom.js";
 import { when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
+/** Number of GPUs that the sentence before spells out. */
+const LISTED = 3;
 const END = { job: "Have it leave", notebook: "Stop it", attempt: "End it" };
 const ENDING = {
   job: "The job is asked to save and stop, and goes on on other GPUs.",
@@ -34,7 +36,8 @@ export class UnmatchedHolders {
   }
 
   #words({ gpus, since, why, change }, now) {
-    const out = gpus.length > 0 && ` It keeps ${count(gpus.length, "GPU")} out of the pool until it has ended: ${gpus.map(clean).join(", ")}.`;
+    const all = gpus.length > LISTED ? `: ${gpus.map(clean).join(", ")}` : "";
+    const out = gpus.length > 0 && ` It keeps ${count(gpus.length, "GPU")} out of the pool until it has ended${all}.`;
     return [
       h("p", { key: "why", class: "mb-1" }, clean(why), out, " It started ", when(since, now), "."),
       h("p", { key: "change", class: "mb-1" }, clean(change)),
