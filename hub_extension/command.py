@@ -61,6 +61,7 @@ COMMANDS = {
         f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs go on elsewhere."
     ),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
+    "free": Entry(f"{HERE}.pool:free_gpus", "", "Give back GPUs that something without a place keeps."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
     "image-contents": Entry(

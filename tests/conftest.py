@@ -70,6 +70,7 @@ MARKER_OF_FOLDER = {
     "proofs/test_tiny_pools.py": "slow",
     "reliability": "slow",
     "reliability/test_hub_kills.py": "hub",
+    "reliability/test_renumbered_kills.py": "hub",
     "server_extension/test_form_calls.py": "process",
     "server_extension/test_sending.py": "process",
     "server_extension/test_server.py": "process",

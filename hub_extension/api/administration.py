@@ -8,16 +8,19 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
+from springtide.hub_extension.api import workspaces
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler import wording
 from springtide.scheduler.engine import UNDO
+from springtide.scheduler.engine.requests.unmatched import find, still_runs
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     Admin,
     AuditEntry,
     AuditPage,
     DrainRequest,
+    FreeRequest,
     NodeView,
     PersonEdit,
     PersonView,
@@ -190,6 +193,23 @@ async def undrain(call: Call[NoQuery, UndrainRequest]) -> None:
     await call.pool.engine.undrain_node(call.body, call.caller.name)
 
 
+async def free_gpus(call: Call[NoQuery, FreeRequest]) -> None:
+    """Return GPUs to the pool of what runs without a place and has ended; with ``end`` end that first.
+
+    A notebook that the hub has counts as one that has not ended.
+    """
+    pool, request, caller = call.pool, call.body, call.caller
+    found = find(pool.engine.pool().unmatched, request.holder)
+    if found.kind == "notebook":
+        if request.end:
+            await workspaces.end(pool, caller, found.user, found.name)
+            await pool.engine.record_end(found, caller.name)
+            return
+        if any(server.name == found.name for server in await pool.groups.servers(found.user)):
+            raise still_runs(found, "a server that the hub has")
+    await pool.engine.free_gpus(request, caller.name)
+
+
 async def audit(call: Call[AuditQuery, None]) -> AuditPage:
     """Return a page of the audit trail, newest entries first."""
     return await call.pool.engine.audit(call.query.cursor, call.query.limit)
@@ -288,6 +308,15 @@ ROUTES = (
     Route("POST", "/nodes/drain", "Drain a node or GPU", Who.ADMINS, drain, takes=DrainRequest, answers=NodeView),
     Route(
         "POST", "/nodes/undrain", "Undrain a node or GPU", Who.ADMINS, undrain, takes=UndrainRequest, status=204
+    ),
+    Route(
+        "POST",
+        "/gpus/free",
+        "Free GPUs that something keeps out of the pool",
+        Who.ADMINS,
+        free_gpus,
+        takes=FreeRequest,
+        status=204,
     ),
     Route("GET", "/audit", "Who changed what", Who.ADMINS, audit, query=AuditQuery, answers=AuditPage),
     Route("POST", "/audit/{id}/undo", "Take a change back", Who.ADMINS, undo, status=204, parts={"id": AuditId}),

@@ -48,6 +48,7 @@ class Action(StrEnum):
     MAKE_PROJECT = "make and delete projects"
     CHANGE_PERSON = "give a person a build quota of one's own"
     DRAIN = "drain and undrain nodes"
+    FREE_GPUS = "free GPUs of what runs without a place in the pool, or end it"
     SEE_AUDIT = "read the audit trail, undo changes"
 
 
@@ -77,6 +78,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
         Action.DRAIN: Rule(Role.POOL_ADMIN),
+        Action.FREE_GPUS: Rule(Role.POOL_ADMIN),
         Action.SEE_AUDIT: Rule(Role.POOL_ADMIN),
     }
 )
@@ -156,6 +158,11 @@ def may_see_job(caller: Caller, job: Job) -> bool:
 def may_administer(caller: Caller) -> bool:
     """Return whether the caller administers the whole pool."""
     return caller.admin
+
+
+def may_see_unmatched(caller: Caller) -> bool:
+    """Return whether the caller may see what keeps GPUs out of the pool, whoever's it is; `doctor` may."""
+    return caller.spawner or visible_projects(caller) is None
 
 
 def may_see_all_workspaces(caller: Caller) -> bool:

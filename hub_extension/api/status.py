@@ -32,17 +32,17 @@ class UsageQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True, kw_only=
     by: Literal["gpu", "job", "workspace", "person", "project"] = "project"
 
 
-class Health(Struct, frozen=True):
-    """Answer that the service is running."""
+class Health(Struct, frozen=True, omit_defaults=True):
+    """Answer that the service is running; ``unrecorded`` says why the use of GPUs is not recorded, if so."""
 
-    status: str = "ok"
+    status: str
+    unrecorded: str = ""
 
 
 async def pool(call: Call[NoQuery, None]) -> Encoded:
     """Return the current state of the pool: which job or notebook holds which GPU."""
     view = call.pool.engine.pool()
-    nodes = call.pool.nodes.nodes(call.caller, view.nodes)
-    return Encoded(msgspec.json.encode({**msgspec.structs.asdict(view), "nodes": nodes}))
+    return Encoded(msgspec.json.encode(call.pool.nodes.pool(call.caller, msgspec.structs.asdict(view))))
 
 
 async def idle(call: Call[NoQuery, None]) -> Idle:
@@ -90,17 +90,20 @@ def _span(query: HistoryQuery, now: float) -> tuple[float, float]:
 
 async def health(_call: Call[NoQuery, None]) -> Health:
     """Return that the service is running."""
-    return Health()
+    return Health("ok")
 
 
 async def ready(call: Call[NoQuery, None]) -> Health:
-    """Return that the pool accepts and decides. Raises `Refusal` 503 while its store takes no writes."""
+    """Return that the pool accepts and decides. Raises `Refusal` 503 while its store takes no writes.
+
+    That the use of GPUs is not recorded is said, and keeps nobody from using the pool.
+    """
     trouble = await call.pool.engine.health.trouble()
     if trouble is not None:
         raise Refusal(
             503, "not_ready", trouble, hint="What runs goes on. Nothing new is accepted until this ends."
         )
-    return Health()
+    return Health("ok", unrecorded=call.pool.engine.usage.unrecorded)
 
 
 ROUTES = (

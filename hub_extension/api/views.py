@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -43,6 +43,11 @@ class NodeEncoder:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self.encoded = 0
+
+    def pool(self, caller: Caller, view: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a pool without what the caller may not see."""
+        unmatched = view["unmatched"] if permissions.may_see_unmatched(caller) else []
+        return {**view, "nodes": self.nodes(caller, view["nodes"]), "unmatched": unmatched}
 
     def nodes(self, caller: Caller, views: Sequence[NodeView]) -> list[msgspec.Raw]:
         """Return the nodes as JSON, without the names that the caller may not see."""

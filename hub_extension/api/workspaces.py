@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, structs
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.notebook_watch import Notebook
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine.datasets.access import datasets_of
@@ -144,14 +145,17 @@ async def stop(call: Call[ServerQuery, None]) -> None:
     user = call.path["user"]
     if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
         raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may stop it.")
-    if (user, call.query.server) in call.pool.notebooks.unknown:
-        log.warning(
-            "%s ends %s's notebook %r, which the hub does not know", call.caller.name, user, call.query.server
-        )
-        await call.pool.engine.end_notebook(user, call.query.server)
-        await call.pool.notebooks.release_gone(call.pool.engine, call.pool.groups)
+    await end(call.pool, call.caller, user, call.query.server)
+
+
+async def end(pool: Pool, caller: Caller, user: str, server: str) -> None:
+    """Stop a workspace that the caller may stop; see `stop`."""
+    if (user, server) in pool.notebooks.unknown:
+        log.warning("%s ends %s's notebook %r, which the hub does not know", caller.name, user, server)
+        await pool.engine.end_notebook(user, server)
+        await pool.notebooks.release_gone(pool.engine, pool.groups)
         return
-    await call.pool.groups.stop_server(user, call.query.server, call.caller.token)
+    await pool.groups.stop_server(user, server, caller.token)
 
 
 async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:

@@ -13,6 +13,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
+from springtide.hub_extension.doctor.gpus import unmatched_gpus, usage_records
 from springtide.hub_extension.doctor.launches import launches
 from springtide.hub_extension.doctor.leavers import leavers
 from springtide.hub_extension.doctor.notebooks import running_notebooks
@@ -122,6 +123,8 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
+        yield from unmatched_gpus(setup.state_dir)
+        yield from usage_records(setup.state_dir)
     yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
 
 

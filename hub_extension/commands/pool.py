@@ -1,4 +1,4 @@
-"""``springtide projects``, ``default-project``, ``datasets``, ``nodes``, ``drain``, ``undrain`` and ``top``."""
+"""``springtide projects``, ``nodes``, ``drain``, ``free``, ``top`` and other commands about the pool."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from springtide.scheduler.wire import (
     PoolView,
     ProjectView,
     TypeNumbers,
+    UnmatchedView,
 )
-from springtide.scheduler.wording import cores_and_memory, count, free
+from springtide.scheduler.wording import LISTED, cores_and_memory, count, free, gpus
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -170,7 +171,7 @@ def nodes(*, topology: bool, as_json: bool) -> None:
         [node_row(node) for node in pool.nodes],
         empty="No nodes with GPUs.",
     )
-    for line in drain_lines(pool.nodes):
+    for line in (*drain_lines(pool.nodes), *unmatched_lines(pool.unmatched)):
         click.echo(one_line(line))
     if pool.node_groups:
         click.echo("")
@@ -192,6 +193,15 @@ def group_row(group: NodeGroupView) -> tuple[object, ...]:
         since or "-",
         group.error,
     )
+
+
+def unmatched_lines(unmatched: Iterable[UnmatchedView]) -> Iterator[str]:
+    """Yield a line for each holder that keeps GPUs out of the pool: why, since when, and what an admin can do."""
+    for each in unmatched:
+        since = datetime.fromtimestamp(each.since).astimezone().isoformat(" ", "minutes")
+        which = f": {', '.join(each.gpus)}" if len(each.gpus) > LISTED else ""
+        out = f" It keeps {gpus(len(each.gpus))} out of the pool until it has ended{which}." if each.gpus else ""
+        yield f"{each.why}{out} It started at {since}. {each.change} (springtide free {each.holder} --end)"
 
 
 def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
@@ -318,6 +328,26 @@ def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
         if not gpus:
             for line in drain_lines(node for node in client.pool().nodes if node.name in names):
                 click.echo(one_line(f"Still drained: {line}"))
+
+
+@click.command("free")
+@click.argument("holders", metavar="HOLDER...", nargs=-1, required=True)
+@click.option("--end", is_flag=True, help="End it first: a job leaves its GPUs and goes on on others.")
+@click.option("--yes", is_flag=True, help="Do not ask whether you are sure.")
+def free_gpus(*, holders: tuple[str, ...], end: bool, yes: bool) -> None:
+    """Give GPUs back to the pool that something without a place keeps out of it; `springtide nodes` lists it.
+
+    Without --end that is refused while processes of it live.
+    """
+    with Client() as client:
+        known = {each.holder: each for each in client.pool().unmatched}
+        for holder in holders:
+            if holder in known and not yes:
+                click.echo(one_line(known[holder].why))
+                click.confirm("End it?" if end else "Has it ended, and are its GPUs free?", abort=True)
+            client.free_gpus(holder, end=end)
+            said = "was asked to end; its GPUs are free once it has" if end else "holds no GPUs any more"
+            click.echo(one_line(f"{holder} {said}."))
 
 
 @click.command()

@@ -8,17 +8,21 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, StateError, port_is_free
 from springtide.hub_extension.web.auth import SERVICE
 
+T = TypeVar("T")
 TIMEOUT = 5.0
 """Time-out of a request, in seconds."""
-PATHS = {SERVICE: "/services/springtide/api/v1/health", "hub": "/hub/api/", "proxy": "/api/routes"}
+API = "/services/springtide/api/v1/"
+PATHS = {SERVICE: f"{API}health", "hub": "/hub/api/", "proxy": "/api/routes"}
 
 
 def ports(state: Path) -> Iterator[Finding]:
@@ -54,6 +58,20 @@ def _hub_runs(state: Path) -> bool:
             return False
     except StateError:
         return True
+
+
+def answer_of_service(state: Path, path: str, of: type[T]) -> T | None:
+    """Return what the service of `springtide up` answers below its API, None if it does not."""
+    try:
+        port = int(json.loads((state / "ports.json").read_text())[SERVICE])
+        token = (state / "service-token").read_text().strip()
+        headers = {"Authorization": f"token {token}"}
+        url = f"http://{LOOPBACK}:{port}{API}{path}"
+        answer = httpx.get(url, headers=headers, timeout=TIMEOUT, trust_env=False)
+        answer.raise_for_status()
+        return msgspec.json.decode(answer.content, type=of)
+    except (OSError, ValueError, KeyError, TypeError, httpx.HTTPError, msgspec.DecodeError):
+        return None
 
 
 def _answers(name: str, url: str) -> Iterator[Finding]:

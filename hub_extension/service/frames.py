@@ -19,6 +19,10 @@ Audience: TypeAlias = "tuple[str, frozenset[str]] | None"
 """Readers with the same view of an event; None stands for all readers who may see the event."""
 
 
+SPAWNER = "/"
+"""Audience of the hub's spawner; no person has such a name."""
+
+
 class Frames:
     """Encoder of events, with a cache of the latest frames for the other readers of the same audience."""
 
@@ -39,7 +43,7 @@ class Frames:
             return kept[1]
         data = event.data
         if event.kind == "pool":
-            data = {**data, "nodes": self._nodes.nodes(caller, data["nodes"])}
+            data = self._nodes.pool(caller, data)
         number = b"" if event.id is None else b"id: %d\n" % event.id
         encoded = number + b"event: " + event.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
         self.encoded += 1
@@ -57,6 +61,8 @@ class Frames:
         visible = visible_projects(caller)
         if visible is None:
             return None
+        if caller.spawner:
+            return SPAWNER, visible
         held = frozenset[str]() if caller.service else self.holdings(event).get(caller.name, frozenset())
         return caller.name if held - visible else "", visible
 

@@ -76,6 +76,11 @@ class PoolCollector(Collector):
             value=float(not self._engine.health.failing),
         )
         yield GaugeMetricFamily(
+            "springtide_usage_recorded",
+            "1 if the last readings of the GPUs were recorded, 0 if that failed",
+            value=float(not self._engine.usage.unrecorded),
+        )
+        yield GaugeMetricFamily(
             "springtide_launch_stops",
             "Reasons outside of jobs because of which launching has stopped",
             value=len(view.launch_stops),
@@ -84,6 +89,11 @@ class PoolCollector(Collector):
             "springtide_withheld_jobs",
             "Waiting jobs that are not started because launching has stopped",
             value=sum(stop.withheld for stop in view.launch_stops),
+        )
+        yield GaugeMetricFamily(
+            "springtide_unmatched_gpus",
+            "GPUs that jobs and notebooks without a place among the present GPUs keep out of the pool",
+            value=len({gpu for each in view.unmatched for gpu in each.gpus}),
         )
         yield from gpu_metrics(self._engine.usage.pool(), view)
         yield from self._counters()

@@ -357,15 +357,15 @@ def _warn_of_shared_uids(accounts: Accounts) -> None:
 
 
 async def _adopt_workspaces(engine: Engine) -> None:
-    """Reserve the GPUs of notebooks that run, before anybody else can: the store may have been lost."""
+    """Record the GPUs of notebooks that run, before anybody else gets them: the store may have been lost."""
     try:
-        failed = await engine.adopt_workspaces()
+        unmatched = await engine.adopt_workspaces()
     except Refusal as refusal:
         log.warning("Notebooks without a reservation are not looked for: %s", refusal.message)
         return
-    for each in failed:
+    for each in unmatched:
         log.error(
-            "%s's notebook %r (%s) runs on %s, which cannot be reserved for it: end it before others use them",
+            "%s's notebook %r (%s) runs on %s, where it has no place: nothing else starts there until it ends",
             each.user,
             each.server,
             each.place,

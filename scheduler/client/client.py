@@ -396,6 +396,10 @@ class Client:
         """Let jobs start on a node or a GPU again."""
         self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node, gpu=gpu))
 
+    def free_gpus(self, holder: str, *, end: bool = False) -> None:
+        """Return the GPUs of something of `wire.PoolView.unmatched` that has ended to the pool, or ``end`` it."""
+        self._http.raw("POST", "gpus/free", body=wire.FreeRequest(holder=holder, end=end))
+
     # ---------- workspaces
 
     def reserve_workspace(self, request: wire.WorkspaceRequest) -> wire.Workspace:

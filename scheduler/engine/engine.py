@@ -18,6 +18,7 @@ from springtide.scheduler.engine.requests import (
     paging,
     project_admin,
     quotas,
+    unmatched,
     validation,
     workspaces,
 )
@@ -350,6 +351,43 @@ class Engine:
         """Let jobs start on a node or GPU again."""
         await self._change(lambda transaction: undrain(transaction, request, by))
 
+    async def free_gpus(self, request: wire.FreeRequest, by: str) -> None:
+        """Take the word of the admin ``by`` that something without a place has ended: its GPUs are free.
+
+        With ``end`` a job leaves its GPUs, and an attempt that no record knows is ended. Raises `Refusal`: 404 for
+        what has a place, 409 while its processes live, or for a notebook that is to be ended.
+        """
+        found = unmatched.find(self.pool().unmatched, request.holder)
+        if found.kind == "notebook":
+            await self._free_notebook(found, by)
+            return
+        key, executor = unmatched.attempt_of(found), self._parts.executor
+        try:
+            alive = "" if request.end else await executor.living(key)
+            if alive:
+                raise unmatched.still_runs(found, alive)
+            if found.kind == "job" and request.end:
+                await self._change(lambda transaction: unmatched.leave(transaction, found, by))
+                return
+            if request.end:
+                await executor.kill(key)
+            else:
+                self._parts.mailbox.post(unmatched.gone(key, by, self._parts.clock()))
+            await self._change(lambda transaction: unmatched.record(transaction, found, by, end=request.end))
+        except ExecutorError as error:
+            raise Refusal(409, "attempt", str(error)) from error
+
+    async def _free_notebook(self, found: wire.UnmatchedView, by: str) -> None:
+        for running in await self.running_notebooks():
+            if (running.user, running.server) == (found.user, found.name):
+                raise unmatched.still_runs(found, running.place)
+        await self._change(lambda transaction: unmatched.record(transaction, found, by, end=False))
+        await self.release_workspace(found.user, found.name, since=found.since)
+
+    async def record_end(self, found: wire.UnmatchedView, by: str) -> None:
+        """Record that an admin has ended something without a place."""
+        await self._change(lambda transaction: unmatched.record(transaction, found, by, end=True))
+
     # ---------- the audit trail
 
     async def audit(self, cursor: str | None, limit: int) -> wire.AuditPage:
@@ -465,9 +503,9 @@ class Engine:
             raise Refusal(409, "notebook", str(error)) from error
 
     async def adopt_workspaces(self) -> Sequence[RunningNotebook]:
-        """Reserve the GPUs of running notebooks that have no reservation, as after the loss of the store.
+        """Record the GPUs of running notebooks that have no reservation of them, as after the loss of the store.
 
-        Returns those whose GPUs cannot be reserved. Raises `Refusal` 503 while it is not known what runs.
+        Returns those whose GPUs have no place for them. Raises `Refusal` 503 while it is not known what runs.
         """
         running = await self.running_notebooks()
         return await self._change(lambda transaction: workspaces.adopt(transaction, running)) if running else ()

@@ -51,6 +51,11 @@ def gpu_drained(gpu: int, node: str, by: str, why: str) -> Reason:
     return Reason("engine-gpu-drained", {"gpu": gpu, "node": node, "by": by, "detail": why})
 
 
+def moved_off(by: str) -> Reason:
+    """Return an admin had the job leave its GPUs, which are not all ones that the pool gives to jobs."""
+    return Reason("engine-moved-off", {"by": by})
+
+
 def cancelled_by(by: str) -> Reason:
     """Return a user cancelled the job."""
     return Reason("engine-cancelled", {"by": by})

@@ -420,6 +420,12 @@ class Executor(ABC):
         None if nothing of the attempt is recorded, and nothing of it runs.
         """
 
+    async def living(self, key: AttemptKey) -> str:
+        """Return what lives of an attempt, as a noun; empty if nothing does."""
+        phases = {status.key: status.phase for status in await self.attempts()}
+        alive = phases.get(key, AttemptPhase.GONE) is not AttemptPhase.GONE
+        return "an attempt that the executor follows" if alive else ""
+
     @abstractmethod
     async def remove(self, job: str) -> None:
         """Delete all files of an ended job: logs, checkpoints, outputs."""

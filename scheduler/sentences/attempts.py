@@ -47,6 +47,11 @@ def _gpu_drained(p: Params) -> Sentences:
     yield follows("It goes on by itself as soon as GPUs are free for it.")
 
 
+def _moved_off(p: Params) -> Sentences:
+    yield cause(f"It was on GPUs that are not for jobs any more, and {quoted_name(p, 'by')} had it leave them.")
+    yield follows("It goes on by itself as soon as GPUs are free for it.")
+
+
 def _cancelled(p: Params) -> Sentences:
     yield cause(f"It was cancelled by {quoted_name(p, 'by')}.")
 
@@ -191,6 +196,7 @@ ATTEMPTS: Table = {
     "engine-drained": _drained,
     "without-gpus-paused": _drained_without_gpus,
     "engine-gpu-drained": _gpu_drained,
+    "engine-moved-off": _moved_off,
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,
     "engine-succeeded": _succeeded,

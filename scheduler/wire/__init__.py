@@ -74,6 +74,7 @@ from springtide.scheduler.wire.pool import (
     CardsView,
     DrainRequest,
     DrainView,
+    FreeRequest,
     GpuCell,
     History,
     HistoryPoint,
@@ -87,6 +88,7 @@ from springtide.scheduler.wire.pool import (
     TypeNumbers,
     TypeUse,
     UndrainRequest,
+    UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns.comparison import MAX_COMPARED, Comparison, Difference
@@ -185,6 +187,7 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "FreeRequest",
     "GpuCell",
     "GpuReading",
     "GpuRef",
@@ -265,6 +268,7 @@ __all__ = [
     "TypeNumbers",
     "TypeUse",
     "UndrainRequest",
+    "UnmatchedView",
     "UsagePoint",
     "UsageReport",
     "UsageSeries",

@@ -207,6 +207,36 @@ class LaunchStopView(Answer, frozen=True, kw_only=True):
     detail: str
 
 
+class UnmatchedView(Answer, frozen=True, kw_only=True):
+    """Something that runs on GPUs that no present place of the pool stands for, or that no record knows.
+
+    Its GPUs stay out of the pool until it has ended. ``holder`` names it in `FreeRequest`. ``kind`` is ``job``,
+    ``notebook`` or ``attempt``, which is one of a job that no record knows. ``gpus`` are the UUIDs of its GPUs,
+    ``missing`` those of them that no node has. It runs ``since`` then, in seconds since the epoch. ``why`` says
+    what does not match, ``change`` what an admin can do.
+    """
+
+    holder: str
+    kind: str
+    gpus: list[str]
+    missing: list[str]
+    since: float
+    why: str
+    change: str
+    job: str = ""
+    """Id of the job."""
+    user: str = ""
+    project: str = ""
+    name: str = ""
+
+
+class FreeRequest(Request, frozen=True, kw_only=True):
+    """Something of `PoolView.unmatched` that has ended, by an admin's word; with ``end`` it is ended first."""
+
+    holder: Annotated[str, Meta(min_length=1, max_length=520)]
+    end: bool = False
+
+
 class PoolView(Answer, frozen=True, kw_only=True):
     """The pool at a glance. ``seq`` grows with each change.
 
@@ -231,6 +261,8 @@ class PoolView(Answer, frozen=True, kw_only=True):
     build_by_type: dict[str, BuildUse] = {}
     node_groups: list[NodeGroupView] = []
     launch_stops: list[LaunchStopView] = []
+    unmatched: list[UnmatchedView] = []
+    """What keeps GPUs out of the pool until it ends; shown to callers who see every job, and to the hub."""
 
 
 class Idle(Answer, frozen=True, kw_only=True):

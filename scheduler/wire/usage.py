@@ -89,6 +89,8 @@ class PoolUsage(Answer, frozen=True, kw_only=True):
     measured: bool
     at: float | None
     gpus: list[GpuReading]
+    unrecorded: str = ""
+    """Why the latest readings were not recorded; empty if they were."""
 
 
 class UsageShare(Answer, frozen=True, kw_only=True):

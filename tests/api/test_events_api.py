@@ -221,7 +221,7 @@ async def test_an_event_is_encoded_once_for_all_who_see_the_same_of_it(running, 
         for events in followed:
             await first(events, "pool")
         encoded.clear()
-        data = wire.Event(kind="pool", data={"nodes": [], "text": "last"})
+        data = wire.Event(kind="pool", data={"nodes": [], "unmatched": [], "text": "last"})
         running.pool.engine.events.hub.publish([data])
         for events in followed:
             await first(events, "pool", text="last")
@@ -250,7 +250,9 @@ async def test_other_work_has_its_turn_while_many_readers_are_sent_to(start, mon
             await first(events, "pool")
         monkeypatch.setattr(Reader, "write", count_write)
         counting = asyncio.create_task(count_turns())
-        running.pool.engine.events.hub.publish([wire.Event(kind="pool", data={"nodes": [], "text": "last"})])
+        running.pool.engine.events.hub.publish(
+            [wire.Event(kind="pool", data={"nodes": [], "unmatched": [], "text": "last"})]
+        )
         for events in followed:
             await first(events, "pool", text="last")
         counting.cancel()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from springtide.hub_extension.api.permissions import may_see_of
+from springtide.hub_extension.api.permissions import may_see_of, may_see_unmatched
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.web.caller import Caller
@@ -17,6 +17,7 @@ SUSAN = Caller("susan", frozenset({"vision"}))
 JOE = Caller("joe", frozenset({"vision"}))
 JEMMA = Caller("jemma", frozenset({"speech"}))
 BOT = Caller("joe", frozenset({"vision"}), service=True)
+HUB = Caller("joe", service=True, spawner=True)
 ADMIN = Caller("admin", admin=True)
 
 
@@ -32,7 +33,7 @@ def node(name: str, *holders: Holder | None) -> NodeView:
 
 
 def pool(*nodes: NodeView) -> Event:
-    return Event(kind="pool", data={"nodes": list(nodes)})
+    return Event(kind="pool", data={"nodes": list(nodes), "unmatched": ["susan/lab"]})
 
 
 def told(frames: Frames, event: Event, caller: Caller) -> Any:
@@ -43,6 +44,8 @@ def told(frames: Frames, event: Event, caller: Caller) -> Any:
 def seen_by(caller: Caller, event: Event) -> Any:
     """Return the data without the names that the caller may not see."""
     data: dict[str, Any] = json.loads(msgspec.json.encode(event.data))
+    if not may_see_unmatched(caller):
+        data["unmatched"] = []
     for gpu in data["nodes"][0]["gpus"]:
         holder = gpu["holder"]
         if holder is not None and not may_see_of(caller, holder["user"], holder["project"]):
@@ -61,7 +64,8 @@ def test_everybody_is_sent_what_she_may_see_whoever_was_sent_it_before() -> None
             None,
         )
     )
-    for order in ([SUSAN, JOE, JEMMA, BOT, ADMIN], [ADMIN, BOT, JEMMA, JOE, SUSAN]):
+    callers = [SUSAN, JOE, JEMMA, BOT, HUB, ADMIN]
+    for order in (callers, callers[::-1]):
         frames = Frames()
         for caller in order:
             assert told(frames, event, caller) == seen_by(caller, event)

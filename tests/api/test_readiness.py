@@ -19,6 +19,24 @@ async def test_a_pool_at_work_is_ready(running):
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
+async def test_use_of_gpus_that_is_not_recorded_is_said_and_keeps_nobody_from_the_pool(running):
+    store = running.pool.engine.health.store
+    usage, here = running.pool.engine.usage, running.as_(None)
+    job = await running.submit("susan")
+    await running.until("susan", job["id"], lambda job: job["state"] == "running")
+    set_read_only(store, "ON")
+    await usage.record(10)
+    set_read_only(store, "OFF")
+    ready = await here.get("/ready")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ok")
+    assert "readonly" in ready.json()["unrecorded"]
+    assert "readonly" in (await running.as_("susan").get("/pool/gpus")).json()["unrecorded"]
+    assert "springtide_usage_recorded 0.0" in (await running.as_("susan").get("/metrics")).text
+    await usage.record(20)
+    assert (await here.get("/ready")).json() == {"status": "ok"}
+    assert "springtide_usage_recorded 1.0" in (await running.as_("susan").get("/metrics")).text
+
+
 async def test_a_store_that_takes_no_writes_makes_the_pool_unready_until_it_does(running):
     store = running.pool.engine.health.store
     set_read_only(store, "ON")

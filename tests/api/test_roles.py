@@ -145,6 +145,12 @@ async def drain(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Resp
     return undrained
 
 
+async def free_gpus(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    answer = await client.post("/gpus/free", json={"holder": "none.1"})
+    assert answer.status_code in {403, 404}
+    return httpx.Response(204) if answer.status_code == 404 else answer
+
+
 async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     read = await client.get("/audit")
     undone = await client.post("/audit/1/undo")
@@ -166,6 +172,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.MAKE_PROJECT: make_project,
     Action.CHANGE_PERSON: change_person,
     Action.DRAIN: drain,
+    Action.FREE_GPUS: free_gpus,
     Action.SEE_AUDIT: see_audit,
 }
 EXPECTED = {
@@ -182,6 +189,7 @@ EXPECTED = {
     Action.MAKE_PROJECT: (False, False, False, False, True),
     Action.CHANGE_PERSON: (False, False, False, False, True),
     Action.DRAIN: (False, False, False, False, True),
+    Action.FREE_GPUS: (False, False, False, False, True),
     Action.SEE_AUDIT: (False, False, False, False, True),
 }
 """May each role, from others to pool admin, do it to what is another person's? Written by hand, unlike `TABLE`."""

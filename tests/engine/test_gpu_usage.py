@@ -37,6 +37,22 @@ def uuids(job: Any) -> list[str]:
     return [gpu.uuid for gpu in job.held]
 
 
+async def test_a_gpu_that_is_among_the_samples_twice_costs_no_other_gpu_its_record(pool: Any) -> None:
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    first, second = uuids(await pool.job(job.id))
+    measured(
+        pool,
+        GpuSample(first, utilization=0.5),
+        GpuSample(second, utilization=1.0),
+        GpuSample(first, utilization=0),
+    )
+    await sampled(pool)
+    now = pool.clock.now
+    used = {each.gpu: each.utilization for each in (await pool.engine.usage.report("gpu", now - 60, now)).items}
+    assert used == {first: 0.5, second: 1.0}
+
+
 async def test_what_gpus_report_is_attributed_to_job_workspace_person_and_project(pool: Any) -> None:
     first = await pool.submit(gpus=2, name="digits")
     await pool.state(first.id, "running")

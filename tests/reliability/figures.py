@@ -20,10 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from kills.hub_kills import kill_hub_and_proxy
+from kills.renumbered_kills import ALL, kill_while_gpus_change, rounds
 from kills.service_kills import KillFigures, kill_supervisors_and_reboot, kill_the_service
 from simulation.crash_points import differences, points_of
 from simulation.faults import CrashPoints
@@ -92,6 +94,14 @@ def hub_kills() -> Figure:
         found = kill_hub_and_proxy(Path(directory), jobs=10, rounds=5)
     tried = f"{found.hubs} hubs and {found.proxies} proxies, {found.jobs} jobs"
     return Figure("SIGKILL of hub and proxy", tried, found.problems)
+
+
+def renumbered_kills() -> Figure:
+    """Kill hub, service and proxy at every step of a notebook's start and of a restart that finds other GPUs."""
+    with tempfile.TemporaryDirectory() as directory:
+        found = kill_while_gpus_change(Path(directory), list(islice(rounds(), ALL)))
+    tried = f"{found.kills} kills in {found.rounds} rounds, {found.looks:,} looks at all processes"
+    return Figure("SIGKILL while GPUs change", tried, found.problems)
 
 
 def bad_inputs(examples: int) -> Figure:
@@ -170,6 +180,7 @@ def main() -> int:
         "service-kills": lambda _: service_kills(),
         "reboots": lambda _: reboots(),
         "hub-kills": lambda _: hub_kills(),
+        "renumbered-kills": lambda _: renumbered_kills(),
         "bad-input": lambda asked: bad_inputs(asked.examples),
         "load": lambda asked: load(asked.load),
     }

@@ -185,6 +185,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-drained": [{"node": NAMES, "by": NAMES, "detail": ("", "A fan is to be replaced")}],
     "without-gpus-paused": [{"node": NAMES, "by": NAMES, "detail": ("", "A fan is to be replaced")}],
     "engine-gpu-drained": [{"gpu": (0, 3), "node": NAMES, "by": ("", "joe"), "detail": ("", "A fan is broken")}],
+    "engine-moved-off": [{"by": NAMES}],
     "gpu-xid": [{"xid": (79, 150), "what": ("", "the GPU has fallen off the bus")}],
     "gpu-ecc": [{"new": (1, 2), "errors": (2, 5)}],
     "gpu-lost": [{}],

@@ -18,80 +18,13 @@ import httpx
 import pytest
 from hub_people import Hub, Person, environment, notebook_pid, until
 from hub_process import WITHOUT_PAGES, processes_of
+from hub_steps import HUB_STARTS, Plan, configuration
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.spawner.processes import identity
 
 pytestmark = pytest.mark.xdist_group("hub-interrupted")
-
-STEPS = """
-import os, pathlib, signal, time
-from jupyterhub import spawner as hub_spawner, user as hub_user
-from springtide.scheduler.executors import notebooks
-from springtide.spawner import local, quota
-
-HUB, PLANNED = os.getpid(), pathlib.Path({planned!r})
-
-def reach(step):
-    if not PLANNED.exists():
-        return False
-    planned, name = PLANNED.read_text().rsplit(" ", 1)
-    if planned != step:
-        return False
-    PLANNED.unlink()
-    os.kill(HUB, signal.Signals[name])
-    return True
-
-def at(owner, name, step, *, after=False):
-    was = getattr(owner, name)
-    def wrapped(*args, **kwargs):
-        if not after:
-            reach(step)
-        result = was(*args, **kwargs)
-        if after:
-            reach(step)
-        return result
-    setattr(owner, name, wrapped)
-
-def at_the_end_of(owner, name, step):
-    was = getattr(owner, name)
-    async def wrapped(*args, **kwargs):
-        result = await was(*args, **kwargs)
-        reach(step)
-        return result
-    setattr(owner, name, wrapped)
-
-def in_the_child(step, *, after):
-    was = notebooks.before_exec
-    def before_exec(state_dir, parent):
-        if not after:
-            reach(step)
-        was(state_dir, parent)
-        if after and reach(step):
-            time.sleep(3)  # the next hub looks for notebooks before the program runs
-    notebooks.before_exec = before_exec
-
-at(quota.BuildQuota, "_mark", "before the process")
-at(local.LocalNotebook, "_store_state", "after the process")
-at(local.LocalNotebook, "_store_state", "waiting for the port", after=True)
-at_the_end_of(local.LocalNotebook, "_until_it_listens", "when it listens")
-at(hub_spawner.Spawner, "start_polling", "while the hub stores")
-at_the_end_of(hub_user.User, "_wait_up", "when it is up")
-in_the_child("in the child", after=False)
-in_the_child("between fork and exec", after=True)
-"""
-
-KILLED_AT = [
-    "before the process",
-    "in the child",
-    "between fork and exec",
-    "after the process",
-    "waiting for the port",
-    "when it listens",
-    "while the hub stores",
-    "when it is up",
-]
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +33,32 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hub(planned: Path) -> Iterator[Hub]:
-    config = (
-        STEPS.format(planned=str(planned))
-        + "\nc.BuildQuota.patience = 100\nc.Spawner.poll_interval = 1\n"
-        + WITHOUT_PAGES
-    )
-    hub = Hub(planned.parent / "state", config)
-    hub.start()
+def running(planned: Path) -> Iterator[list[Hub]]:
+    """The hub that runs, if any."""
+    hubs: list[Hub] = []
+    yield hubs
+    for hub in hubs:
+        hub.stop()
+
+
+@pytest.fixture
+def hub(planned: Path, running: list[Hub], tmp_path: Path) -> Iterator[Hub]:
+    """A hub without notebooks: that of the test before, unless that test failed and left it otherwise."""
+    if not running:
+        planned.unlink(missing_ok=True)
+        config = (
+            configuration(planned, tmp_path / "state")
+            + "\nc.BuildQuota.patience = 100\nc.Spawner.poll_interval = 1\n"
+            + WITHOUT_PAGES
+        )
+        started = Hub(tmp_path / "state", config)
+        started.start()
+        running.append(started)
+    (hub,) = running
     yield hub
-    hub.stop()
+    if not (hub.answers() and hub.held() == {} and gpus_in_use(hub) == []):
+        running.clear()
+        hub.stop()
 
 
 @pytest.fixture
@@ -146,7 +95,7 @@ def none_twice(hub: Hub) -> bool:
 
 def interrupted(hub: Hub, planned: Path, person: Person, step: str, name: str = "SIGKILL") -> None:
     """Start a notebook, and wait for the end of the hub, which gets the signal at the step."""
-    planned.write_text(f"{step} {name}")
+    Plan(step, "hub", name).write(planned)
     with contextlib.suppress(Exception):
         person.start({"gpus": 1})
     hub.wait()
@@ -177,7 +126,7 @@ def others_get_other_gpus(hub: Hub, susan: Person, joe: Person) -> None:
     until("the release", lambda: hub.held() == {("joe", ""): 1})
 
 
-@pytest.mark.parametrize("step", KILLED_AT)
+@pytest.mark.parametrize("step", HUB_STARTS)
 def test_a_hub_killed_at_any_step_of_a_start_gives_no_gpu_twice(
     hub: Hub, planned: Path, people: tuple[Person, Person], step: str
 ) -> None:
@@ -226,7 +175,12 @@ def lose(hub: Hub, *files: str) -> None:
     hub.start()
 
 
-@pytest.mark.parametrize("files", [("hub/jupyterhub.sqlite*",), ("hub/jupyterhub.sqlite*", "springtide.sqlite*")])
+HUB_STORE = "hub/jupyterhub.sqlite*"
+POOL_STORE = ("springtide.sqlite*", "jobs/.epoch")
+"""The pool's store, and the file that an admin removes to begin with an empty one."""
+
+
+@pytest.mark.parametrize("files", [(HUB_STORE,), (HUB_STORE, *POOL_STORE)], ids=["hub", "hub-and-pool"])
 def test_a_notebook_that_the_hub_has_forgotten_keeps_its_gpu_and_is_shown_until_it_ends(
     hub: Hub, files: tuple[str, ...]
 ) -> None:
@@ -268,7 +222,7 @@ def test_an_admin_ends_a_notebook_that_the_hub_has_forgotten(hub: Hub) -> None:
     with contextlib.closing(Person(hub, "susan")) as susan:
         susan.start({"gpus": 1}).raise_for_status()
         pid = susan.ready()
-    lose(hub, "hub/jupyterhub.sqlite*")
+    lose(hub, HUB_STORE)
     with contextlib.closing(Person(hub, "admin")) as admin, contextlib.closing(Person(hub, "joe")) as joe:
         until("the notebook on the page", lambda: unknown(admin))
         assert pool_api(joe, "POST", "/workspaces/susan/stop").status_code == 403

@@ -93,9 +93,10 @@ class Person:
         page = self.browser.get("/hub/login")
         form = {"username": name, "password": hub.password, "_xsrf": page.cookies["_xsrf"]}
         assert self.browser.post("/hub/login", data=form, follow_redirects=False).is_redirect
+        self.token = hub.token(name)
         self.api = httpx.Client(
             base_url=f"{hub.url}/hub/api/users",
-            headers={"Authorization": f"token {hub.token(name)}"},
+            headers={"Authorization": f"token {self.token}"},
             timeout=PATIENCE_S,
             verify=False,
         )

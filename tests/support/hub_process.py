@@ -75,13 +75,22 @@ class HubProcess:
         command = [sys.executable, "-m", "springtide.hub_extension.command", "up", "--port", str(self.port)]
         return [*command, "--state-dir", str(self.state_dir), "--config", str(self._config)]
 
-    def start(self) -> None:
-        """Start the hub, and wait until the hub and the pool's service answer."""
+    @property
+    def ended(self) -> bool:
+        """Whether the hub has ended, or was never started."""
+        return self._process is None or self._process.poll() is not None
+
+    def begin(self) -> None:
+        """Start the hub, and do not wait for it."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, start_new_session=True)
+
+    def start(self) -> None:
+        """Start the hub, and wait until the hub and the pool's service answer."""
+        self.begin()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self.answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self.ended or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(f"springtide up did not come up:\n{self.log.read_text()[-4000:]}")
             threading.Event().wait(POLL_S)

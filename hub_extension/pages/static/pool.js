@@ -8,6 +8,7 @@ import { drawNodeGroups } from "./pool/node_groups.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { drawTopology } from "./pool/topology.js";
+import { UnmatchedHolders } from "./pool/unmatched.js";
 import { attempted, call, calmly, followEvents, inOrder, jobPath, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
@@ -26,6 +27,7 @@ const QUEUE_MOST = 200;
 const shown = { pool: null, usage: null, history: null, mine: [], queue: null, idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
 const drains = site.admin ? new NodeDrains(redraw) : null;
+const unmatched = new UnmatchedHolders(site.admin, redraw);
 const defaultProject = new DefaultProject(redraw);
 const readQueue = inOrder(askQueue, takeQueue);
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
@@ -108,6 +110,7 @@ function draw() {
   patch(
     page,
     pool.launch_stops?.length > 0 && section("stops", "Launching has stopped", drawLaunchStops(pool.launch_stops)),
+    pool.unmatched?.length > 0 && section("unmatched", "GPUs kept out of the pool", unmatched.draw(pool.unmatched, clockNow())),
     section("glance", "Projects", defaultProject.draw(), h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),

@@ -25,7 +25,7 @@ from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
-from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.observed import ObservedNodes, Unexpected
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps.advance import advance
@@ -299,7 +299,8 @@ class TickBuilder:
             effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
         if status.key in quarantine:
             return
-        quarantine[status.key] = self.nodes.places.identified(status.placement)
+        since = status.started if status.started is not None else tick.transaction.now
+        quarantine[status.key] = Unexpected(self.nodes.places.identified(status.placement), kind.value, since)
         tick.nodes_changed = True
         self._stats.quarantined += 1
         logger.error("Attempt %s runs but %s; its GPUs are not used until it is gone.", status.key, kind)

@@ -189,33 +189,23 @@ def quota_of(transaction: Transaction, user: str, projects: Sequence[str], gpu_t
 
 
 def adopt(transaction: Transaction, running: Iterable[RunningNotebook]) -> list[RunningNotebook]:
-    """Reserve the GPUs of notebooks that run without a reservation, and return those for which that fails.
+    """Record the GPUs of notebooks that run without a reservation of them; return those that have no place.
 
-    It fails for GPUs that are not those of one build node, or that another workspace has.
+    Without a place is what runs on GPUs that are not those of one build node, or that another workspace has.
     """
-    failed = []
-    for each in running:
-        workspaces = transaction.all_workspaces()
-        if not each.uuids or (each.user, each.server) in workspaces:
-            continue
-        node, indices = _place_of(each.uuids, transaction.nodes.build())
-        if node is None or not indices <= set(_free(node, workspaces)):
-            failed.append(each)
-            continue
-        record = WorkspaceRecord(
-            each.user, each.server, node.name, tuple(sorted(indices)), transaction.now, node.gpu_type
-        )
-        transaction.put_workspace((each.user, each.server), record)
-    return failed
-
-
-def _place_of(uuids: Sequence[str], nodes: Iterable[Node]) -> tuple[Node | None, set[int]]:
-    """Return the node that has all these GPUs and their indices there; None if no node has all of them."""
-    for node in nodes:
-        indices = {gpu.index for gpu in node.devices if gpu.uuid in uuids}
-        if len(indices) == len(set(uuids)):
-            return node, indices
-    return None, set()
+    on_gpus = [each for each in running if each.uuids]
+    known = {(each.user, each.server, frozenset(each.uuids)) for each in on_gpus}
+    unmatched = []
+    for each in on_gpus:
+        present = transaction.all_workspaces().get((each.user, each.server))
+        if present is not None and present.gpus:
+            runs_there = (each.user, each.server, frozenset(present.uuids)) in known
+            if runs_there or not present.uuids:
+                continue
+        record = _record_running(transaction, each.user, each.server, each.uuids, gpu_type=each.gpu_type)
+        if is_unmatched(record.node):
+            unmatched.append(each)
+    return unmatched
 
 
 def release(transaction: Transaction, user: str, server: str, since: float | None = None) -> None:

@@ -34,18 +34,26 @@ class Drained:
 NOTHING_DRAINED = Drained()
 
 
+@dataclass(frozen=True, slots=True)
+class Unexpected:
+    """An attempt that runs although the state does not expect it: ``why`` not, and ``since`` when it runs."""
+
+    placement: Placement
+    why: str
+    since: float
+
+
 @dataclass(slots=True)
 class ObservedNodes:
     """The nodes of the pool as last seen, and the GPUs that unexpected attempts occupy.
 
-    ``quarantine`` maps each attempt that runs although the state does not expect it to its placement. Both
-    fields follow the executor's reports at once; a commit that fails does not undo them. ``groups`` are those of
-    which the cluster adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type. `places` tells where
-    each GPU is.
+    ``quarantine`` has each attempt that runs although the state does not expect it. Both fields follow the
+    executor's reports at once; a commit that fails does not undo them. ``groups`` are those of which the cluster
+    adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type. `places` tells where each GPU is.
     """
 
     all: tuple[Node, ...] = ()
-    quarantine: dict[AttemptKey, Placement] = field(default_factory=dict)
+    quarantine: dict[AttemptKey, Unexpected] = field(default_factory=dict)
     groups: tuple[NodeGroup, ...] = ()
     by_type: NodesByType = field(default_factory=NodesByType)
     _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
@@ -112,7 +120,7 @@ class ObservedNodes:
     def _without_quarantined(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         if not self.quarantine:
             return nodes
-        gpus = [gpu for placement in self.quarantine.values() for gpu in identities_of(placement)]
+        gpus = [gpu for each in self.quarantine.values() for gpu in identities_of(each.placement)]
         occupied = frozenset(place for gpu in gpus if (place := self.places.of(gpu)) is not None)
         return tuple(_with_taken(node, {index for name, index in occupied if name == node.name}) for node in nodes)
 

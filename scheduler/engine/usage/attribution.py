@@ -12,14 +12,14 @@ from springtide.scheduler.telemetry.sample import GpuSample
 def attributed(samples: Iterable[GpuSample], pool: wire.PoolView, at: int) -> list[UsageRecord]:
     """Return what was measured in the interval from ``at``, by GPU and holder.
 
-    A GPU that is lost, or that the pool does not have, is left out.
+    A GPU that is lost, or that the pool does not have, is left out. Of several samples of a GPU the first counts.
     """
     holders = {cell.uuid: cell.holder for node in pool.nodes for cell in node.gpus}
-    return [
-        _record(sample, _key(sample.uuid, holders[sample.uuid]), at)
-        for sample in samples
-        if sample.uuid in holders and not sample.lost
-    ]
+    found: dict[str, GpuSample] = {}
+    for sample in samples:
+        if sample.uuid in holders and not sample.lost:
+            found.setdefault(sample.uuid, sample)
+    return [_record(sample, _key(uuid, holders[uuid]), at) for uuid, sample in found.items()]
 
 
 def _key(gpu: str, holder: wire.Holder | None) -> UsageKey:

@@ -7,6 +7,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import structs
+
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.state import WorkspaceKey
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -72,6 +74,8 @@ class GpuUsage:
         self._stretches: dict[str, Stretch] = {}
         self._samples: Sequence[GpuSample] = ()
         self._at: float | None = None
+        self.unrecorded = ""
+        """Why the latest readings were not recorded; empty if they were."""
 
     # ---------- sampling
 
@@ -87,12 +91,20 @@ class GpuUsage:
             now = self._clock()
             interval = int(now) // FINE * FINE
             await asyncio.sleep(interval + FINE - now)
-            try:
-                await self.sample(interval)
-            except (ExecutorError, StoreError) as error:
-                logger.warning("The use of GPUs was not recorded: %s", error)
-            except Exception:
-                logger.exception("The use of GPUs could not be measured.")
+            await self.record(interval)
+
+    async def record(self, interval: int) -> None:
+        """Read all GPUs and store the readings of the interval; a failure is noted in `unrecorded` and the log."""
+        try:
+            await self.sample(interval)
+        except (ExecutorError, StoreError) as error:
+            self.unrecorded = str(error)
+            logger.warning("The use of GPUs was not recorded: %s", error)
+        except Exception as error:
+            self.unrecorded = f"It could not be measured ({type(error).__name__}); the service's log has more."
+            logger.exception("The use of GPUs could not be measured.")
+        else:
+            self.unrecorded = ""
 
     async def sample(self, interval: int) -> None:
         """Read all GPUs, drain faulty ones, tell subscribers, and store the readings of the interval from then."""
@@ -156,9 +168,10 @@ class GpuUsage:
     def pool(self) -> wire.PoolUsage:
         """Return the latest readings of the pool's GPUs."""
         model = self._read_model
-        return usage_view.readings(
+        readings = usage_view.readings(
             self._samples, model.pool(), model.nodes.all, self._at, measured=self._executor.measures_gpus
         )
+        return structs.replace(readings, unrecorded=self.unrecorded)
 
     async def of_job(self, job_id: str, start: float, end: float) -> wire.UsageSeries:
         """Return the use of a job's GPUs in the intervals from ``start`` to ``end``, at most `MOST_POINTS`."""

@@ -24,6 +24,7 @@ from springtide.scheduler.engine.views.by_type import (
     sums,
     train_use,
 )
+from springtide.scheduler.engine.views.unmatched import unmatched
 from springtide.scheduler.gpu_types import limit_of
 from springtide.scheduler.model import BlockScope, Environment, Node, Project, Standing
 from springtide.scheduler.store.records import ProjectRecord
@@ -62,6 +63,7 @@ def pool(
         by_type=train_use(state, nodes, held),
         build_by_type=build_use(state, nodes),
         launch_stops=launch_stops(state),
+        unmatched=unmatched(state, nodes),
     )
 
 

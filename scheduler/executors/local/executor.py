@@ -327,6 +327,12 @@ class LocalExecutor(Executor):
                 self._supervision.adopt(loaded, quietly=True)
             return self._supervision.tracked[key].status
 
+    async def living(self, key: AttemptKey) -> str:
+        """Return the processes of an attempt, by the process table."""
+        running = (await asyncio.to_thread(running_attempts, self._layout)).get(key, Running())
+        found = [*filter(None, [running.supervisor]), *running.marked]
+        return _processes([each.pid for each in found]) if found else ""
+
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""
         places = self._layout.job(job)
@@ -434,5 +440,8 @@ class LocalExecutor(Executor):
 
 
 def _place(notebook: notebooks.Notebook) -> str:
-    pids = [str(each.pid) for each in notebook.processes]
-    return f"{plural(len(pids), 'process', 'processes')} {listed(pids)} of this machine"
+    return _processes([each.pid for each in notebook.processes])
+
+
+def _processes(pids: Sequence[int]) -> str:
+    return f"{plural(len(pids), 'process', 'processes')} {listed([str(pid) for pid in pids])} of this machine"

@@ -23,6 +23,8 @@ const WORDS = {
   "node.undrain": "undrained the node",
   "gpu.drain": "drained the",
   "gpu.undrain": "undrained the",
+  "gpu.free": "freed the GPUs of",
+  "gpu.end_holder": "ended on GPUs without a place",
   "pool.gpu_types": "found other GPU types in the",
   "person.leave": "has no user any more:",
   "person.rename": "renamed the user, now",

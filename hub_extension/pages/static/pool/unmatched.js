@@ -1,0 +1,85 @@
+/** What keeps GPUs out of the pool until it ends, and, for admins, the word that ends it or frees its GPUs. */
+
+import { attempted, call } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { when } from "../visuals/base/glyphs.js";
+import { clean, count } from "../visuals/base/words.js";
+
+/** Number of GPUs that the sentence before spells out. */
+const LISTED = 3;
+const END = { job: "Have it leave", notebook: "Stop it", attempt: "End it" };
+const ENDING = {
+  job: "The job is asked to save and stop, and goes on on other GPUs.",
+  notebook: "The notebook server is stopped; what is not saved in it is lost.",
+  attempt: "All processes of it are ended.",
+};
+
+export class UnmatchedHolders {
+  /**
+   * @param admin whether the viewer may end them
+   * @param changed called when there is something new to draw; the pool's own change comes by its stream
+   */
+  constructor(admin, changed) {
+    this.admin = admin;
+    this.changed = changed;
+    this.asking = null;
+    this.busy = new Set();
+  }
+
+  /** The list of them. */
+  draw(holders, now) {
+    return h(
+      "ul",
+      { key: "unmatched", class: "st-plain st-problem", role: "status", "data-testid": "unmatched" },
+      holders.map((holder) => h("li", { key: holder.holder, "data-testid": "unmatched-holder" }, this.#words(holder, now), this.admin && this.#actions(holder))),
+    );
+  }
+
+  #words({ gpus, since, why, change }, now) {
+    const all = gpus.length > LISTED ? `: ${gpus.map(clean).join(", ")}` : "";
+    const out = gpus.length > 0 && ` It keeps ${count(gpus.length, "GPU")} out of the pool until it has ended${all}.`;
+    return [
+      h("p", { key: "why", class: "mb-1" }, clean(why), out, " It started ", when(since, now), "."),
+      h("p", { key: "change", class: "mb-1" }, clean(change)),
+    ];
+  }
+
+  #actions(holder) {
+    const asked = this.asking?.holder === holder.holder;
+    return h(
+      "div",
+      { key: "actions" },
+      asked ? this.#question(holder, this.asking.end) : [this.#button(holder, true, `${END[holder.kind]}…`), " ", this.#button(holder, false, "Its GPUs are free…")],
+    );
+  }
+
+  #button(holder, end, words) {
+    const ask = () => this.#ask({ holder: holder.holder, end });
+    return h("button", { key: `${end}`, type: "button", class: "st-button", disabled: this.busy.has(holder.holder), "aria-label": `${words} (${clean(holder.holder)})`, "data-testid": end ? "unmatched-end" : "unmatched-free", on: { click: ask } }, words);
+  }
+
+  #question(holder, end) {
+    const words = end ? ENDING[holder.kind] : "Say so only if nothing of it runs any more. It is refused while processes of it live.";
+    return h(
+      "div",
+      { key: "question", class: "st-ask", "data-testid": "unmatched-question" },
+      h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, words),
+      h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
+      " ",
+      h("button", { key: "confirm", type: "button", class: "st-button st-danger", disabled: this.busy.has(holder.holder), "data-testid": "unmatched-confirm", on: { click: () => this.#send(holder, end) } }, end ? END[holder.kind] : "Its GPUs are free"),
+    );
+  }
+
+  #ask(asking) {
+    this.asking = asking;
+    this.changed();
+  }
+
+  async #send({ holder }, end) {
+    this.busy.add(holder);
+    this.changed();
+    await attempted(() => call("POST", "gpus/free", { holder, end }));
+    this.busy.delete(holder);
+    this.#ask(null);
+  }
+}
