@@ -25,7 +25,7 @@ from springtide.scheduler.policy.phases.reservations import (
     replace_reservations,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
-from springtide.scheduler.policy.phases.turns import Turns
+from springtide.scheduler.policy.phases.turns import ReclaimInTurn, Turns
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
@@ -68,7 +68,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         enforce_limits(builder)
     for builder in _in_turn(builders):
         MoveJobs(builder).serve()
-    replace_reservations(builders, MoveJobs, ReclaimGpus, PreemptJobs)
+    replace_reservations(builders, MoveJobs, ReclaimGpus, PreemptJobs, ReclaimInTurn)
     for builder in _in_turn(builders):
         ReclaimGpus(builder).serve()
         if not builder.rank:

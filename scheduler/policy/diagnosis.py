@@ -48,13 +48,20 @@ def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
     gpus = len(job.reserved) * job.gpus
     holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
     if not holders:
-        return _starts(leaf, gpus)
+        return _awaits_bound(job, leaf, gpus) if job.turn else _starts(leaf, gpus)
     pausing = int(all(each.id in state.pausing for each in holders))
     until = runtimes_awaited_until(builder, job)
     borrowed = all(each.preemptible and _exceeds_quota(state, each) for each in holders)
     known = borrowed and until > builder.now
     rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if known else {}
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})
+
+
+def _awaits_bound(job: Job, leaf: ProjectNode, need: int) -> Reason:
+    """Tell a job that has the turn, and whose GPUs are free, at which project others have to end before it."""
+    full = next((each for each in leaf.path if each.held + need > each.limit), None)
+    full = full or admission.beyond_quota(leaf, job, 0)
+    return Reason("next", {"gpus": need}) if full is None else Reason("bound", {"gpus": need, "at": full.name})
 
 
 def _exceeds_quota(state: ClusterState, job: Job) -> bool:

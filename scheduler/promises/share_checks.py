@@ -168,13 +168,13 @@ class ShareCheck:
         yield from self._greed(reclaimers)
 
     def _greed(self, reclaimers: Mapping[str, str]) -> Iterator[Breach]:
-        """Check decision by decision that all ancestors of a reclaiming job stay within their entitlement."""
+        """Check that all ancestors of a reclaiming job stay within their entitlement, unless it has the turn."""
         gained = Counter[str]()
         for decision in self.known:
             job = self.books.jobs[decision.job]
             path = self.books.paths.get(job.project, ())
             gained.update(dict.fromkeys(path, self._gain(job, decision)))
-            if job.id not in reclaimers or not isinstance(decision, Start | Reserve):
+            if job.id not in reclaimers or not isinstance(decision, Start | Reserve) or decision.turn:
                 continue
             _, top = self.books.split(reclaimers[job.id], job.project)
             for above in path[: path.index(top) + 1]:

@@ -72,6 +72,12 @@ def _limit_held(p: Params) -> Sentences:
     yield follows("It starts as soon as they have stopped.")
 
 
+def _bound(p: Params) -> Sentences:
+    yield state(f"It has waited for long, so {gpus(number(p, 'gpus'))} are reserved for it.")
+    at = quoted_name(p, "at")
+    yield follows(f"Other jobs of the project {at} have to end first, which can hold no more with them.")
+
+
 def _beyond_quota(p: Params) -> Sentences:
     need, quota, at = number(p, "gpus"), number(p, "quota"), quoted_name(p, "at")
     firm = number(p, "firm")
@@ -320,6 +326,7 @@ WAITING: Table = {
     "unknown-project": _unknown_project,
     "over-limit": _over_limit,
     "limit-held": _limit_held,
+    "bound": _bound,
     "beyond-quota": _beyond_quota,
     "too-large": _too_large,
     "per-gpu-too-large": _per_gpu_too_large,

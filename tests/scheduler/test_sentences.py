@@ -123,6 +123,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "over-limit": [
         {**TYPED, "at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)}
     ],
+    "bound": [{"at": NAMES, "gpus": 1}],
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
     "beyond-quota": [{**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
     "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)}],

@@ -27,7 +27,7 @@ REST = 10
 """A computation of what is wanted is followed by a pause of so many times as long."""
 LATE = 900.0
 """Time after which a node that was asked for is called late, in seconds."""
-OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "unknown-project"})
+OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "bound", "unknown-project"})
 """Codes of reasons that hold whether a node is awaited or not."""
 FULL_REASONS = frozenset(
     {

@@ -19,6 +19,7 @@ _WAITS = {
     "withheld": "are withheld, because launching has stopped",
     "over-limit": "wait for the limit of their project",
     "limit-held": "wait for jobs that stop, within the limit of their project",
+    "bound": "wait for other jobs of their project, which can hold no more with them",
     "beyond-quota": "are not preemptible and wait for the quota of their project",
     "too-large": "need more GPUs on one node than any node has",
     "gang-too-large": "need more nodes than the pool has",

@@ -3,10 +3,10 @@
 Fair order lets smaller jobs, projects of more weight or priority, and more urgent jobs of the same project pass a
 job for as long as they come. So one job at a time has the turn: the longest waiting of those that have waited for
 long and have no other way, because their projects are not entitled to them, are at a bound, or they are outranked.
-GPUs are reserved for it as they become free, beyond bounds that its project is at, so that no other job of the
-project starts until it can. Once it runs, nobody takes its GPUs for an hour but those whom their quotas
-guarantee them; then, or at its end, it is the next one's turn. What quotas guarantee to others is never part of a
-turn.
+It gets GPUs that others hold beyond what they are entitled to, or else GPUs reserved as they become free, beyond
+bounds that its project is at, so that no other job of the project starts until it can. Once it runs, nobody takes
+its GPUs for an hour but those whom their quotas guarantee them; then, or at its end, it is the next one's turn.
+What quotas guarantee to others is never part of a turn.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from operator import itemgetter
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
+from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import outranked
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER, ReserveAhead, ahead
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal, turn_end
-from springtide.scheduler.policy.state.job_queues import scheduling_class_of
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, turn_end
+from springtide.scheduler.policy.preemption.rules import TurnRule
+from springtide.scheduler.policy.preemption.search import VictimSearch
+from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since
@@ -54,7 +57,7 @@ class Turns:
                 builder.turn = job.id
 
     def take(self) -> None:
-        """Start the job that has the turn, or reserve GPUs for it; if none has it, it is the next one's turn."""
+        """Reserve GPUs for the job that has the turn; if none has it, it is the next one's turn."""
         builder = self._builder
         if builder.turn is not None:
             job = self._state.awaiting.get(builder.turn)
@@ -70,7 +73,8 @@ class Turns:
     def _serve(self, job: Job) -> bool:
         leaf = self._state.leaf_of(job)
         request = PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
-        return TakeTurn(self._builder).serve_one(request) is not None
+        means = (kind(self._builder) for kind in (ReclaimInTurn, TakeTurn))
+        return any(each.serve_one(request) is not None for each in means)
 
     def _waiting(self) -> Iterator[Job]:
         """Yield the jobs that may have the turn, the longest waiting first; note when the next one may."""
@@ -132,15 +136,28 @@ def _guaranteed(project: ProjectNode) -> int:
     return min(project.quota, project.request, project.limit)
 
 
+class ReclaimInTurn(Means):
+    """GPUs that others hold beyond what they are entitled to, for the job that has the turn."""
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell that any job may have the turn."""
+        return True
+
+    def propose(self, request: PendingRequest) -> Answer:
+        """Propose evictions of jobs of other projects."""
+        leaf, job = request.leaf, request.job
+        if job.id != self.builder.turn or admission.beyond_quota(leaf, job, request.need) is not None:
+            return NO
+        search = VictimSearch(self.builder, leaf, job, TurnRule(self.state, leaf, request.need))
+        return Answer(search.solve(), search.retry_at)
+
+
 class TakeTurn(ReserveAhead):
     """GPUs for the job that has the turn: free ones, or those that become free one after another."""
 
     def propose(self, request: PendingRequest) -> Answer:
-        """Propose to start the job on free GPUs, or to reserve GPUs for it."""
-        leaf, job = request.leaf, request.job
-        if admission.may_start(leaf, job, request.need):
-            allocation = gang_placement.place_gang(self.state.pool, job, job.min_workers)
-            if allocation is not None:
-                return Answer(Proposal(job, workers_of(allocation)))
-        placement = self.behind_several(job)
+        """Propose to reserve GPUs: free ones, or those that become free one after another."""
+        job = request.job
+        parts = gang_placement.place_gang(self.state.pool, job, job.min_workers)
+        placement = self.behind_several(job) if parts is None else workers_of(parts)
         return NO if placement is None else Answer(ahead(self.state, job, placement, "promised"))

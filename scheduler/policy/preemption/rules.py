@@ -114,6 +114,19 @@ class ReclaimRule(Rule):
         return max(0, theirs.claimed - theirs.entitled)
 
 
+class TurnRule(ReclaimRule):
+    """Take GPUs of projects that hold more than they are entitled to, for a job beyond what its own may hold."""
+
+    def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
+        super().__init__(state, leaf, need)
+        self.guaranteed = False
+
+    def refresh_barrier(self) -> bool:
+        """Return that there is no barrier: all ancestors are helped."""
+        self._helped = self._leaf.path
+        return False
+
+
 class PreemptRule(Rule):
     """Take GPUs from jobs of the same project with a lower priority, or an equal one and more service.
 
