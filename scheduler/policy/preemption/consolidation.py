@@ -8,10 +8,10 @@ from math import inf
 
 from msgspec.structs import replace
 
-from springtide.scheduler.model import Job, Placement
+from springtide.scheduler.model import Job, Placement, Worker
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation
-from springtide.scheduler.policy.state.nodes import NodePool, NodeState, gpus_of, workers_of
+from springtide.scheduler.policy.state.nodes import NodePool, NodeState, gpus_of, mask_of, workers_of
 
 MAX_MOVED_FACTOR = 2
 """Maximum number of GPUs moved, as a multiple of the GPUs needed: every moved job restarts."""
@@ -107,26 +107,38 @@ class MoveSearch:
             while short > 0 and movable:
                 job = min(movable, key=closeness)
                 movable.remove(job)
-                relocation = self._relocate(job, node, self._pool.all & ~cleared)
+                relocation = self._relocate(job, node, self._pool.all & ~cleared, short)
                 if relocation is not None:
                     moves.append(relocation)
                     self._pool.reserve(relocation.landed)
-                    short -= _gpus_on(job, node)
+                    short -= _gpus_on(relocation.job, node, relocation.taken)
         return None if short > 0 else moves
 
-    def _relocate(self, job: Job, node: NodeState, within: int) -> Relocation | None:
-        """Find GPUs elsewhere for the workers on the node, or for all workers in another required domain."""
-        pool = self._pool
-        taken = tuple(worker for worker in job.placement if worker.node == node.name)
-        stay = tuple(worker for worker in job.placement if worker.node != node.name)
-        if stay:
-            more = gang_placement.place_more(pool, job, stay, len(taken), within)
-            if more is not None:
-                return Relocation(job, taken, workers_of(more, len(stay)))
-            if job.require not in pool.levels:
-                return None
-        gang = gang_placement.place_gang(pool, job, len(job.placement), within)
-        return None if gang is None else Relocation(job, job.placement, workers_of(gang))
+    def _relocate(self, job: Job, node: NodeState, within: int, short: int) -> Relocation | None:
+        """Find GPUs elsewhere for the workers on the node, or for all workers in another required domain.
+
+        If there is none for all of them, find some for as many as free the GPUs that the node is ``short`` of.
+        """
+        here = [worker for worker in job.placement if worker.node == node.name]
+        if len(here) < len(job.placement):
+            found = self._relocate_workers(job, here, within)
+            if found is not None:
+                return found
+        if len(here) == len(job.placement) or job.require in self._pool.levels:
+            gang = gang_placement.place_gang(self._pool, job, len(job.placement), within)
+            if gang is not None:
+                return Relocation(job, job.placement, workers_of(gang))
+        count = -(-short // job.gpus)
+        fewer = here[-count:] if count < len(here) else []
+        return self._relocate_workers(job, fewer, within) if fewer else None
+
+    def _relocate_workers(self, job: Job, taken: list[Worker], within: int) -> Relocation | None:
+        """Find GPUs elsewhere for some workers of a job, where the others can stay."""
+        stay = tuple(worker for worker in job.placement if worker not in taken)
+        if not self._pool.can_stay(stay):
+            return None
+        more = gang_placement.place_more(self._pool, job, stay, len(taken), within)
+        return None if more is None else Relocation(job, tuple(taken), workers_of(more, len(stay)))
 
 
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
@@ -144,9 +156,11 @@ def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
             yield node
 
 
-def _gpus_on(job: Job, node: NodeState) -> int:
-    """Return how many GPUs of the node become free when the job leaves it."""
-    return (node.jobs[job.id] & node.allocatable & ~node.reserved).bit_count()
+def _gpus_on(job: Job, node: NodeState, workers: Placement | None = None) -> int:
+    """Return how many GPUs of the node become free when the job, or some of its workers, leave it."""
+    there = () if workers is None else (each for each in workers if each.node == node.name)
+    leaving = node.jobs[job.id] if workers is None else mask_of(gpu for each in there for gpu in each.gpus)
+    return (leaving & node.allocatable & ~node.reserved).bit_count()
 
 
 def _order(job: Job) -> tuple[int, float, float, str]:
