@@ -54,7 +54,7 @@ def main() -> int:
     ] + [
         (f"{what}, {seed}", partial(lived, seed))
         for seed in range(given.seed, given.seed + given.histories)
-        for what, lived in (("history", _lived), ("stream", _streamed))
+        for what, lived in (("history", _lived), ("symmetry", _mirrored), ("stream", _streamed))
     ]
     for what, work in works:
         if time.monotonic() > until:
@@ -91,6 +91,12 @@ def _lived(seed: int) -> list[str]:
     scenario, options, _ = histories.history_of_seed(seed)
     replay = f"simulate {' '.join(options)} {json.dumps(scenario)}"
     return [f"{failure}\n    {replay}" for failure in histories.breaches(seed)]
+
+
+def _mirrored(seed: int) -> list[str]:
+    scenario, options, _ = histories.history_of_seed(seed)
+    replay = f"simulate {' '.join(options)} {json.dumps(scenario)}"
+    return [f"{failure}\n    {replay}" for failure in symmetries.differences_over_time(scenario, options)]
 
 
 def _streamed(seed: int) -> list[str]:

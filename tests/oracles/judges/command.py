@@ -29,10 +29,8 @@ def plans(scenarios: Sequence[Document]) -> list[Document]:
         files = [Path(folder, f"{at}.json") for at in range(len(scenarios))]
         for file, scenario in zip(files, scenarios, strict=True):
             file.write_text(json.dumps(scenario))
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            plan_command.main([str(file) for file in files], standalone_mode=False)
-    return [json.loads(line) for line in printed.getvalue().splitlines()]
+        printed = _printed(plan_command, [str(file) for file in files])
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 def plan(scenario: Document) -> Document:
@@ -45,12 +43,21 @@ def simulate(scenario: Document, *options: str) -> tuple[Document, dict[str, Doc
     with tempfile.TemporaryDirectory(prefix="springtide-oracles-") as folder:
         file, rows = Path(folder, "pool.json"), Path(folder, "jobs.csv")
         file.write_text(json.dumps(scenario))
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-            simulate_command.main([str(file), "--jobs-out", str(rows), *options], standalone_mode=False)
+        printed = _printed(simulate_command, [str(file), "--jobs-out", str(rows), *options])
         with rows.open(newline="") as table:
             jobs = {row["name"]: _numbers(row) for row in csv.DictReader(table)}
-    return json.loads(printed.getvalue()), jobs
+    return json.loads(printed), jobs
+
+
+def _printed(command: Any, arguments: list[str]) -> str:
+    """Return what a command prints; fail with its message if it refuses its input."""
+    out, messages = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(messages):
+        try:
+            command.main(arguments, standalone_mode=False)
+        except SystemExit as refused:
+            raise ValueError(messages.getvalue()) from refused
+    return out.getvalue()
 
 
 def _numbers(row: dict[str, str]) -> Document:

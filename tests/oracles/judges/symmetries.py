@@ -7,9 +7,9 @@ reversed, so that each tie between two is decided the other way round if they do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from judges.command import Document, plans
+from judges.command import Document, plans, simulate
 
 Outcome = dict[str, Counter[str]]
 Change = Callable[[Document], tuple[Document, Mapping[str, str]]]
@@ -68,6 +68,7 @@ def _with_impossible_job(scenario: Document) -> tuple[Document, Mapping[str, str
         "gpus": 99,
         "priority": 75,
         "submitted": first + 0.5,
+        "duration": 60,
     }
     return {**scenario, "jobs": [*scenario["jobs"], job]}, {}
 
@@ -100,6 +101,44 @@ def differences(scenario: Document) -> list[str]:
             now = {job: dict(outcome[job]) for job in was}
             found.append(f"symmetry: {name}: {was} became {now}")
     return found
+
+
+OVER_TIME = (
+    "projects renamed",
+    "jobs in reverse",
+    "nodes in reverse",
+    "weights doubled",
+    "time shifted",
+    "an impossible job added",
+)
+"""Changes that must not matter in a history either.
+
+Names of jobs tell which are alike, older projects get the GPUs that rounding leaves, and names decide between
+nodes that are equally full of different jobs: over time these matter.
+"""
+
+
+def differences_over_time(scenario: Document, options: Sequence[str]) -> list[str]:
+    """Return whose times differ in a history after a change that must not matter; no two submissions coincide."""
+    jobs = [{**job, "submitted": job["submitted"] + at / 64} for at, job in enumerate(scenario["jobs"])]
+    apart = {**scenario, "jobs": jobs}
+    before, found = _times(apart, options), []
+    for name in OVER_TIME:
+        after, _ = CHANGES[name](apart)
+        times = _times(after, options)
+        if differing := sorted(job for job, each in before.items() if times[job] != each):
+            found.append(f"symmetry over time: {name}: {differing} run at other times")
+    return found
+
+
+def _times(scenario: Document, options: Sequence[str]) -> dict[str, tuple[float | None, ...]]:
+    """Return when each job starts and ends after its submission, and how often it is paused."""
+    _, rows = simulate(scenario, *options)
+    times = ("start_s", "finish_s")
+    return {
+        name: (*(None if row[at] is None else round(row[at] - row["submit_s"], 3) for at in times), row["pauses"])
+        for name, row in rows.items()
+    }
 
 
 def _shares(shown: Document) -> Document:
