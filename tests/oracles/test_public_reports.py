@@ -9,18 +9,11 @@ from judges.rest import breaches
 from public_reports import kai, kueue, others, volcano, yunikorn
 
 ALL = [each for module in (kueue, kai, volcano, yunikorn, others) for each in module.REPORTS]
-STARVING = {kai.ISSUES + "1969", others.GITHUB + "ROCm/spur/pull/732"}
 
 
 def named(kind):
     return [
-        pytest.param(
-            each,
-            id=each.source.removeprefix("https://github.com/"),
-            marks=pytest.mark.xfail(strict=True, reason="no starvation: it waits until the others have ended")
-            if each.source in STARVING
-            else (),
-        )
+        pytest.param(each, id=each.source.removeprefix("https://github.com/"))
         for each in ALL
         if isinstance(each, kind)
     ]

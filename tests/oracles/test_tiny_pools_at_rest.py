@@ -13,17 +13,7 @@ from judges.rest import breaches
 SEEDS = range(30)
 
 
-BROKEN = {"ranked", "single"}
-"""Kinds in which projects of other priorities and weights get what is not theirs, as in `test_known_findings`."""
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason="fair share") if kind in BROKEN else ())
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_tiny_pools_come_to_rest_with_all_promises_kept(kind):
     pools = [pool_of_seed(kind, seed) for seed in SEEDS]
 
