@@ -21,6 +21,7 @@ from judges.command import Document, plan
 from judges.minimise import minimised
 from judges.random_pools import KINDS, pool_of_seed
 
+MINIMISED_FOR = 20.0
 Judge = Callable[[Document], list[str]]
 
 JUDGES: dict[str, Judge] = {
@@ -80,7 +81,9 @@ def _judged(kind: str, seed: int, judge: Judge) -> list[str]:
 
 
 def _smallest(judge: Judge, scenario: Document, promise: str) -> Document:
-    return minimised(scenario, partial(_breaks, judge, promise))
+    """Return the smallest scenario found in `MINIMISED_FOR` seconds."""
+    until = time.monotonic() + MINIMISED_FOR
+    return minimised(scenario, lambda smaller: time.monotonic() < until and _breaks(judge, promise, smaller))
 
 
 def _breaks(judge: Judge, promise: str, scenario: Document) -> bool:
