@@ -161,8 +161,9 @@ def gpu_hours_of_equals(order: str, surplus: str) -> tuple[float, float]:
 def stream_of_seed(seed: int) -> tuple[Document, tuple[str, ...], int]:
     """Return a random job against random streams, the options to simulate it with, and its bound.
 
-    The quotas of the other projects leave room for the job: no guarantee stands against its start. Its project has
-    a quota where others have a higher priority. It arrives when the pool is full.
+    The quotas of the other projects leave room for the job: no guarantee stands against its start, and none do on
+    several nodes, where a job within a quota may be in the way. Its project has a quota where others have a higher
+    priority. It arrives when the pool is full.
     """
     draw = Random(f"stream {seed}")
     nodes: list[Document] = [
@@ -174,7 +175,7 @@ def stream_of_seed(seed: int) -> tuple[Document, tuple[str, ...], int]:
     left = total - gpus * workers
     projects: list[Document] = [{"name": "mine", "quota": draw.choice([0, draw.randint(0, gpus * workers)])}]
     for at in range(draw.randint(1, 2)):
-        quota = draw.choice([0, draw.randint(0, left)])
+        quota = draw.choice([0, draw.randint(0, left)]) if len(nodes) == 1 else 0
         left -= quota
         weight, priority = draw.choice([1, 1, 2]), draw.choice([100, 200]) if projects[0]["quota"] else 100
         projects.append({"name": f"other{at}", "quota": quota, "weight": weight, "priority": priority})
