@@ -109,7 +109,6 @@ def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds, s
         prove(seed)
 
 
-@pytest.mark.xfail(strict=True, reason="a reservation of a project for one job keeps another from its quota")
 def test_no_promise_is_broken_in_a_history_in_which_a_project_reserves_for_itself():
     prove(90003760)
 

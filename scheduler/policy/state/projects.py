@@ -14,7 +14,7 @@ UNLIMITED = 1 << 60
 """Stands for a quota or limit that is not set."""
 
 MIN_USE = 4 * 3600.0
-"""Least recent use for a weight of 1, in GPU-seconds, that decides who gets GPUs left over by rounding.
+"""Least recent use, in GPU-seconds, that decides who gets GPUs left over by rounding.
 
 Such a GPU changes hands with each doubling of the use, so that it does so a few times a day.
 """
@@ -115,7 +115,7 @@ class ProjectTree:
             used = record.gpu_seconds * WEIGHT_UNIT / max(1, node.weight)
             step = node.use_step
             node.use_rank = log2(used) + record.at / half_life if used > 0 else -inf
-            node.use_step = floor(node.use_rank) if used >= MIN_USE else -inf
+            node.use_step = floor(node.use_rank) if record.gpu_seconds >= MIN_USE else -inf
             if node.use_step != step:
                 self.dirty = True
                 for project in node.path:
