@@ -11,8 +11,8 @@ import pytest
 from kills.renumbered_kills import ALL, kill_while_gpus_change, rounds
 
 USUAL = 8
-"""The round of the usual suite: the service is killed while the hub stores a notebook, and the proxy while the next
-service learns where the GPUs are, of which one is lost and one less is for notebooks than before."""
+"""The round of the usual suite: the service is killed while the hub stores a notebook, and the proxy while the
+next service learns where the GPUs are, of which one is lost and one less is for notebooks than before."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
