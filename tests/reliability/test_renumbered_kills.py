@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from kills.renumbered_kills import ALL, kill_while_gpus_change, rounds
 
-USUAL = 12
-"""The round of the usual suite: the hub is killed before it starts a notebook, and the service once it knows where
-the GPUs are, of which two more are for jobs than before."""
+USUAL = 8
+"""The round of the usual suite: the service is killed while the hub stores a notebook, and the proxy while the
+next service learns where the GPUs are, of which one is lost and one less is for notebooks than before."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
