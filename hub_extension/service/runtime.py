@@ -102,6 +102,7 @@ class Setup:
     order: model.Order
     min_runtime: float
     grace: float
+    use_half_life: float
     accounts: Accounts | None
     limits: Limits
     max_body: int
@@ -136,7 +137,12 @@ class Setup:
     @property
     def engine_settings(self) -> EngineSettings:
         """Return the settings of the engine."""
-        policy = model.Settings(order=self.order, min_runtime=self.min_runtime, grace=self.grace)
+        policy = model.Settings(
+            order=self.order,
+            min_runtime=self.min_runtime,
+            grace=self.grace,
+            use_half_life=self.use_half_life,
+        )
         return EngineSettings(
             policy=policy,
             types=self.gpu_types,

@@ -129,6 +129,12 @@ class Springtide(
     grace = Float(30.0, min=0, max=3600, help="Seconds between asking a job to pause and killing it.").tag(
         config=True
     )
+    use_half_life = Float(
+        86400.0,
+        min=60,
+        help="Seconds in which half of the GPU time is forgotten that a project had beyond its quota. Of projects "
+        "that stand equal the one that had less goes first.",
+    ).tag(config=True)
     executor = Enum(
         ["local", "kubernetes"], "local", help="Where jobs run: on this machine, or as pods of a cluster."
     ).tag(config=True)
@@ -261,6 +267,7 @@ class Springtide(
             order=Order(self.order),
             min_runtime=self.min_runtime,
             grace=self.grace,
+            use_half_life=self.use_half_life,
             accounts=accounts,
             limits=self._limits(),
             max_body=self.max_body,
