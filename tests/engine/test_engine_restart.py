@@ -54,6 +54,21 @@ async def test_what_ended_while_nobody_looked_is_settled(pool):
     await pool.until(lambda: not pool.executor.world)
 
 
+async def test_what_projects_borrowed_lately_survives(pool):
+    borrows = await pool.submit(gpus=6)
+    await pool.state(borrows.id, "running")
+    pool.clock.now += 600.0
+    await pool.restart()
+    pool.clock.now += 600.0
+    pool.executor.end(pool.key(borrows.id), code=0)
+    await pool.state(borrows.id, "succeeded")
+    await pool.stop()
+    (kept,) = [
+        use for use in pool.store_class.open(pool.url, pool.path).load().recent_use if use.project == "susan"
+    ]
+    assert (kept.borrowed, kept.gpu_seconds) == (0, pytest.approx(4 * 1200.0, rel=0.02))
+
+
 async def test_a_queue_survives_in_order(pool):
     holder = await pool.submit(gpus=8)
     await pool.state(holder.id, "running")
