@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from springtide.scheduler.history.expected import ExpectedRunTimes, Renewal
@@ -14,7 +16,7 @@ def expected() -> ExpectedRunTimes:
     return ExpectedRunTimes(RunTimes())
 
 
-def job(name: str, project: str = "a", **fields: object) -> Job:
+def job(name: str, project: str = "a", **fields: Any) -> Job:
     return Job(name, project, name=name, user=project, **fields)
 
 
