@@ -87,6 +87,8 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         return Reason("over-limit", about)
     if (full := admission.beyond_quota(leaf, job, need)) is not None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
+        if state.tree.is_own(full):
+            about["below"] = state.tree.project_nodes[full.name].quota - full.quota
         return Reason("beyond-quota", about)
     never = demand.impossible(state.pool, leaf, job)
     return None if never is None else _beyond_pool(state.pool, job, never)
@@ -126,7 +128,7 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     at = state.tree.project_nodes[job.project if over is None else over.name]
     about = _about_room(state, job, at, position)
     if over is not None:
-        about |= {"would_hold": over.claimed + need, "may_hold": over.entitled}
+        about |= {"would_hold": max(over.held, over.claimed) + need, "may_hold": over.entitled}
         return Reason("share-used", about)
     if position > 1:
         return Reason("no-room", about)

@@ -81,7 +81,7 @@ class Account:
 
     Descendants included: ``held`` counts GPUs of live attempts, ``promised`` those of reservations, ``claimed``
     both without attempts that are stopping, and ``pinned`` the part of ``claimed`` that belongs to jobs that are
-    not preemptible. ``direct`` counts what a project's own jobs hold.
+    not preemptible. ``direct`` counts what a project's own jobs hold, ``pinned_directly`` theirs of ``pinned``.
     """
 
     def __init__(self, books: Books, gpu_type: str) -> None:
@@ -91,6 +91,7 @@ class Account:
         self.direct: Counter[str] = Counter()
         self.claimed: Counter[str] = Counter()
         self.pinned: Counter[str] = Counter()
+        self.pinned_directly: Counter[str] = Counter()
         self.promised: Counter[str] = Counter()
 
     def firm_quota(self, project: str) -> float:
@@ -101,6 +102,17 @@ class Account:
     def quota(self, project: str) -> float:
         """Return the quota, or the limit if that is smaller; infinite if both are unlimited."""
         return min(self.firm_quota(project), self.limit(project))
+
+    def quota_left(self, project: str) -> float:
+        """Return what the quotas of the projects below leave to a project's own jobs, infinite if unlimited."""
+        below = (each.name for each in self._books.projects.values() if each.parent == project)
+        return max(0.0, self.quota(project) - math.fsum(map(self.quota, below)))
+
+    def leaves_no_quota(self, kind: Kind, need: int) -> bool:
+        """Return whether a job that cannot be paused would hold GPUs that quotas guarantee to projects below."""
+        if kind.preemptible or kind.project not in self._books.projects:
+            return False
+        return self.pinned_directly[kind.project] + need > self.quota_left(kind.project)
 
     def limit(self, project: str) -> float:
         """Return the limit, infinite if there is none."""
@@ -121,6 +133,7 @@ class Account:
         promised = sign * size(job.reserved)
         claimed = promised + (0 if job.phase is Phase.PAUSING else held)
         self.direct[job.project] += held
+        self.pinned_directly[job.project] += 0 if job.preemptible else claimed
         for name in path:
             self.held[name] += held
             self.promised[name] += promised

@@ -123,6 +123,7 @@ class GuaranteeMeter:
             kind.project in books.projects
             and account.held[kind.project] + self._reserved_beside(kind) + kind.need <= account.quota(kind.project)
             and kind.require is None
+            and not account.leaves_no_quota(kind, kind.need)
             and sound(books, account, kind.project)
             and placeable(books, account, kind)
         )

@@ -114,9 +114,12 @@ def _unclaimed(books: Books, slot: GpuSlot) -> bool:
 def allowed(books: Books, kind: Kind, gpu_type: str, own: int = 0) -> bool:
     """Return whether limits, and quotas for jobs that are not preemptible, permit a job of this kind on a type.
 
-    Reserved GPUs count as held, except for the ``own`` GPUs that are reserved for the job itself.
+    What a project's own jobs hold for good is within what the quotas below it leave. Reserved GPUs count as held,
+    except for the ``own`` GPUs that are reserved for the job itself.
     """
     need, account = max(kind.need, own) - own, books.accounts[gpu_type]
+    if account.leaves_no_quota(kind, need):
+        return False
     for project in books.paths.get(kind.project, ()):
         if account.held[project] + account.promised[project] + need > account.limit(project):
             return False

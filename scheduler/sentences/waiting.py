@@ -84,8 +84,14 @@ def _beyond_quota(p: Params) -> Sentences:
     yield state("A job that is not preemptible must fit in the quota, beside others like it.")
     have = f"such jobs have {amount(firm) if firm else 'none'} of it, and this one needs {amount(need)}"
     of_them = f" of {gpu_noun(p)}s" if p.get("of_type") else ""
-    quota_is = f"The quota of {at} is {typed_gpus(p, quota)}, {have}."
-    yield state(quota_is if quota else f"The project {at} has no quota{of_them}.")
+    if below := number(p, "below"):
+        left = f"{amount(quota) if quota else 'none'} to its own jobs"
+        yield state(
+            f"The projects below {at} have {typed_gpus(p, below)} of its quota, which leaves {left}: {have}."
+        )
+    else:
+        quota_is = f"The quota of {at} is {typed_gpus(p, quota)}, {have}."
+        yield state(quota_is if quota else f"The project {at} has no quota{of_them}.")
     if need > quota:
         yield change("With this quota it can never start, as it is not preemptible.")
 

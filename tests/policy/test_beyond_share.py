@@ -99,3 +99,12 @@ def test_a_job_of_a_team_whose_department_is_beyond_its_share_too_names_jobs_tha
     assert said["starts_if"] == () or {"remove_jobs": ("borrowed",)} in said["starts_if"]
     assert "other jobs of research" not in said["reason"]
     assert "ask for less" not in said["reason"]
+
+
+def test_a_job_that_cannot_be_paused_is_told_what_the_quotas_below_its_project_leave():
+    parts = [{"name": name, "parent": "team", "quota": 2} for name in ("one", "two")]
+    firm = {"name": "firm", "project": "team", "priority": 100}
+    said = told(firm, projects=({"name": "team", "quota": 4}, *parts), gpus=4)["firm"]
+
+    assert "The projects below team have 4 GPUs of its quota, which leaves none to its own jobs" in said["reason"]
+    assert said["impossible"]

@@ -125,7 +125,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "bound": [{"at": NAMES, "gpus": 1}],
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
-    "beyond-quota": [{**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
+    "beyond-quota": [
+        {**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)},
+        {**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8), "below": (1, 4)},
+    ],
     "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)}],
     "per-gpu-too-large": [
         {

@@ -290,3 +290,16 @@ def test_a_time_limit_holds_by_the_clock_for_an_elastic_job_on_few_workers(writt
     )
 
     assert starts_and_ends(written, simulated, pool, tmp_path)["e"] == (0, 1500)
+
+
+def test_a_job_that_the_quotas_below_its_project_keep_waiting_is_no_broken_promise(written, scenario, simulated):
+    parts = [{"name": name, "parent": "team", "quota": 3} for name in ("one", "two")]
+    pool = scenario(
+        {"name": "firm", "project": "team", "priority": 100, "duration": 100},
+        {"name": "later", "project": "one", "submitted": 5, "duration": 100},
+        nodes=[{"name": "dgx", "gpus": 4}],
+        projects=[{"name": "team", "quota": 4}, *parts],
+    )
+    outcome = simulated(written(pool))
+
+    assert (outcome["finished"], outcome["breaches"], outcome["guarantee_violation_s"]) == (1, 0, 0)
