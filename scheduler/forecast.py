@@ -10,6 +10,7 @@ from functools import partial
 
 from msgspec import structs
 
+from springtide.scheduler.history.recent_use import as_of
 from springtide.scheduler.model import (
     Change,
     Decision,
@@ -183,7 +184,12 @@ def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
             case SettingsChanged(settings):
                 snapshot = replace(snapshot, settings=settings)
     room = {(node.name, gpu) for node in snapshot.nodes for gpu in range(node.gpus)}
-    return replace(snapshot, jobs=tuple(_grounded(job, room, snapshot.now) for job in jobs.values()))
+    half_life = snapshot.settings.use_half_life
+    return replace(
+        snapshot,
+        jobs=tuple(_grounded(job, room, snapshot.now) for job in jobs.values()),
+        recent_use=tuple(as_of(use, snapshot.now, half_life) for use in snapshot.recent_use),
+    )
 
 
 def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tuple[Snapshot, bool]:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from springtide.scheduler.model import RecentUse, UseKey
 
-RENEWED_EVERY = 60.0
-"""Seconds after which the use of a project that goes on borrowing is computed again, if its jobs change."""
+INTERVAL_PER_PROJECT = 0.06
+"""Seconds between two renewals of the use of a project, for each project that borrows: the cost has a bound."""
 
 
 def used_by(record: RecentUse, now: float, half_life: float) -> float:
@@ -19,16 +19,26 @@ def used_by(record: RecentUse, now: float, half_life: float) -> float:
     return record.gpu_seconds * kept + record.borrowed * half_life / math.log(2) * (1.0 - kept)
 
 
+def as_of(record: RecentUse, now: float, half_life: float) -> RecentUse:
+    """Return the same use, computed at ``now``."""
+    return replace(record, gpu_seconds=used_by(record, now, half_life), at=max(now, record.at))
+
+
 def renewed(
     records: Mapping[UseKey, RecentUse], borrowed: Mapping[UseKey, int], now: float, half_life: float
 ) -> list[RecentUse]:
-    """Return the records that change because these numbers of GPUs are borrowed from ``now`` on."""
-    found: list[RecentUse] = []
-    for key, gpus in borrowed.items():
-        before = records.get(key, RecentUse(*key, at=now))
-        goes_on = gpus == before.borrowed
-        if goes_on and (not gpus or now < before.at + RENEWED_EVERY):
-            continue
-        used = used_by(before, now, half_life)
-        found.append(replace(before, gpu_seconds=used, borrowed=gpus, at=max(now, before.at)))
-    return found
+    """Return the records that change because these numbers of GPUs are borrowed from ``now`` on.
+
+    Where any number has changed, the use of all other projects that borrow is computed again, too: jobs that end
+    or start are when projects are compared.
+    """
+    changed = {
+        key: replace(as_of(before, now, half_life), borrowed=gpus)
+        for key, gpus in borrowed.items()
+        if gpus != (before := records.get(key, RecentUse(*key, at=now))).borrowed
+    }
+    if not changed:
+        return []
+    others = [record for key, record in records.items() if record.borrowed and key not in changed]
+    interval = INTERVAL_PER_PROJECT * len(others)
+    return [*changed.values(), *(as_of(each, now, half_life) for each in others if now > each.at + interval)]

@@ -91,7 +91,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "promises": ("policy",),
         "executors": ("telemetry", "kube"),
         "simulate": ("history", "policy", "promises", "scenario", "sentences", "wire"),
-        "forecast": ("policy", "simulate"),
+        "forecast": ("history", "policy", "simulate"),
         "forecast_worker": ("forecast",),
         "plan_commands": ("simulate", "scenario", "forecast"),
         "engine": (

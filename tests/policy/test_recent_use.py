@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from small_pools import NODE, NOW, kinds, on, pool, running, waiting
 
-from springtide.scheduler.history.recent_use import RENEWED_EVERY, renewed, used_by
+from springtide.scheduler.history.recent_use import renewed, used_by
 from springtide.scheduler.model import Plan, Project, RecentUse, Reserve, Start, UseChanged
 from springtide.scheduler.policy import Planner
 
@@ -93,15 +93,15 @@ class TestTheRecord:
     def test_a_clock_that_is_behind_takes_nothing_away(self) -> None:
         assert used_by(structs.replace(self.BORROWS, gpu_seconds=100.0), -5.0, DAY) == 100.0
 
-    def test_it_changes_where_more_or_less_is_borrowed_and_is_computed_again_once_a_minute(self) -> None:
-        records = {self.BORROWS.key: self.BORROWS}
+    def test_it_changes_where_more_or_less_is_borrowed_with_that_of_all_who_borrow(self) -> None:
+        other = RecentUse("b", borrowed=1, at=0.0)
+        records = {each.key: each for each in (self.BORROWS, other)}
 
-        assert renewed(records, {self.BORROWS.key: 2}, RENEWED_EVERY - 1, DAY) == []
-        (later,) = renewed(records, {self.BORROWS.key: 2}, RENEWED_EVERY, DAY)
-        assert (later.borrowed, later.at) == (2, RENEWED_EVERY)
-        (ended,) = renewed(records, {self.BORROWS.key: 0}, 30.0, DAY)
-        assert ended.borrowed == 0
+        assert renewed(records, {self.BORROWS.key: 2}, 60.0, DAY) == []
+        ended, goes_on = renewed(records, {self.BORROWS.key: 0}, 30.0, DAY)
+        assert (ended.borrowed, goes_on.borrowed) == (0, 1)
         assert ended.gpu_seconds == pytest.approx(60.0, rel=1e-3)
+        assert goes_on.gpu_seconds == pytest.approx(30.0, rel=1e-3)
 
     def test_who_never_borrowed_has_none(self) -> None:
         assert renewed({}, {self.BORROWS.key: 0}, 100.0, DAY) == []

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from cluster import Cluster
@@ -23,7 +24,25 @@ from real_node import GROUP, OWNER, RealNode
 AT_ONCE = 6
 GPUS_OF_ONE = 4
 OURS = "springtide.io/contract"
-CONTRACT = [name for name in vars(ExecutorContract) if name.startswith("test_")]
+
+
+def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tests of the contract with their arguments, one for each set of parameters."""
+    for name, test in vars(ExecutorContract).items():
+        if not name.startswith("test_"):
+            continue
+        marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+        assert len(marks) <= 1, f"{name} has several sets of parameters"
+        if not marks:
+            yield name, {}
+        for mark in marks:
+            names, values = mark.args
+            for number, each in enumerate(values):
+                yield f"{name}-{number}", dict(zip(names, each, strict=True))
+
+
+CONTRACT = dict(_cases())
+"""Arguments of each test of the contract, by its name, with a number where it has parameters."""
 
 
 class RealBench(KubeBench):
@@ -87,7 +106,7 @@ class Contract:
         bench = RealBench(self._cluster, namespace, self._directory / name, self._node)
         await bench.open()
         try:
-            await getattr(ExecutorContract(), name)(bench)
+            await getattr(ExecutorContract(), name.partition("-")[0])(bench, **CONTRACT[name])
         finally:
             await bench.close()
             await bench.api.close()
