@@ -73,6 +73,9 @@ def backup(
             manifest = save(state_dir.expanduser(), store, target, at, secrets=with_secrets, jobs=with_jobs)
     except (BackupError, StoreError) as error:
         raise click.ClickException(one_line(str(error))) from error
+    except OSError as error:
+        where = "The standard output" if file == STDOUT else str(file)
+        raise click.ClickException(f"{where} did not take all of the backup: {error.strerror}.") from error
     if as_json and file != STDOUT:
         print_json(manifest)
     else:

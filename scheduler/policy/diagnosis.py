@@ -82,7 +82,9 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
     """What no change in the pool's load can help."""
     need = job.gpus * job.min_workers
     about: dict[str, Param]
-    if (over := admission.over_limit(leaf, need)) is not None:
+    never = demand.impossible(state.pool, leaf, job)
+    firm = never is not None and never.cause is Cause.QUOTA
+    if not firm and (over := admission.over_limit(leaf, need)) is not None:
         about = {"at": over.name, "held": over.held, "claimed": over.claimed, "limit": over.limit, "gpus": need}
         return Reason("over-limit", about)
     if (full := admission.beyond_quota(leaf, job, need)) is not None:
@@ -90,7 +92,6 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         if state.tree.is_own(full):
             about["below"] = state.tree.project_nodes[full.name].quota - full.quota
         return Reason("beyond-quota", about)
-    never = demand.impossible(state.pool, leaf, job)
     return None if never is None else _beyond_pool(state.pool, job, never)
 
 
@@ -128,7 +129,10 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     at = state.tree.project_nodes[job.project if over is None else over.name]
     about = _about_room(state, job, at, position)
     if over is not None:
-        about |= {"would_hold": max(over.held, over.claimed) + need, "may_hold": over.entitled}
+        about |= {
+            "would_hold": (over.held if over.held + need > over.entitled else over.claimed) + need,
+            "may_hold": over.entitled,
+        }
         return Reason("share-used", about)
     if position > 1:
         return Reason("no-room", about)

@@ -164,6 +164,36 @@ def test_a_damaged_table_gives_nobody_an_account(accounts: Accounts, tmp_path: P
 
 
 @pytest.mark.root
+def test_without_its_table_a_pool_with_homes_gives_nobody_an_account(accounts: Accounts, tmp_path: Path) -> None:
+    """The next person would get the uid, and with it the files, of the first."""
+    accounts.of("susan")
+    (tmp_path / "state" / "accounts.json").unlink()
+    with pytest.raises(AccountError, match=r"accounts\.json.*it is missing, and .*homes has homes of users"):
+        accounts.of("joe")
+    with pytest.raises(AccountError, match="Restore it from a backup"):
+        Accounts(tmp_path / "state").prepare()
+
+
+@pytest.mark.root
+def test_a_table_older_than_the_homes_gives_no_uid_of_theirs(accounts: Accounts, tmp_path: Path) -> None:
+    susan = accounts.of("susan")
+    before = (tmp_path / "state" / "accounts.json").read_text()
+    joe = accounts.of("joe")
+    (tmp_path / "state" / "accounts.json").write_text(before)
+    assert accounts.of("jemma").uid not in {susan.uid, joe.uid}
+
+
+@pytest.mark.root
+def test_a_pool_is_the_same_by_whatever_path(accounts: Accounts, tmp_path: Path) -> None:
+    accounts.of("susan")
+    (tmp_path / "link").symlink_to("state")
+    (tmp_path / "other").mkdir()
+    for path in (tmp_path / "link", tmp_path / "other" / ".." / "state"):
+        assert Accounts(path).shared_uids() == []
+        assert Accounts(path).renumber() == {}
+
+
+@pytest.mark.root
 def test_a_range_that_is_used_up_is_said(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, (2_100_000_000, 2_100_000_000))
     accounts.prepare()

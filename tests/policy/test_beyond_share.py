@@ -101,6 +101,15 @@ def test_a_job_of_a_team_whose_department_is_beyond_its_share_too_names_jobs_tha
     assert "ask for less" not in said["reason"]
 
 
+def test_a_job_above_the_quota_that_cannot_be_paused_is_told_that_rather_than_to_wait_for_the_limit():
+    firm = {"name": "firm", "project": "joe", "gpus": 4, "preemptible": False, "submitted": 1}
+    holds = {"name": "holds", "project": "joe", "gpus": 4, "placed": ["dgx"]}
+    said = told(holds, firm, projects=({**JOE, "limit": 4},))["firm"]
+
+    assert "With this quota it can never start, as it is not preemptible." in said["reason"]
+    assert said["impossible"]
+
+
 def test_a_job_that_cannot_be_paused_is_told_what_the_quotas_below_its_project_leave():
     parts = [{"name": name, "parent": "team", "quota": 2} for name in ("one", "two")]
     firm = {"name": "firm", "project": "team", "priority": 100}

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from small_pools import NODE, NOW, kinds, on, pool, running, waiting
 
+from springtide.scheduler.forecast import forecast
 from springtide.scheduler.history.recent_use import renewed, used_by
 from springtide.scheduler.model import Plan, Project, RecentUse, Reserve, Start, UseChanged
 from springtide.scheduler.policy import Planner
@@ -80,6 +81,19 @@ def test_a_gpu_left_over_by_rounding_changes_hands_once_its_project_used_much(
 
     assert [kind for kind, _ in kinds(decided)] == gives_way
     assert all(each.job == "b" for each in decided.decisions if isinstance(each, Reserve))
+
+
+def test_what_is_said_to_let_a_job_start_counts_the_use_of_the_jobs_that_run() -> None:
+    """Two projects take turns: the one that runs has used more by now than the other had before."""
+    runs = running("a1", "a", on("dgx", *range(6)), started=NOW - 20)
+    jobs = (runs, waiting("a2", "a", 6, submitted=NOW - 19), waiting("b1", "b", 6, submitted=NOW - 10))
+    use = (RecentUse("a", borrowed=2, at=NOW - 20), RecentUse("b", gpu_seconds=30.0, at=NOW - 20))
+    snapshot = replace(pool(*jobs, projects=EQUAL), recent_use=use)
+
+    said = forecast(snapshot, (), diagnosed=("a2", "b1")).starts_if
+
+    assert [each.remove_jobs for each in said["b1"].alternatives][:1] == [("a1",)]
+    assert ("a1",) not in [each.remove_jobs for each in said["a2"].alternatives]
 
 
 class TestTheRecord:

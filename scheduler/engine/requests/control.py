@@ -13,9 +13,9 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import changes, controller
 from springtide.scheduler.engine.test_runs import test_runs
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, is_printable
 
 MIB = 1024 * 1024
 
@@ -138,14 +138,16 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
 def hold_job(transaction: Transaction, job: JobRecord, hold: Hold) -> None:
     """Put a job on hold: one that waits does not start, one that runs does not start again.
 
-    Raises `Refusal` if the job has ended or is on hold already.
+    Raises `Refusal` if the job has ended or is on hold already, or if the reason is no line of text.
     """
+    if not hold.reason.strip() or not is_printable(hold.reason):
+        raise invalid_field("reason", "The reason is empty or has control characters.")
     _check_unfinished(job, "hold")
     if (known := job.standing.hold) is not None:
         raise Refusal(
             409,
             "on_hold",
-            f"{known.by} has put the job {given(job.id)} on hold already: {known.reason}",
+            f"{known.by} has put the job {given(job.id)} on hold already: {known.reason.rstrip('.')}.",
             hint="Release it first to hold it for another reason.",
         )
     for each in _with_parts(transaction, job):

@@ -62,7 +62,8 @@ def create_project(
     """
     if transaction.project(name) is not None:
         raise Refusal(409, "exists", f"There is a project {wording.given(name)} already.", field="name")
-    if not name or len(name) > 64 or "/" in name or not wording.is_printable(name) or name != name.strip():
+    plain = wording.is_printable(name) and name == name.strip() and name not in {".", ".."}
+    if not name or len(name) > 64 or "/" in name or not plain:
         raise Refusal(
             422,
             "invalid",

@@ -68,7 +68,7 @@ class Accounts:
     """
 
     def __init__(self, state: Path, uids: tuple[int, int] = DEFAULT_UIDS, registry: Path | None = None) -> None:
-        self._state = state.absolute()
+        self._state = state.resolve()
         self._uids = range(uids[0], uids[1] + 1)
         self._ranges = UidRanges(MACHINE if registry is None else registry)
         self._file = self._state / "accounts.json"
@@ -219,7 +219,7 @@ class Accounts:
 
     def _unused(self, known: Mapping[str, Entry]) -> int:
         """Return the next uid of the pool that nothing on this machine has. Raises `AccountError`."""
-        given = {entry.uid for entry in known.values()}
+        given = {entry.uid for entry in known.values()} | self._owners_of_homes()
         self._ranges.claim(self._state, given)
         candidates = self._ranges.candidates(self._state, self._uids, given)
         return next(uid for uid in candidates if uid not in given and not _exists(uid))
@@ -242,6 +242,8 @@ class Accounts:
         try:
             found = json.loads(self._file.read_text())
         except FileNotFoundError:
+            if self._owners_of_homes():
+                raise AccountError(self._damaged(f"it is missing, and {self._homes} has homes of users")) from None
             return {}
         except (OSError, ValueError) as error:
             raise AccountError(self._damaged(str(error))) from error
@@ -253,6 +255,11 @@ class Accounts:
         if len(uids) < len(known) or min(uids, default=LOWEST_UID) < LOWEST_UID:
             raise AccountError(self._damaged(f"a uid is there twice or is below {LOWEST_UID}"))
         return known
+
+    def _owners_of_homes(self) -> set[int]:
+        """Return the uids of the pool that own homes."""
+        homes = self._homes.iterdir() if self._homes.is_dir() else ()
+        return {uid for uid in map(_owner_of, homes) if uid is not None and uid in self._uids}
 
     def _damaged(self, why: str) -> str:
         return f"{self._file}, which says whose account is which, cannot be used: {why}. Restore it from a backup."

@@ -20,9 +20,9 @@ BLOCK: Final = 256
 class UidRanges:
     """The ranges of uids that the pools of this machine have, in a file that all of them share.
 
-    A pool is known by its state directory. It gets uids in blocks that no other pool has, and keeps them over
-    restarts and reboots. The block is chosen at random: a pool that has not recorded its uids here yet, because it
-    is of an earlier version and has not been started since, is unlikely to have them.
+    A pool is known by its state directory, links resolved. It gets uids in blocks that no other pool has, and
+    keeps them over restarts and reboots. The block is chosen at random: a pool that has not recorded its uids here yet,
+    because it is of an earlier version and has not been started since, is unlikely to have them.
     """
 
     def __init__(self, file: Path) -> None:
@@ -104,8 +104,11 @@ class UidRanges:
 
     def _read(self) -> dict[str, list[tuple[int, int]]]:
         try:
-            found = json.loads(self.file.read_text())
-            return {str(pool): [(int(first), int(last)) for first, last in of] for pool, of in found.items()}
+            known: dict[str, list[tuple[int, int]]] = {}
+            for pool, of in json.loads(self.file.read_text()).items():
+                ranges = known.setdefault(str(Path(pool).resolve()), [])
+                ranges += [(int(first), int(last)) for first, last in of]
+            return {pool: _joined(ranges) for pool, ranges in known.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, AttributeError) as error:
