@@ -199,6 +199,19 @@ def test_a_backup_can_be_sent_through_a_pipe(state: Path, tmp_path: Path) -> Non
     assert names_in(tmp_path / "piped") == ["springtide.sqlite", "manifest.json"]
 
 
+def test_a_pipe_that_takes_no_more_is_said(state: Path) -> None:
+    store_in(state)
+    command = [sys.executable, "-m", "springtide.hub_extension.command", "backup", "-", "--state-dir", str(state)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "Error: The standard output did not take all of the backup: No space left on device."
+    ]
+
+
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.9])
 def test_an_incomplete_backup_changes_nothing(state: Path, tmp_path: Path, part: float) -> None:
     store_in(state)

@@ -118,7 +118,7 @@ async def test_two_changes_at_once_cannot_both_take_the_last_gpu(pool, members):
     assert sum(project.quota for project in pool.engine.pool().projects) == 8
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a\n", "x" * 65, " a", "a\u202e"])
+@pytest.mark.parametrize("name", ["..", "", "a/b", "a\n", "x" * 65, " a", "a\u202e"])
 async def test_names_of_projects_are_plain(pool, members, refused, name):
     await refused(pool.engine.create_project(name, edit(), "admin", members=members), 422, "name")
 

@@ -21,8 +21,8 @@ class UidRanges:
     """The ranges of uids that the pools of this machine have, in a file that all of them share.
 
     A pool is known by its state directory, links resolved. It gets uids in blocks that no other pool has, and
-    keeps them over restarts and reboots. The block is chosen at random: a pool that has not recorded its uids here yet,
-    because it is of an earlier version and has not been started since, is unlikely to have them.
+    keeps them over restarts and reboots. The block is chosen at random: a pool that has not recorded its uids here
+    yet, because it is of an earlier version and has not been started since, is unlikely to have them.
     """
 
     def __init__(self, file: Path) -> None:
