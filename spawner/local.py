@@ -241,19 +241,19 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     async def _notebooks(self) -> tuple[notebooks.Notebook, ...]:
         if not self.state_dir:
             return ()
-        return await asyncio.to_thread(notebooks.running, Path(self.state_dir), self._uid_of())
+        return await asyncio.to_thread(notebooks.running, Path(self.state_dir), self._uids_of())
 
     async def _end_processes(self) -> tuple[notebooks.Process, ...]:
         """End all processes of this server, and return those that do not end."""
         if not self.state_dir:
             return ()
         mine = self.user.name, self.name
-        return await asyncio.to_thread(notebooks.end, Path(self.state_dir), *mine, self._uid_of())
+        return await asyncio.to_thread(notebooks.end, Path(self.state_dir), *mine, self._uids_of())
 
-    def _uid_of(self) -> notebooks.UidOf:
+    def _uids_of(self) -> notebooks.UidsOf:
         if not self.accounts_dir:
-            return lambda _: None
-        return self._accounts.known
+            return lambda _: ()
+        return self._accounts.uids_of
 
     async def end_earlier(self) -> None:
         """End an earlier server of this name, which a lost database of the hub, or a failed stop, has left.

@@ -16,7 +16,7 @@ from springtide.scheduler.wording import count, given
 def running_notebooks(state: Path, accounts: Accounts | None) -> Iterator[Finding]:
     """Check that the hub knows all notebook servers that run."""
     try:
-        running = notebooks.running(state, (lambda _: None) if accounts is None else accounts.known)
+        running = notebooks.running(state, (lambda _: ()) if accounts is None else accounts.uids_of)
     except notebooks.NotebooksUnknownError as error:
         yield problem("notebooks", str(error), "Run this as the account that runs the hub.")
         return

@@ -10,7 +10,7 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ __all__ = [
     "Notebook",
     "NotebooksUnknownError",
     "Process",
-    "UidOf",
+    "UidsOf",
     "before_exec",
     "end",
     "of_server",
@@ -43,8 +43,8 @@ __all__ = [
 _PREFIX = VARIABLE.encode() + b"="
 _GONE = ("Z", "X")
 
-UidOf = Callable[[str], int | None]
-"""Returns the uid that a user's processes have; None if that is not known."""
+UidsOf = Callable[[str], Collection[int]]
+"""Returns the uids that the processes of a user may have; none if these are not known."""
 
 
 class NotebooksUnknownError(Exception):
@@ -91,16 +91,16 @@ def before_exec(state_dir: Path, parent: int) -> None:
         os._exit(1)
 
 
-def running(state_dir: Path, uid_of: UidOf = lambda _: None) -> tuple[Notebook, ...]:
+def running(state_dir: Path, uids_of: UidsOf = lambda _: ()) -> tuple[Notebook, ...]:
     """Return the servers of the pool that run, or have left processes. May block for `LOCK_PATIENCE_S`.
 
-    A process counts as a user's only if it has her uid. Raises `NotebooksUnknownError`.
+    A process counts as a user's only if it has a uid of hers. Raises `NotebooksUnknownError`.
     """
     found: dict[Mark, list[Process]] = {}
     with _none_between_fork_and_exec(state_dir):
         for each in processes():
             mark = None if each.state in _GONE else _mark_of(each.pid)
-            if mark is not None and mark.pool == str(state_dir) and _is_hers(each.pid, uid_of(mark.user)):
+            if mark is not None and mark.pool == str(state_dir) and _is_hers(each.pid, uids_of(mark.user)):
                 found.setdefault(mark, []).append(each)
     ordered = ((mark, tuple(sorted(of, key=lambda one: (one.start, one.pid)))) for mark, of in found.items())
     return tuple(Notebook(*each) for each in sorted(ordered, key=lambda each: each[1][0].start))
@@ -112,7 +112,7 @@ def of_server(notebooks: tuple[Notebook, ...], user: str, server: str) -> tuple[
 
 
 def end(
-    state_dir: Path, user: str, server: str, uid_of: UidOf = lambda _: None, *, grace: float = GRACE_S
+    state_dir: Path, user: str, server: str, uids_of: UidsOf = lambda _: (), *, grace: float = GRACE_S
 ) -> tuple[Process, ...]:
     """End all processes of a server, and return those that do not end. Blocks.
 
@@ -120,7 +120,7 @@ def end(
     """
     started, asked = time.monotonic(), set[Process]()
     while True:
-        mine = of_server(running(state_dir, uid_of), user, server)
+        mine = of_server(running(state_dir, uids_of), user, server)
         left = tuple(process for each in mine for process in each.processes)
         waited = time.monotonic() - started
         if not left or waited > grace + KILLED_WITHIN_S:
@@ -152,9 +152,9 @@ def _mark_of(pid: int) -> Mark | None:
         return None
 
 
-def _is_hers(pid: int, uid: int | None) -> bool:
+def _is_hers(pid: int, uids: Collection[int]) -> bool:
     try:
-        return uid is None or Path(f"/proc/{pid}").stat().st_uid == uid
+        return not uids or Path(f"/proc/{pid}").stat().st_uid in uids
     except OSError:
         return False
 

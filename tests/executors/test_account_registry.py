@@ -184,6 +184,20 @@ def test_a_table_older_than_the_homes_gives_no_uid_of_theirs(accounts: Accounts,
 
 
 @pytest.mark.root
+def test_what_runs_under_a_name_may_be_of_those_who_had_it_before(accounts: Accounts) -> None:
+    first = accounts.of("susan", "2026-01-01")
+    accounts.follow_users({"2026-01-01": "suzy", "2026-02-02": "susan"})
+    second = accounts.of("susan", "2026-02-02")
+
+    assert first.uid != second.uid
+    assert accounts.uids_of("susan") == {first.uid, second.uid}
+    assert accounts.uids_of("suzy") == {first.uid}
+    accounts.follow_users({"2026-03-03": "susan"})
+    assert accounts.uids_of("susan") == {first.uid, second.uid}
+    assert accounts.uids_of("nobody-yet") == frozenset()
+
+
+@pytest.mark.root
 def test_a_pool_is_the_same_by_whatever_path(accounts: Accounts, tmp_path: Path) -> None:
     accounts.of("susan")
     (tmp_path / "link").symlink_to("state")

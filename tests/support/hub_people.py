@@ -150,16 +150,22 @@ class Person:
 
 
 def notebook_pid(state_dir: Path, user: str, server: str = "") -> int | None:
-    """Return the pid of a notebook server, found by its environment."""
-    home = str(state_dir / "homes" / user)
+    """Return the pid of a notebook server, the one that was started last, found by its environment."""
+    homes = state_dir / "homes"
+    found: dict[int, float] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if not entry.name.isdigit() or NOTEBOOK not in (entry / "cmdline").read_bytes():
                 continue
             env = environment(int(entry.name))
-            if env.get("HOME") == home and env.get("JUPYTERHUB_SERVER_NAME") == server:
-                return int(entry.name)
-    return None
+            whose = (
+                env.get("JUPYTERHUB_USER"),
+                env.get("JUPYTERHUB_SERVER_NAME"),
+                Path(env.get("HOME", "/")).parent,
+            )
+            if whose == (user, server, homes):
+                found[int(entry.name)] = entry.stat().st_ctime
+    return max(found, key=found.__getitem__, default=None)
 
 
 def environment(pid: int) -> dict[str, str]:

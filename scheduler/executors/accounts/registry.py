@@ -39,12 +39,14 @@ ENTERED = 0o711
 class Entry:
     """A numeric account: its uid, and the name of its home directory, empty for that of the user's name.
 
-    ``identity`` is that of its user in JupyterHub, empty while that is not known.
+    ``identity`` is that of its user in JupyterHub, empty while that is not known; ``earlier`` are the names that
+    she had before.
     """
 
     uid: int
     home: str = ""
     identity: str = ""
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,19 @@ class Accounts:
         with suppress(KeyError):
             return pwd.getpwnam(user).pw_uid
         return None
+
+    def uids_of(self, user: str) -> frozenset[int]:
+        """Return the uids of the user of a name, and of those who had the name before; none if nobody has had it.
+
+        What these have started goes on under their name.
+        """
+        try:
+            entries = self._read()
+        except AccountError:
+            return frozenset()
+        own = self.known(user)
+        earlier = {entry.uid for entry in entries.values() if user in entry.earlier}
+        return frozenset(earlier if own is None else {*earlier, own})
 
     # ---------- uids that two pools have
 
@@ -315,11 +330,14 @@ def _entry(told: Any) -> Entry | None:
         return Entry(told)
     if not isinstance(told, dict) or type(told.get("uid")) is not int:
         return None
-    return Entry(told["uid"], str(told.get("home", "")), str(told.get("identity", "")))
+    earlier = told.get("earlier", [])
+    if not isinstance(earlier, list):
+        return None
+    return Entry(told["uid"], str(told.get("home", "")), str(told.get("identity", "")), tuple(map(str, earlier)))
 
 
 def _told(entry: Entry) -> int | dict[str, Any]:
-    more = {name: value for name, value in (("home", entry.home), ("identity", entry.identity)) if value}
+    more = {name: value for name in ("home", "identity", "earlier") if (value := getattr(entry, name))}
     return {"uid": entry.uid, **more} if more else entry.uid
 
 
@@ -337,8 +355,10 @@ def _with_names(known: Mapping[str, Entry], names: Mapping[str, str]) -> dict[st
             name = former_name(user, identity)
         while name in found:
             name = former_name(name, identity)
-        moved = name != user and not entry.home
-        found[name] = replace(entry, identity=identity, home=home_name(user) if moved else entry.home)
+        if name != user:
+            earlier = tuple(dict.fromkeys((*entry.earlier, user)))
+            entry = replace(entry, home=entry.home or home_name(user), earlier=earlier)  # noqa: PLW2901
+        found[name] = replace(entry, identity=identity)
     return found
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -373,7 +373,7 @@ class LocalExecutor(Executor):
     async def notebooks(self) -> Sequence[RunningNotebook]:
         """Return the notebook servers of this pool that are in the process table."""
         try:
-            found = await asyncio.to_thread(notebooks.running, self._layout.state, self._uid_of)
+            found = await asyncio.to_thread(notebooks.running, self._layout.state, self._uids_of)
         except notebooks.NotebooksUnknownError as error:
             raise ExecutorError(str(error)) from error
         return [
@@ -384,7 +384,7 @@ class LocalExecutor(Executor):
     async def end_notebook(self, user: str, server: str) -> None:
         """End all processes of a notebook server."""
         try:
-            left = await asyncio.to_thread(notebooks.end, self._layout.state, user, server, self._uid_of)
+            left = await asyncio.to_thread(notebooks.end, self._layout.state, user, server, self._uids_of)
         except notebooks.NotebooksUnknownError as error:
             raise ExecutorError(str(error)) from error
         if left:
@@ -400,8 +400,8 @@ class LocalExecutor(Executor):
         except AccountError as error:
             log.warning("Accounts do not follow the users of JupyterHub: %s", error)
 
-    def _uid_of(self, user: str) -> int | None:
-        return None if self._accounts is None else self._accounts.known(user)
+    def _uids_of(self, user: str) -> Collection[int]:
+        return () if self._accounts is None else self._accounts.uids_of(user)
 
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return the attempts that are followed."""

@@ -131,7 +131,7 @@ async def test_ranks_of_mpi_in_two_pods_pause_after_the_same_step_and_end_as_wit
     assert (await bench.log(second.key.job)).splitlines()[-1].split() == [*hosts, str(last), str(reduced(last))]
 
 
-async def test_a_kubelet_that_has_no_room_refuses_the_pod_and_the_attempt_is_lost(
+async def test_a_kubelet_that_has_no_room_refuses_the_pod_and_the_attempt_did_not_start(
     bench: KubeBench, real_node: RealNode, real_build_node: RealNode
 ) -> None:
     bench.settings = replace(bench.settings, cpu_per_gpu=4000.0)
@@ -140,7 +140,7 @@ async def test_a_kubelet_that_has_no_room_refuses_the_pod_and_the_attempt_is_los
     await bench.executor.launch(spec)
     ended = (await bench.gone(spec.key)).exit
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.BLOCKED
     assert f"The node {real_node.name} did not start its pod: " in ended.detail
     assert ended.detail.endswith("(OutOfcpu).")
     assert "4000000" in ended.detail
