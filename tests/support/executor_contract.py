@@ -132,7 +132,8 @@ class ExecutorContract:
         by_rank = "import os, signal, sys\ncode = {0: 0, 1: 75}[int(os.environ['RANK'])]\n"
         spec = bench.code(by_rank + SAVES.format(code="code"), size=2)
         await bench.executor.launch(spec)
-        await bench.running(spec.key)
+        for rank in (0, 1):
+            await bench.running(spec.key, rank=rank)
         await bench.executor.pause(spec.key)
         ended = (await bench.gone(spec.key)).exit
         assert ended is not None
