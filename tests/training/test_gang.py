@@ -145,7 +145,8 @@ def test_a_gang_in_lockstep_pauses_without_deadlock_and_resumes(place, way: str,
         outs = [process.communicate(timeout=PATIENCE_S) for process in gang]
         assert [process.returncode for process in gang] == [AGAIN] * 3, outs
         (step,) = {out for out, _ in outs}
-        assert place.reports()[-1]["step"] == float(step)
+        steps = [each["step"] for each in place.reports() if each.get("step") is not None]
+        assert steps[-1] == float(step)
         place.pause_file.unlink()
     newest = max(path for path in place.checkpoints.iterdir() if path.name.isdigit())
     assert (newest / "model").read_text() == "0"
