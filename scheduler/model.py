@@ -282,6 +282,11 @@ class Job(msgspec.Struct, frozen=True):
     turn: bool = False
 
     @property
+    def need(self) -> int:
+        """Number of GPUs that it takes to start."""
+        return self.gpus * self.min_workers
+
+    @property
     def attained(self) -> float:
         """GPU-seconds of ended attempts that count for order and rotation."""
         return self.served + self.sweep_served

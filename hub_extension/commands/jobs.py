@@ -195,7 +195,7 @@ finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are no
 
 @click.command()
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
-@click.option("--reason", required=True, help="Why: everybody who sees the job is told.")
+@click.option("--reason", required=True, help="Reason: everybody who sees the job reads it.")
 @json_option
 def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Put jobs on hold: they do not start, or not again, until they are released."""

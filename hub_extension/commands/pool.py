@@ -332,7 +332,7 @@ def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
 
 @click.command("free")
 @click.argument("holders", metavar="HOLDER...", nargs=-1, required=True)
-@click.option("--end", is_flag=True, help="End it first: a job leaves its GPUs and goes on on others.")
+@click.option("--end", is_flag=True, help="End it first: a job saves, leaves its GPUs and resumes on others.")
 @click.option("--yes", is_flag=True, help="Do not ask whether you are sure.")
 def free_gpus(*, holders: tuple[str, ...], end: bool, yes: bool) -> None:
     """Give GPUs back to the pool that something without a place keeps out of it; `springtide nodes` lists it.

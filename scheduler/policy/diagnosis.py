@@ -80,7 +80,7 @@ def _starts(leaf: ProjectNode, need: int) -> Reason:
 
 def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
     """What no change in the pool's load can help."""
-    need = job.gpus * job.min_workers
+    need = job.need
     about: dict[str, Param]
     never = demand.impossible(state.pool, leaf, job)
     firm = never is not None and never.cause is Cause.QUOTA
@@ -120,7 +120,7 @@ def _beyond_pool(pool: NodePool, job: Job, never: Impossible) -> Reason:
 
 def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     """Tell what the job lacks, and where its project stands."""
-    state, need = memo.state, job.gpus * job.min_workers
+    state, need = memo.state, job.need
     if gang_placement.place_gang(state.pool, job, job.min_workers) is not None:
         return _starts(leaf, need)
     state.update_shares()

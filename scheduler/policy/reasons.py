@@ -77,7 +77,7 @@ def above_limit(state: ClusterState, victim: Job, project: ProjectNode, *, held:
 
 def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, kind: str, keeps: int) -> Reason:
     """The job is paused, or gives up workers and keeps some, for another."""
-    gpus = job.gpus * job.min_workers
+    gpus = job.need
     return of(
         kind,
         victim,

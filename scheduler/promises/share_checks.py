@@ -107,7 +107,7 @@ class ShareCheck:
         """
         shared = set(self.books.paths.get(job.project, ())) & set(self.books.paths.get(helped.project, ()))
         bounded = any(self.account.limit(project) < math.inf for project in shared)
-        need = helped.gpus * helped.min_workers
+        need = helped.need
         full = any(
             self.account.claimed[project] + self._started_beside(helped, project) + need
             > self.account.entitled(project, self.standing)

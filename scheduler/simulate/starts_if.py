@@ -367,7 +367,7 @@ class _Numbers:
 
     def limits(self, job: Job) -> Iterator[Alternative]:
         """Yield higher limits if a limit is in the way: as high as the job needs, then with those before it."""
-        need, path = job.gpus * job.min_workers, self._paths[job.project]
+        need, path = job.need, self._paths[job.project]
         for kind in self.types_of(job):
             limits = ((each.name, limit_of(each, kind, self._types)) for each in path)
             limited = {name: limit for name, limit in limits if limit is not None}
@@ -384,7 +384,7 @@ class _Numbers:
 
     def quotas(self, job: Job) -> Iterator[Alternative]:
         """Yield higher quotas that the pool can keep: as high as the job needs, then with those before it."""
-        need = job.gpus * job.min_workers
+        need = job.need
         for kind in self.types_of(job):
             for more in dict.fromkeys((need, need + self._before(job))):
                 if raised := self._raised(job, kind, more):
@@ -417,7 +417,7 @@ class _Numbers:
     def _before(self, job: Job) -> int:
         """Return how many GPUs the jobs need that wait before the job in the line of its project."""
         line = self._lines[job.project]
-        return sum(each.gpus * each.min_workers for place, each in line if place < self._place(job))
+        return sum(each.need for place, each in line if place < self._place(job))
 
     @cached_property
     def _lines(self) -> Mapping[str, Sequence[tuple[int, Job]]]:
@@ -432,7 +432,7 @@ class _Numbers:
 
     def in_the_way(self, job: Job) -> Sequence[str]:
         """Return all other jobs, those first whose end most likely lets the job start."""
-        need, types = job.gpus * job.min_workers, set(self.types_of(job))
+        need, types = job.need, set(self.types_of(job))
         tight = self._tightest(job)
         place = self._place(job)
 
@@ -456,7 +456,7 @@ class _Numbers:
 
     def _tightest(self, job: Job) -> Project | None:
         """Return the lowest project whose limit, or whose quota for jobs that are not preemptible, is used up."""
-        need = job.gpus * job.min_workers
+        need = job.need
         for kind in self.types_of(job):
             for project in self._paths[job.project]:
                 limit, quota = limit_of(project, kind, self._types), quota_of(project, kind, self._types)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -113,7 +112,7 @@ def test_a_renamed_person_keeps_her_jobs(hub: Hub) -> None:
     assert (renamed["before"], renamed["after"]) == ({"name": "olga"}, {"name": "olga-maria"})
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="accounts of users take root")
+@pytest.mark.root
 def test_another_person_of_the_name_has_another_account(hub: Hub) -> None:
     def home(client: httpx.Client) -> list[str]:
         job = hub.submit(client, "sh", "-c", "id -u; echo $HOME", gpus=0)

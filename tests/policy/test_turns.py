@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 from small_pools import NODE, NOW, kinds, on, plan, running, waiting
 
-from springtide.scheduler.model import Job, JobChanged, Order, Plan, Project, Reserve, Settings, Snapshot, Start
+from springtide.scheduler.model import (
+    Job,
+    JobChanged,
+    Order,
+    Pause,
+    Plan,
+    Project,
+    Reserve,
+    Settings,
+    Snapshot,
+    Start,
+)
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
 from springtide.scheduler.policy.phases.turns import OUTRANKED_FOR
@@ -51,6 +62,17 @@ def test_it_may_await_what_its_project_holds_up_to_the_limit() -> None:
     decided = plan(*own, wide, small, projects=projects)
 
     assert kinds(decided) == [("Reserve", "wide")]
+
+
+def test_a_limit_lowered_meanwhile_pauses_no_more_for_what_is_reserved_beyond_it() -> None:
+    projects = (Project("a", limit=4), Project("b", age=1))
+    own = [running(f"r{gpu}", "a", on("dgx", gpu), started=NOW - 100) for gpu in range(6)]
+    wide = waiting("wide", "a", 4, submitted=LONG_AGO, reserved=on("dgx", 4, 5, 6, 7), turn=True)
+    decided = plan(*own, wide, projects=projects)
+    paused = [each for each in decided.decisions if isinstance(each, Pause)]
+
+    assert len(paused) == 2
+    assert {each.reason.params["held"] for each in paused} == {6}
 
 
 @pytest.mark.parametrize(("waited", "expected"), [(OUTRANKED_FOR - 1, []), (OUTRANKED_FOR, ["low"])])

@@ -35,6 +35,11 @@ class PendingRequest(NamedTuple):
         return self.job.gpus if self.grows else self.scheduling_class.need
 
 
+def request_of(leaf: ProjectNode, job: Job) -> PendingRequest:
+    """Return the request of a waiting job that stands in no line."""
+    return PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
+
+
 NextRequest = Callable[[ProjectNode], PendingRequest | None]
 """Returns a leaf's next request, or None."""
 

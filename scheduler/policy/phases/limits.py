@@ -13,8 +13,9 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 def enforce_limits(builder: PlanBuilder) -> None:
     """Pause or shrink preemptible jobs of projects that hold more than their limit, in the victims' order."""
     for project in builder.state.tree.limited:
-        held = project.claimed
-        if held - _reserved_in_turn(builder, project) <= project.limit:
+        beyond = _reserved_in_turn(builder, project)
+        held = project.claimed - beyond
+        if held <= project.limit:
             continue
         victims: dict[str, Job] = {}
         candidates = VictimCandidates(builder, None, LimitRule(project))
@@ -22,7 +23,7 @@ def enforce_limits(builder: PlanBuilder) -> None:
             builder.take(unit.job, unit.taken, unit.left)
             candidates.usage_changed()
             victims[unit.job.id] = unit.job
-            if project.claimed <= project.limit:
+            if project.claimed - beyond <= project.limit:
                 break
         for job in victims.values():
             keeps = len(builder.workers_planned(job))

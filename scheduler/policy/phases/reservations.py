@@ -17,7 +17,7 @@ from math import inf
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.fair_order import PendingRequest
+from springtide.scheduler.policy.ordering.fair_order import PendingRequest, request_of
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import (
     delayed_reservations,
@@ -29,7 +29,7 @@ from springtide.scheduler.policy.phases.reclaiming import ReclaimGpus
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
+from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since
@@ -105,7 +105,7 @@ def _accepting(builders: Sequence[PlanBuilder], job: Job) -> list[PlanBuilder]:
 def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
     """Get the job GPUs by these means; those of another type are reserved, as its state has no such job yet."""
     leaf = means.state.leaf_of(job)
-    request = PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
+    request = request_of(leaf, job)
     with builder.state.undo.trial():
         builder.state.release(job)
         proposal, retry_at = means.propose(request)
@@ -256,7 +256,7 @@ def backfill(builder: PlanBuilder) -> None:
         if runtimes_awaited_until(builder, reserving) > builder.now:
             continue
         for leaf, job in builder.undecided(shortest if until < inf else ()):
-            need = job.gpus * job.min_workers
+            need = job.need
             if job.latest_end(builder.now) > until or not admission.may_start(leaf, job, need):
                 continue
             with pool.undo.trial():

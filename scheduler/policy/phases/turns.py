@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.fair_order import PendingRequest
+from springtide.scheduler.policy.ordering.fair_order import PendingRequest, request_of
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import outranked
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER, ReserveAhead, ahead
@@ -25,10 +25,9 @@ from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, turn_end
 from springtide.scheduler.policy.preemption.rules import TurnRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
-from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
+from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
-from springtide.scheduler.policy.state.service import waiting_since
 
 OUTRANKED_FOR = 86_400.0
 """Waiting time after which a job can have the turn although more urgent jobs of its project wait, in seconds."""
@@ -53,7 +52,7 @@ class Turns:
             if turn_end(job) > builder.now:
                 builder.turn = job.id
         for job in self._state.awaiting.values():
-            if job.turn and job.project in leaves and self._is_left_to(leaves[job.project], _need(job)):
+            if job.turn and job.project in leaves and self._is_left_to(leaves[job.project], job.need):
                 builder.turn = job.id
 
     def take(self) -> None:
@@ -71,8 +70,7 @@ class Turns:
             builder.turn = None
 
     def _serve(self, job: Job) -> bool:
-        leaf = self._state.leaf_of(job)
-        request = PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
+        request = request_of(self._state.leaf_of(job), job)
         means = (kind(self._builder) for kind in (ReclaimInTurn, TakeTurn))
         return any(each.serve_one(request) is not None for each in means)
 
@@ -83,24 +81,22 @@ class Turns:
             if since + RESERVE_AFTER > self._builder.now:
                 self._builder.retry(since + RESERVE_AFTER)
                 return
-            for job in self._longest_first(self._state.jobs[job_id] for _, job_id in together):
-                need = _need(job)
-                if (job.project, need) in hopeless:
+            for job in self._in_order(self._state.jobs[job_id] for _, job_id in together):
+                if (job.project, job.need) in hopeless:
                     continue
-                if not self._is_left_to(self._state.leaf_of(job), need):
-                    hopeless.add((job.project, need))
+                if not self._is_left_to(self._state.leaf_of(job), job.need):
+                    hopeless.add((job.project, job.need))
                 elif self._has_no_other_way(job, since):
                     yield job
 
-    def _longest_first(self, jobs: Iterable[Job]) -> list[Job]:
-        """Return the jobs in the order of their waits; of equal ones that of the project with less recent use."""
-        leaves = self._state.tree.leaves
+    def _in_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return jobs that wait equally long, that of the project with less recent use first."""
 
-        def key(job: Job) -> tuple[float, float, float, int, str]:
-            leaf = leaves[job.project]
-            return (waiting_since(job), job.submitted, leaf.use_rank, leaf.age, job.id)
+        def key(job: Job) -> tuple[float, float, int, str]:
+            leaf = self._state.leaf_of(job)
+            return (job.submitted, leaf.use_rank, leaf.age, job.id)
 
-        return sorted((job for job in jobs if job.project in leaves), key=key)
+        return sorted(jobs, key=key)
 
     def _has_no_other_way(self, job: Job, since: float) -> bool:
         """Tell whether nothing else bounds the wait of a job that waits since a time, which is long ago."""
@@ -108,8 +104,8 @@ class Turns:
         if outranked(self._state, job):
             self._builder.retry(since + OUTRANKED_FOR)
             return since + OUTRANKED_FOR <= self._builder.now
-        refused = admission.refusal(leaf, job, _need(job)) is not None
-        return refused or not admission.within_entitlement(leaf, _need(job))
+        refused = admission.refusal(leaf, job, job.need) is not None
+        return refused or not admission.within_entitlement(leaf, job.need)
 
     def _is_left_to(self, leaf: ProjectNode, need: int) -> bool:
         """Tell whether so many GPUs are left by what quotas guarantee to others, within all limits."""
@@ -124,11 +120,6 @@ class Turns:
             children: Sequence[ProjectNode] = self._state.tree.roots if parent is None else parent.children
             self._guaranteed[parent] = sum(map(_guaranteed, children))
         return self._guaranteed[parent]
-
-
-def _need(job: Job) -> int:
-    """Return how many GPUs the job takes to start."""
-    return job.gpus * job.min_workers
 
 
 def _guaranteed(project: ProjectNode) -> int:

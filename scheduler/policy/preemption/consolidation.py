@@ -39,7 +39,7 @@ class MoveSearch:
         pool, job = self._pool, self._job
         cleared = 0
         moves: list[Relocation] = []
-        budget = MAX_MOVED_FACTOR * job.gpus * job.min_workers
+        budget = MAX_MOVED_FACTOR * job.need
         with pool.undo.trial():
             while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
                 option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})

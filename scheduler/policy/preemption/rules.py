@@ -100,7 +100,7 @@ class ReclaimRule(Rule):
         pair = sides(self._leaf, leaf)
         if pair is None or pair[0].claimed + self._need <= pair[0].quota:
             return True
-        back = min(victim.gpus * victim.min_workers, self._state.queues[leaf.name].smallest or UNLIMITED)
+        back = min(victim.need, self._state.queues[leaf.name].smallest or UNLIMITED)
         return pair[1].claimed - gpus + back > pair[1].quota
 
     def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:

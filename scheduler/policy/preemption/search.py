@@ -51,7 +51,7 @@ class VictimSearch:
         self.job = job
         self.rule = rule
         self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu)
-        self._need = job.gpus * job.min_workers
+        self._need = job.need
         self._candidates = VictimCandidates(builder, job, rule, ahead=ahead)
         self._units: list[EvictionUnit] = []
         self._dropped: list[Job] = []

@@ -67,7 +67,7 @@ def impossible(pool: NodePool, leaf: ProjectNode, job: Job) -> Impossible | None
     """Return why the job can never run; None if it could. Of several causes the first of `Cause` is returned."""
     if could_run(pool, leaf, job):
         return None
-    need = job.gpus * job.min_workers
+    need = job.need
     for project in leaf.path:
         if need > project.limit:
             return Impossible(Cause.LIMIT, project.name, project.limit)

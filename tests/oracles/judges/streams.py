@@ -130,7 +130,8 @@ def waited(stream: str, order: str, surplus: str) -> float:
 
 
 def _wait(scenario: Document, options: Sequence[str]) -> float:
-    _, rows = simulate(scenario, *options)
+    result, rows = simulate(scenario, *options)
+    assert result["guarantee_violation_s"] == 0
     start = rows[JOB]["start_s"]
     return math.inf if start is None else start - rows[JOB]["submit_s"]
 
