@@ -34,9 +34,8 @@ from control_plane import until
 from plain_pods import PlainPods, PodBody, pod_of_job, smallest_pod, stages
 
 from springtide.scheduler import model
-from springtide.scheduler.engine import Engine, EngineSettings, large_buffers, open_engine
-from springtide.scheduler.engine.garbage import short_collections
-from springtide.scheduler.engine.thread_switches import short_interval
+from springtide.scheduler.engine import Engine, EngineSettings, open_engine, process_tuning
+from springtide.scheduler.engine.process_tuning import short_collections, short_interval
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus, Observation
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -398,7 +397,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4000)
     parser.add_argument("--gang", type=int, default=512)
     parser.add_argument("--idle", type=float, default=60, help="seconds before, and of, the idle service")
-    large_buffers.return_when_freed()
+    process_tuning.return_when_freed()
     with short_collections(time.monotonic), short_interval():
         asyncio.run(measure(parser.parse_args()))
 

@@ -33,9 +33,7 @@ import click
 from bench_simulate import POOLS, TRACE, Case, projects_load_of
 from machine import describe
 
-from springtide.scheduler.history.expected import ExpectedRunTimes
-from springtide.scheduler.history.run_times import RunTimes
-from springtide.scheduler.history.similar import Described
+from springtide.scheduler.history.run_times import Described, ExpectedRunTimes, RunTimes
 from springtide.scheduler.model import Job, Order, Settings
 from springtide.scheduler.simulate import Costs, Policy, simulate
 from springtide.scheduler.simulate.virtual import Course

@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from nvml_library import Driver, build
 
 from springtide.scheduler.store import Store
-from springtide.scheduler.store.usage.record import DAY, FINE, HOUR, UsageRecord
+from springtide.scheduler.store.gpu_usage import DAY, FINE, HOUR, UsageRecord
 from springtide.scheduler.telemetry import Computing, Machine, count_gpus, discover
 from springtide.scheduler.telemetry.agent.collector import Collector
 from springtide.scheduler.telemetry.agent.pod_resources import PodDevices

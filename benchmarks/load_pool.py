@@ -26,7 +26,7 @@ from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
-from springtide.scheduler.engine import EngineSettings, garbage, large_buffers, open_engine, thread_switches
+from springtide.scheduler.engine import EngineSettings, open_engine, process_tuning
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.model import Environment, Gpu, JobState, Node, Reason, Settings, Worker
 from springtide.scheduler.store import Store
@@ -186,11 +186,11 @@ async def serve_pool(state: Path) -> None:
     async with AsyncExitStack() as stack:
         store = opened(state)
         stack.callback(store.close)
-        large_buffers.return_when_freed()
-        with garbage.loading():
+        process_tuning.return_when_freed()
+        with process_tuning.loading():
             engine, executor = await started(state, store)
-        stack.enter_context(garbage.short_collections(time.monotonic))
-        stack.enter_context(thread_switches.short_interval())
+        stack.enter_context(process_tuning.short_collections(time.monotonic))
+        stack.enter_context(process_tuning.short_interval())
         stack.push_async_callback(engine.stop)
         buckets = Buckets(PERSONAL_RATE, BURST, asyncio.get_running_loop().time)
         pool = Pool(

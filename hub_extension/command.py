@@ -30,7 +30,7 @@ COMMANDS = {
     "advise": Entry(
         f"{HERE}.submit:advise", "", "Tell how fast your earlier runs were by GPU type, number of GPUs and nodes."
     ),
-    "rerun": Entry(f"{HERE}.rerun:rerun", "", "Run a job again, with other options."),
+    "rerun": Entry(f"{HERE}.submit:rerun", "", "Run a job again, with other options."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
     "show": Entry(f"{HERE}.jobs:show", "", "Show a job: how it stands, what it asked for and what it left."),
     "logs": Entry(f"{HERE}.jobs:logs", "", "Show what a job wrote."),
@@ -38,7 +38,7 @@ COMMANDS = {
     "result": Entry(f"{HERE}.results:result", "", "Print what a job came to, once it has ended, as JSON."),
     "outputs": Entry(f"{HERE}.results:outputs", "", "List the files that a job left."),
     "download": Entry(f"{HERE}.results:download", "", "Save files that a job left."),
-    "tag": Entry(f"{HERE}.tag:tag", "", "Add tags to a job, or take some from it."),
+    "tag": Entry(f"{HERE}.jobs:tag", "", "Add tags to a job, or take some from it."),
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
     "hold": Entry(
@@ -65,7 +65,9 @@ COMMANDS = {
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
     "image-contents": Entry(
-        "springtide.scheduler.capture.contents:image_contents", "", "Print what an image contains, to declare it."
+        "springtide.scheduler.capture.environment:image_contents",
+        "",
+        "Print what an image contains, to declare it.",
     ),
     "replay": Entry(
         f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from springtide.training.adapters.values import plain
 from springtide.training.files import write_atomically
 from springtide.training.reports import Reports
+from springtide.training.values import plain
 
 FILE = "trial.json"
 """Name of the file in the output directory that keeps the trial between its attempts."""

@@ -16,10 +16,10 @@ from springtide.scheduler.wire import BadOption
 from springtide.scheduler.wire.submission import checked
 from springtide.widgets.connection import Connection, connection, own
 from springtide.widgets.display import phrases, progress_bar
+from springtide.widgets.display.document import job_output
 from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
-from springtide.widgets.display.output_types import job_output
 from springtide.widgets.errors import OptionError, SpringtideError, UntrustedResultError
 
 NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."

@@ -18,8 +18,8 @@ from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import NotebookDocument
-from springtide.widgets.display.environment import Environment
 from springtide.widgets.display.live_job import FINAL
+from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import (
     DownloadError,
     JobCancelledError,

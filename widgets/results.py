@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.client.placements import HEADS, advice_words, placement_rows
+from springtide.scheduler.client.descriptions import HEADS, advice_words, placement_rows
 from springtide.scheduler.wording import ago, count, size
-from springtide.widgets.display import sweeps
+from springtide.widgets.display import plain
 from springtide.widgets.display.phrases import clean, escape
 from springtide.widgets.display.plain import html_table, text_table
 from springtide.widgets.errors import MissingPackageError
@@ -135,10 +135,10 @@ class Trials(list[wire.TrialRow]):
         return frame(trial_rows(self))
 
     def __repr__(self) -> str:
-        return sweeps.trials_text(self, self.metric)
+        return plain.trials_text(self, self.metric)
 
     def _repr_html_(self) -> str:
-        return sweeps.trials_html(self, self.metric)
+        return plain.trials_html(self, self.metric)
 
 
 def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:

@@ -17,13 +17,12 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.capture import Captured, Here, environment_shown, submission
 from springtide.scheduler.client import Client
-from springtide.scheduler.client.environments import image_of, missing_words
-from springtide.scheduler.client.times import prospect
+from springtide.scheduler.client.descriptions import image_of, missing_words, prospect
 from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
-from springtide.widgets.display.environment import Environment
-from springtide.widgets.display.output_types import jobs_output, pool_output
+from springtide.widgets.display.document import jobs_output, pool_output
+from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.handle import show
 from springtide.widgets.job import Job, all_points

@@ -16,7 +16,7 @@ from springtide.scheduler.wording import count
 from springtide.training.adapters.optuna import frozen_trial
 from springtide.training.trials import FILE
 from springtide.widgets.connection import PoolError
-from springtide.widgets.display import phrases, sweeps
+from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.errors import (
     JobCancelledError,
@@ -210,7 +210,7 @@ class Sweep(Handle):
     # ---------- display
 
     def _words(self, info: wire.Job) -> tuple[str, str]:
-        return sweeps.sweep_text(info), sweeps.sweep_html(info)
+        return plain.sweep_text(info), plain.sweep_html(info)
 
 
 def handle_of(info: wire.Job, way: Any, notes: Sequence[str] = ()) -> Job | Sweep:

@@ -13,7 +13,7 @@ from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler import wording
 from springtide.scheduler.engine import UNDO
-from springtide.scheduler.engine.requests.unmatched import find, still_runs
+from springtide.scheduler.engine.requests.drains import find, still_runs
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     Admin,

@@ -17,7 +17,7 @@ from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
-from springtide.scheduler.engine.sweeps.calls import trial_query
+from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import ORDERS

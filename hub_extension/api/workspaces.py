@@ -15,7 +15,7 @@ from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine.datasets.access import datasets_of
+from springtide.scheduler.engine.requests.datasets import datasets_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceList, WorkspaceRequest, WorkspaceView
 

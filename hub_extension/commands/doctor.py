@@ -11,12 +11,15 @@ import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.doctor import machine, network
-from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
-from springtide.hub_extension.doctor.gpus import unmatched_gpus, usage_records
-from springtide.hub_extension.doctor.launches import launches
-from springtide.hub_extension.doctor.leavers import leavers
-from springtide.hub_extension.doctor.notebooks import running_notebooks
+from springtide.hub_extension.doctor.pool import (
+    datasets,
+    launches,
+    leavers,
+    running_notebooks,
+    unmatched_gpus,
+    usage_records,
+)
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.executors.accounts import AccountError
@@ -110,9 +113,9 @@ def _store(setup: Setup) -> Iterator[Finding]:
     if url.get_backend_name() == "sqlite":
         yield from machine.store(Path(str(url.database)), setup.state_dir)
         return
-    from springtide.hub_extension.doctor import database  # noqa: PLC0415 - the driver is an extra
+    from springtide.hub_extension.doctor import pool  # noqa: PLC0415 - the driver is an extra
 
-    yield from database.check(setup.database_url)
+    yield from pool.check(setup.database_url)
 
 
 def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import msgspec
 from springtide.hub_extension.commands.jobs import asked
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.client.times import expectation, prospect
+from springtide.scheduler.client.descriptions import expectation, prospect
 from springtide.scheduler.wire import Alternative as Change
 from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Starts, WhatIf, Wish
 from springtide.scheduler.wording import ago, duration, gpus

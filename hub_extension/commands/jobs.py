@@ -8,10 +8,10 @@ from collections.abc import Callable
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
-from springtide.scheduler.client import Client, PoolError, environments
-from springtide.scheduler.client.times import moment
+from springtide.scheduler.client import Client, PoolError, descriptions
+from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.model import JobState
-from springtide.scheduler.wire import Job
+from springtide.scheduler.wire import Job, TagsEdit
 from springtide.scheduler.wording import ago
 
 FOLLOW_WAIT_S = 20.0
@@ -116,7 +116,7 @@ def show(*, job_id: str, as_json: bool) -> None:
             click.echo(f"  {name:<10} {one_line(value)}")
     if job.environment is not None:
         click.echo("It runs with")
-        for head, words in environments.facts(job.environment, job.image):
+        for head, words in descriptions.facts(job.environment, job.image):
             click.echo(one_line(f"{head}: {words}"))
 
 
@@ -239,3 +239,19 @@ def cancel(
                     problems.append(one_line(f"{job_id}: {error}"))
     if problems:
         raise click.ClickException("\n".join(problems))
+
+
+@click.command()
+@click.option("--remove", multiple=True, metavar="TAG", help="Take this tag from the job; repeat it for several.")
+@json_option
+@click.argument("job_id", metavar="JOB")
+@click.argument("tags", metavar="[TAG]...", nargs=-1)
+def tag(*, job_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+    """Add tags to a job, also to one that has ended, and tell which it has: springtide tag JOB best."""
+    with Client() as client:
+        edit = TagsEdit(add=list(tags), remove=list(remove))
+        job = client.edit_tags(job_id, edit) if tags or remove else client.job(job_id)
+    if as_json:
+        print_json(job)
+    else:
+        click.echo(one_line(f"{job.id} {job.name}: {' '.join(job.tags) or 'no tags'}"))

@@ -1,4 +1,4 @@
-"""``springtide submit`` and ``springtide advise``."""
+"""``springtide submit``, ``springtide advise`` and ``springtide rerun``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say, table
 from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words, environment_shown, submission
 from springtide.scheduler.client import Client, flags
-from springtide.scheduler.client.environments import facts, image_of, missing_words
-from springtide.scheduler.client.placements import HEADS, advice_words, placement_rows
-from springtide.scheduler.client.times import prospect
+from springtide.scheduler.client.descriptions import (
+    HEADS,
+    advice_words,
+    facts,
+    image_of,
+    missing_words,
+    placement_rows,
+    prospect,
+)
 from springtide.scheduler.wire import Job, Submission, Surface, Wish
 
 
@@ -106,3 +112,29 @@ def watch(client: Client, job: Job, *, as_json: bool) -> Job:
         say(f"{job.id} {job.name}: {job.state}. {why(job)} Ctrl-C leaves it running.")
     show_log(client, job.id, follow=True, as_json=as_json)
     return client.job(job.id)
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
+@json_option
+@click.argument("job_id", metavar="JOB")
+def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
+    """Run a job of yours again, such as: springtide rerun JOB --gpus 2.
+
+    Code, files, arguments and variables are those of the first run; so are the options that are not given. With
+    --follow the exit code is 0 only if the job succeeded.
+    """
+    with Client() as client:
+        job = client.rerun(job_id, flags.given(options))
+        told = job.rerun.text if job.rerun else ""
+        if follow:
+            job = watch(client, job, as_json=as_json)
+    if as_json:
+        print_json(job)
+    else:
+        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {told} {why(job)}"), err=follow)
+    if follow and job.state != "succeeded":
+        raise click.exceptions.Exit(1)
+
+
+rerun.params[:0] = flags.flags(Surface.COMMAND)

@@ -19,7 +19,7 @@ from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.local.limits import GIB, Limits
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.store import StoreDamagedError, StoreError, StoreTooNewError
 from springtide.scheduler.store.copying import check_copy, is_unused
 from springtide.scheduler.store.opening import LOCK_SUFFIX

@@ -29,8 +29,7 @@ from springtide.hub_extension.notifications.deliverer import Deliverer
 from springtide.hub_extension.service.hub_users import HubUserWatch
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.tracking.forwarder import Forwarder
-from springtide.hub_extension.tracking.settings import TrackingSettings
-from springtide.hub_extension.tracking.tracker import Tracker
+from springtide.hub_extension.tracking.tracker import Tracker, TrackingSettings
 from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.hub_extension.web.auth import HubAuthenticator
 from springtide.hub_extension.web.hub import HubGroups
@@ -38,15 +37,7 @@ from springtide.hub_extension.web.server import Server
 from springtide.scheduler import model
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine import (
-    ConfigurationError,
-    Engine,
-    EngineSettings,
-    garbage,
-    large_buffers,
-    open_engine,
-    thread_switches,
-)
+from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings, open_engine, process_tuning
 from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
@@ -54,7 +45,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.packages.steps import PackageSettings
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.telemetry import GpuCount, TelemetryError, discover
@@ -298,13 +289,13 @@ class Runtime:
         )
         self._stack.callback(store.close)
         executor = await self._local_executor() if cluster is None else cluster.executor()
-        large_buffers.return_when_freed()
-        with garbage.loading():
+        process_tuning.return_when_freed()
+        with process_tuning.loading():
             engine = await open_engine(
                 store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
             )
-        self._stack.enter_context(garbage.short_collections(time.monotonic))
-        self._stack.enter_context(thread_switches.short_interval())
+        self._stack.enter_context(process_tuning.short_collections(time.monotonic))
+        self._stack.enter_context(process_tuning.short_interval())
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.train_jobs:
             await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))

@@ -35,11 +35,11 @@ from springtide.hub_extension.service.settings.notifications import ChannelError
 from springtide.hub_extension.service.settings.packages import PackageTraits
 from springtide.hub_extension.service.settings.requests import RequestTraits
 from springtide.hub_extension.service.settings.tracking import TrackingTraits
-from springtide.scheduler.engine.requests import images
+from springtide.scheduler.engine.requests import acceptance
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local.limits import GIB, Limits
-from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes
+from springtide.scheduler.gpu_types import DeclarationError, DeclaredTypes
 from springtide.scheduler.model import Order
 
 CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
@@ -367,7 +367,7 @@ class Springtide(
             return None
         self._refuse(("simulated_gpus", "build_gpus"), "is for one machine; on a cluster its nodes tell")
         self._refuse(("accounts", *LIMITS), "is for one machine; leave it out")
-        wrong = images.pattern_list_error(self.images)
+        wrong = acceptance.pattern_list_error(self.images)
         if wrong is not None:
             raise StartError(f"Springtide.images: {wrong}.", BAD_INPUT)
         try:

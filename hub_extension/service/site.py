@@ -28,8 +28,7 @@ from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.api.runs import comparison, datasets, images, reruns, tags, tracking
 from springtide.hub_extension.pages.pages import page_handlers
 from springtide.hub_extension.service import events, metrics, openapi
-from springtide.hub_extension.service.frames import Frames
-from springtide.hub_extension.service.relay import Relay
+from springtide.hub_extension.service.relay import Frames, Relay
 from springtide.hub_extension.web.auth import Authenticator
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import CallbackHandler, NotFoundHandler

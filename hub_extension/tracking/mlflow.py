@@ -12,8 +12,13 @@ from typing import Any, Final
 
 import httpx
 
-from springtide.hub_extension.tracking.settings import MlflowSettings
-from springtide.hub_extension.tracking.tracker import NotTakenError, TrackerDownError, metric_name, whole_step
+from springtide.hub_extension.tracking.tracker import (
+    MlflowSettings,
+    NotTakenError,
+    TrackerDownError,
+    metric_name,
+    whole_step,
+)
 from springtide.scheduler.wire import Job, Point
 
 TIMEOUT_S: Final = 10.0

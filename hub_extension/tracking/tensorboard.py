@@ -18,8 +18,12 @@ from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import RecordWriter, register_writer_factory
 
-from springtide.hub_extension.tracking.settings import TensorboardSettings
-from springtide.hub_extension.tracking.tracker import TrackerDownError, metric_name, whole_step
+from springtide.hub_extension.tracking.tracker import (
+    TensorboardSettings,
+    TrackerDownError,
+    metric_name,
+    whole_step,
+)
 from springtide.scheduler.wire import Job, Point
 
 VERSION: Final = "brain.Event:2"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.hub_extension.tracking.settings import TrackingSettings
-from springtide.hub_extension.tracking.tracker import Tracker
+from springtide.hub_extension.tracking.tracker import Tracker, TrackingSettings
 
 
 def open_trackers(settings: TrackingSettings) -> tuple[Tracker, ...]:

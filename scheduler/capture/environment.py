@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import msgspec
 
 from springtide.scheduler.capture import packages
@@ -55,3 +56,13 @@ def _told(python: str, imports: Imports) -> dict[str, Any] | None:
         return msgspec.json.decode(answer.stdout, type=dict[str, Any])
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
         return None
+
+
+@click.command("image-contents")
+@click.option("--json", "_as_json", is_flag=True, help="Print JSON, which it does anyway.")
+def image_contents(*, _as_json: bool) -> None:
+    """Print the Python, packages and modules of this environment, as c.Springtide.image_contents takes them.
+
+    Run it inside an image: docker run --rm IMAGE springtide image-contents > image.json
+    """
+    click.echo(json.dumps(packages.contents(), indent=1))

@@ -15,7 +15,7 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.client.environments import IMAGE_VARIABLE
+from springtide.scheduler.client.descriptions import IMAGE_VARIABLE
 from springtide.scheduler.client.errors import Unreachable
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport

@@ -14,23 +14,23 @@ from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
     control,
+    drains,
     hub_users,
     paging,
     project_admin,
     quotas,
-    unmatched,
     validation,
     workspaces,
 )
+from springtide.scheduler.engine.requests.acceptance import validate_trials
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
-from springtide.scheduler.engine.reruns.changes import reference
+from springtide.scheduler.engine.reruns import reference
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
-from springtide.scheduler.engine.sweeps.acceptance import validate_trials
 from springtide.scheduler.engine.views import history, job_view, pool_view
-from springtide.scheduler.engine.views.by_type import quota_sums
+from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
@@ -357,36 +357,36 @@ class Engine:
         With ``end`` a job leaves its GPUs, and an attempt that no record knows is ended. Raises `Refusal`: 404 for
         what has a place, 409 while its processes live, or for a notebook that is to be ended.
         """
-        found = unmatched.find(self.pool().unmatched, request.holder)
+        found = drains.find(self.pool().unmatched, request.holder)
         if found.kind == "notebook":
             await self._free_notebook(found, by)
             return
-        key, executor = unmatched.attempt_of(found), self._parts.executor
+        key, executor = drains.attempt_of(found), self._parts.executor
         try:
             alive = "" if request.end else await executor.living(key)
             if alive:
-                raise unmatched.still_runs(found, alive)
+                raise drains.still_runs(found, alive)
             if found.kind == "job" and request.end:
-                await self._change(lambda transaction: unmatched.leave(transaction, found, by))
+                await self._change(lambda transaction: drains.leave(transaction, found, by))
                 return
             if request.end:
                 await executor.kill(key)
             else:
-                self._parts.mailbox.post(unmatched.gone(key, by, self._parts.clock()))
-            await self._change(lambda transaction: unmatched.record(transaction, found, by, end=request.end))
+                self._parts.mailbox.post(drains.gone(key, by, self._parts.clock()))
+            await self._change(lambda transaction: drains.record(transaction, found, by, end=request.end))
         except ExecutorError as error:
             raise Refusal(409, "attempt", str(error)) from error
 
     async def _free_notebook(self, found: wire.UnmatchedView, by: str) -> None:
         for running in await self.running_notebooks():
             if (running.user, running.server) == (found.user, found.name):
-                raise unmatched.still_runs(found, running.place)
-        await self._change(lambda transaction: unmatched.record(transaction, found, by, end=False))
+                raise drains.still_runs(found, running.place)
+        await self._change(lambda transaction: drains.record(transaction, found, by, end=False))
         await self.release_workspace(found.user, found.name, since=found.since)
 
     async def record_end(self, found: wire.UnmatchedView, by: str) -> None:
         """Record that an admin has ended something without a place."""
-        await self._change(lambda transaction: unmatched.record(transaction, found, by, end=True))
+        await self._change(lambda transaction: drains.record(transaction, found, by, end=True))
 
     # ---------- the audit trail
 

@@ -8,37 +8,40 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
-from springtide.scheduler.engine import bootstrap
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
-from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
+from springtide.scheduler.engine.gpu_faults import GpuFaults
+from springtide.scheduler.engine.idle import IdleWorkspaces
 from springtide.scheduler.engine.loop import reconcile
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
-from springtide.scheduler.engine.loop.launch_probes import LaunchProbes
+from springtide.scheduler.engine.loop.launch_stops import LaunchProbes
 from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
-from springtide.scheduler.engine.loop.matching import match_gpus
 from springtide.scheduler.engine.loop.pruning import Pruner
+from springtide.scheduler.engine.loop.reconcile import match_gpus
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.loop.tick import TickBuilder
-from springtide.scheduler.engine.node_groups.requests import NodeRequests
+from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
-from springtide.scheduler.engine.placements.slow_nodes import NodeSpeeds
+from springtide.scheduler.engine.placements.slow import NodeSpeeds
+from springtide.scheduler.engine.requests import project_admin
+from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.drains import drain_slow
-from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
-from springtide.scheduler.engine.reruns.calls import RerunCalls
+from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner, MakePlanner
@@ -47,10 +50,9 @@ from springtide.scheduler.engine.state.state import State, WorkspaceKey
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.state.write_batch import write_batch
 from springtide.scheduler.engine.store_threads import StoreThreads
-from springtide.scheduler.engine.sweeps.calls import SweepCalls
-from springtide.scheduler.engine.tags.calls import TagCalls
-from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
-from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
+from springtide.scheduler.engine.sweeps.requests import SweepCalls
+from springtide.scheduler.engine.tags import TagCalls
+from springtide.scheduler.engine.usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.events import EventHub, EventSource
@@ -58,8 +60,47 @@ from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.store.records import JobQuery, JobRecord
+from springtide.scheduler.wording import given
+
+BY = "configuration"
+"""Author of the projects in the audit trail."""
+
+
+class ConfigurationError(Exception):
+    """The configured projects are invalid; the message names project, field and what was expected."""
+
+
+def create_configured_projects(transaction: Transaction, projects: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create the configured projects, parents first. Raises `ConfigurationError`.
+
+    ``projects`` maps names to fields of `wire.ProjectEdit`. The store is no longer fresh afterwards, even without
+    projects.
+    """
+    transaction.next_project_age = transaction.state.next_project_age
+    transaction.must_commit = True
+    remaining = dict(projects)
+    while remaining:
+        ready = [name for name, fields in remaining.items() if fields.get("parent") not in remaining]
+        if not ready:
+            raise ConfigurationError(f"The projects {', '.join(sorted(remaining))} are in each other in a circle.")
+        for name in ready:
+            _create(transaction, name, remaining.pop(name))
+
+
+def _create(transaction: Transaction, name: str, fields: Mapping[str, Any]) -> None:
+    try:
+        edit = msgspec.convert(dict(fields), wire.ProjectEdit)
+        project_admin.create_project(transaction, name, edit, BY, {})
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"The configured project {given(name)}: {error}.") from error
+    except Refusal as refusal:
+        raise ConfigurationError(
+            f"The configured project {given(name)}: {refusal.message} {refusal.hint}".strip()
+        ) from None
+
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +216,7 @@ async def _create_projects(
     now: float,
 ) -> None:
     transaction = Transaction(state, nodes, now)
-    bootstrap.create_configured_projects(transaction, projects)
+    create_configured_projects(transaction, projects)
     await threads.write(threads.store.commit, write_batch(transaction))
     transaction.apply_to_state()
 

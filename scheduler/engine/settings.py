@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from springtide.scheduler import model
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
 from springtide.scheduler.store.records import IdleRule, RuleKey
 from springtide.scheduler.telemetry.faults import FaultRules

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from math import inf
 
 from springtide.scheduler.model import Drop, Plan
-from springtide.scheduler.policy.memo.memo import Memo
+from springtide.scheduler.policy.memo import Memo
 from springtide.scheduler.policy.phases.elastic import repair_gangs
 from springtide.scheduler.policy.phases.limits import enforce_limits
 from springtide.scheduler.policy.phases.moving import MoveJobs

@@ -6,13 +6,13 @@ from dataclasses import replace
 from math import ceil, inf
 
 from springtide.scheduler.model import Job, Phase, Reason
-from springtide.scheduler.policy.memo.memo import Memo
+from springtide.scheduler.policy import gang_placement
+from springtide.scheduler.policy.eviction.rules import ReclaimRule
+from springtide.scheduler.policy.eviction.search import VictimSearch
+from springtide.scheduler.policy.memo import Memo
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.phases.precedence import runtimes_awaited_until
-from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
-from springtide.scheduler.policy.preemption.rules import ReclaimRule
-from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.reasons import Param, of_holders, of_type, quota_of
 from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.cluster_state import ClusterState

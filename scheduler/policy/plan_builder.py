@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
-from springtide.scheduler.policy.memo.memo import Memo
+from springtide.scheduler.policy.memo import Memo
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since

@@ -25,7 +25,7 @@ from springtide.scheduler.model import (
     UseKey,
 )
 from springtide.scheduler.policy import cycle, diagnosis
-from springtide.scheduler.policy.memo.memo import Memo
+from springtide.scheduler.policy.memo import Memo
 from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.demand import Cause

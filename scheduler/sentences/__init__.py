@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from springtide.scheduler.model import Reason
-from springtide.scheduler.sentences.agreement import AT_ONCE_S, Expected, agreed
-from springtide.scheduler.sentences.alternatives import alternative_words, starts_if_sentences
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
@@ -21,7 +19,14 @@ from springtide.scheduler.sentences.running import RUNNING
 from springtide.scheduler.sentences.sentence import Role, Sentence, Table
 from springtide.scheduler.sentences.sweeps import SWEEPS
 from springtide.scheduler.sentences.test_runs import TEST_RUNS, test_run_text
-from springtide.scheduler.sentences.waiting import WAITING
+from springtide.scheduler.sentences.waiting import (
+    AT_ONCE_S,
+    WAITING,
+    Expected,
+    agreed,
+    alternative_words,
+    starts_if_sentences,
+)
 from springtide.scheduler.wording import quoted
 
 __all__ = [

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Job, Phase, Reason, Snapshot, Standing
 from springtide.scheduler.scenario import Scenario
-from springtide.scheduler.sentences.alternatives import Amounts
+from springtide.scheduler.sentences.waiting import Amounts
 from springtide.scheduler.simulate.settle import Rest, opened, opening, settle
 from springtide.scheduler.simulate.starts_if import EFFORT, Diagnosis, Origin
 

@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from msgspec import structs
 
-from springtide.scheduler.history.expected import ExpectedRunTimes
-from springtide.scheduler.history.run_times import RunTimes
+from springtide.scheduler.history.run_times import ExpectedRunTimes, RunTimes
 from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import Breach, Watch

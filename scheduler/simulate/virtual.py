@@ -10,8 +10,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from springtide.scheduler.history.expected import ExpectedRunTimes
 from springtide.scheduler.history.recent_use import renewed
+from springtide.scheduler.history.run_times import ExpectedRunTimes
 from springtide.scheduler.model import (
     Change,
     Decision,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Table, delete, exists, func, select
 
-from springtide.scheduler.store import schema
-from springtide.scheduler.store.forecasts import shown
+from springtide.scheduler.store import schema, shown_forecasts
 
 CHUNK = 500
 """Maximum number of bundles that one statement deletes."""
@@ -19,7 +18,7 @@ def drop_jobs(connection: Connection, ids: list[str]) -> None:
         return
     parameters = schema.sweep_parameters
     connection.execute(delete(parameters).where(parameters.c.sweep.in_(ids)))
-    shown.drop(connection, ids)
+    shown_forecasts.drop(connection, ids)
     connection.execute(delete(schema.attempts).where(schema.attempts.c.job.in_(ids)))
     connection.execute(delete(schema.jobs).where(schema.jobs.c.id.in_(ids), schema.jobs.c.ended.is_not(None)))
 

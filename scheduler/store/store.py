@@ -11,11 +11,18 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
 from springtide.scheduler.notifications import Channel, Delivery
-from springtide.scheduler.store import deliveries, opening, pruning, schema, writing
+from springtide.scheduler.store import (
+    deliveries,
+    gpu_usage_writing,
+    opening,
+    pruning,
+    schema,
+    shown_forecasts,
+    writing,
+)
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, check_room, unpack
 from springtide.scheduler.store.errors import FilesGoneError, StoreMovedError
-from springtide.scheduler.store.forecasts import shown
-from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
+from springtide.scheduler.store.gpu_usage import UsageRecord, UsageSum
 from springtide.scheduler.store.place import Place
 from springtide.scheduler.store.queries import reading, trials, usage
 from springtide.scheduler.store.queries.listing import Position
@@ -33,8 +40,7 @@ from springtide.scheduler.store.records import (
     WriteBatch,
 )
 from springtide.scheduler.store.rescue import rescue
-from springtide.scheduler.store.usage import saving
-from springtide.scheduler.store.usage.record import UsageRecord, UsageSum
+from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
 
 T = TypeVar("T")
 ORPHAN_AGE = 300.0
@@ -166,11 +172,11 @@ class Store:
 
     def save_usage(self, records: Sequence[UsageRecord], now: float) -> None:
         """Write the use of one interval, sum up longer intervals that have ended, and drop what is too old."""
-        self._write(lambda connection: saving.save(connection, records, now))
+        self._write(lambda connection: gpu_usage_writing.save(connection, records, now))
 
     def save_forecasts(self, forecasts: Sequence[ShownForecast]) -> None:
         """Write the forecasts of starts that are shown from now on."""
-        self._write(lambda connection: shown.save(connection, forecasts))
+        self._write(lambda connection: shown_forecasts.save(connection, forecasts))
 
     def drop_bundles(self, ended_before: float, most_bytes: int) -> None:
         """Delete files that neither an unfinished job needs nor a run again may.
@@ -313,7 +319,7 @@ class Store:
 
     def forecast_outcomes(self, since: float) -> list[ForecastOutcome]:
         """Return the forecasts shown since a time, in seconds since the epoch, of jobs that have started since."""
-        return self._read(lambda connection: shown.outcomes(connection, since))
+        return self._read(lambda connection: shown_forecasts.outcomes(connection, since))
 
     def decisions(self, first: int, last: int) -> list[DecisionRecord]:
         """Return decisions with ids from ``first`` to ``last``."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 from springtide.scheduler.telemetry import nvml
 from springtide.scheduler.telemetry.machine import GpuCount, Machine, SimulatedMachine, TelemetryError

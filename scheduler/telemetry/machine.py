@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.model import Environment, Gpu, Node
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry.processor import Use, used_below

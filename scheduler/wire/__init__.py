@@ -6,10 +6,15 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
-from springtide.scheduler.wire.datasets.views import DatasetList, DatasetView
-from springtide.scheduler.wire.environments.contents import DeclaredContents, ImageContents, missing_modules
-from springtide.scheduler.wire.environments.requests import MAX_PACKAGES, PythonEnvironment
-from springtide.scheduler.wire.environments.views import JobEnvironment
+from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
+from springtide.scheduler.wire.environments import (
+    MAX_PACKAGES,
+    DeclaredContents,
+    ImageContents,
+    JobEnvironment,
+    PythonEnvironment,
+    missing_modules,
+)
 from springtide.scheduler.wire.events import Event, Problem
 from springtide.scheduler.wire.forecast import (
     MOST_STARTS,
@@ -43,6 +48,10 @@ from springtide.scheduler.wire.jobs import (
     ReleaseRequest,
     Sentence,
     Starts,
+    TagsEdit,
+    TestRun,
+    TrackerLink,
+    TrackerLinks,
 )
 from springtide.scheduler.wire.options import BadOption, Option, Surface
 from springtide.scheduler.wire.people import (
@@ -72,6 +81,8 @@ from springtide.scheduler.wire.pool import (
     IDLE,
     BuildUse,
     CardsView,
+    DatasetList,
+    DatasetView,
     DrainRequest,
     DrainView,
     FreeRequest,
@@ -91,9 +102,7 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.reruns.comparison import MAX_COMPARED, Comparison, Difference
-from springtide.scheduler.wire.reruns.requests import Rerun, changes_of, rerun
-from springtide.scheduler.wire.reruns.views import OptionChange, RerunOf
+from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.shapes import (
     MAX_GPUS,
     MAX_JOBS_PAGE,
@@ -106,18 +115,18 @@ from springtide.scheduler.wire.shapes import (
     Tag,
 )
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
-from springtide.scheduler.wire.sweeps.requests import MAX_PARAMETERS, MAX_TRIALS, Trials, TrialsEdit
-from springtide.scheduler.wire.sweeps.views import (
+from springtide.scheduler.wire.sweeps import (
+    MAX_PARAMETERS,
+    MAX_TRIALS,
     MAX_TRIALS_PAGE,
     Best,
     Outcome,
     TrialCounts,
     TrialPage,
     TrialRow,
+    Trials,
+    TrialsEdit,
 )
-from springtide.scheduler.wire.tags.requests import TagsEdit
-from springtide.scheduler.wire.test_runs.views import TestRun
-from springtide.scheduler.wire.tracking.views import TrackerLink, TrackerLinks
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,

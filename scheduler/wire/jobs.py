@@ -6,13 +6,50 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.environments.views import JobEnvironment
+from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
-from springtide.scheduler.wire.reruns.views import RerunOf
-from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Quantity, Request, Word
-from springtide.scheduler.wire.sweeps.views import Outcome, TrialCounts
-from springtide.scheduler.wire.test_runs.views import TestRun
+from springtide.scheduler.wire.reruns import RerunOf
+from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, MAX_TAGS, Answer, Quantity, Request, Word
+from springtide.scheduler.wire.sweeps import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
+
+MAX_WORD = 200
+"""Maximum number of characters of a word that is taken as a tag, or refused with the reason why it is none."""
+Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_WORD)]], Meta(max_length=MAX_TAGS)]
+
+
+class TagsEdit(Request, frozen=True, kw_only=True):
+    """A change of a job's tags: ``tags`` replaces all of them, ``add`` and ``remove`` some."""
+
+    tags: Tags | None = None
+    add: Tags = []
+    remove: Tags = []
+
+
+class TestRun(Answer, frozen=True, kw_only=True):
+    """The test run of a job, which is a job of its own: the same program with one worker on one GPU.
+
+    ``ran`` is how long it has run, in seconds. ``text`` says in words how it went.
+    """
+
+    job: str
+    stage: str
+    """``waiting``, ``running``, ``passed``, ``failed`` or ``cancelled``."""
+    ran: float
+    text: str
+
+
+class TrackerLink(Answer, frozen=True, kw_only=True):
+    """The address at which a tracker, such as MLflow, shows a job; None while that is not known."""
+
+    name: str
+    url: str | None
+
+
+class TrackerLinks(Answer, frozen=True, kw_only=True):
+    """The trackers that an administrator has set, which may be none."""
+
+    items: list[TrackerLink]
 
 
 class Sentence(Answer, frozen=True, kw_only=True):

@@ -10,6 +10,20 @@ from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, Request
 
 
+class DatasetView(Answer, frozen=True, kw_only=True):
+    """A dataset: ``path`` is the directory in which jobs find it, ``projects`` the caller's that may use it."""
+
+    name: str
+    path: str
+    projects: list[str]
+
+
+class DatasetList(Answer, frozen=True, kw_only=True):
+    """Datasets, by name."""
+
+    items: list[DatasetView]
+
+
 class Holder(Answer, frozen=True, kw_only=True):
     """Who holds a GPU: a job or a workspace."""
 

@@ -11,7 +11,7 @@ from msgspec import Meta, inspect
 
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import durations
-from springtide.scheduler.wire.environments.requests import PythonEnvironment
+from springtide.scheduler.wire.environments import PythonEnvironment
 from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
 from springtide.scheduler.wire.shapes import (
     MAX_IMAGE,
@@ -24,7 +24,7 @@ from springtide.scheduler.wire.shapes import (
     Tag,
     Word,
 )
-from springtide.scheduler.wire.sweeps.requests import Trials
+from springtide.scheduler.wire.sweeps import Trials
 
 MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
 """Maximum time limit of a job, in seconds."""

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
 from springtide.hub_extension.service.runtime import StartError
 from springtide.hub_extension.service.service import Springtide, main
-from springtide.scheduler.capture.contents import image_contents
+from springtide.scheduler.capture.environment import image_contents
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine.requests.images import declared_contents
+from springtide.scheduler.engine.requests.acceptance import declared_contents
 
 STATE = Path("/srv/pool")
 GIVEN: dict[str, Any] = {"namespace": "jobs", "jobs_claim": "files"}

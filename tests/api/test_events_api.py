@@ -13,8 +13,7 @@ import msgspec
 import pytest
 from patience import PATIENCE_S
 
-from springtide.hub_extension.service.frames import Frames
-from springtide.hub_extension.service.relay import READERS_AT_ONCE, Reader
+from springtide.hub_extension.service.relay import READERS_AT_ONCE, Frames, Reader
 from springtide.scheduler import wire
 
 

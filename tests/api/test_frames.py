@@ -9,7 +9,7 @@ import msgspec
 
 from springtide.hub_extension.api.permissions import may_see_of, may_see_unmatched
 from springtide.hub_extension.api.views import NodeEncoder
-from springtide.hub_extension.service.frames import Frames
+from springtide.hub_extension.service.relay import Frames
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.wire import Event, GpuCell, Holder, NodeView
 

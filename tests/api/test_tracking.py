@@ -23,8 +23,12 @@ from tracked_pool import TrackedPool
 
 from springtide.hub_extension.service.runtime import StartError
 from springtide.hub_extension.service.service import Springtide
-from springtide.hub_extension.tracking.settings import MlflowSettings, TensorboardSettings, TrackingSettings
-from springtide.hub_extension.tracking.tracker import metric_name
+from springtide.hub_extension.tracking.tracker import (
+    MlflowSettings,
+    TensorboardSettings,
+    TrackingSettings,
+    metric_name,
+)
 from springtide.hub_extension.tracking.trackers import open_trackers
 
 pytestmark = pytest.mark.http

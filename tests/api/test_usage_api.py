@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from springtide.hub_extension.service.gpu_metrics import gpu_metrics
+from springtide.hub_extension.service.metrics import gpu_metrics
 from springtide.scheduler import wire
 
 

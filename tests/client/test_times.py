@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from springtide.scheduler.client.times import expectation, prospect
+from springtide.scheduler.client.descriptions import expectation, prospect
 from springtide.scheduler.wire import Forecast, Reason, Starts
 
 NOW = 1000.0

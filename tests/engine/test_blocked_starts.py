@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from springtide.hub_extension.doctor import launches as doctor
+from springtide.hub_extension.doctor import pool as doctor
 from springtide.hub_extension.doctor.findings import Status
-from springtide.scheduler.engine.loop import launch_probes
+from springtide.scheduler.engine.loop import launch_stops
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError, Exit, ExitKind
 from springtide.scheduler.model import Block, BlockScope, Environment, Settings
@@ -29,9 +29,9 @@ Refuses = Callable[[AttemptSpec], Exit | None]
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_probes, "INTERVAL", 0.01)
-    monkeypatch.setattr(launch_probes, "FIRST_DELAY", 0.05)
-    monkeypatch.setattr(launch_probes, "LONGEST_DELAY", 0.05)
+    monkeypatch.setattr(launch_stops, "INTERVAL", 0.01)
+    monkeypatch.setattr(launch_stops, "FIRST_DELAY", 0.05)
+    monkeypatch.setattr(launch_stops, "LONGEST_DELAY", 0.05)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_one_job_that_is_refused_again_and_again_stops_nobody(pool: Any) -
 async def test_after_three_refused_jobs_the_others_wait_without_attempts_and_the_admin_is_told(
     make_pool: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch_probes, "INTERVAL", 3600.0)
+    monkeypatch.setattr(launch_stops, "INTERVAL", 3600.0)
     pool = await make_pool(settings=SETTINGS)
     pool.executor.refuses = refuse(DISK)
     kept = await blocked(pool, 3)
@@ -114,7 +114,7 @@ async def test_after_three_refused_jobs_the_others_wait_without_attempts_and_the
     )
     assert await mails(pool, "joe") == []
     pool.executor.refuses = lambda _: None
-    monkeypatch.setattr(launch_probes, "INTERVAL", 0.01)
+    monkeypatch.setattr(launch_stops, "INTERVAL", 0.01)
     await pool.restart()
     for job in (*kept, *(each.id for each in others)):
         await pool.state(job, "running")

@@ -8,7 +8,7 @@ import pytest
 
 from springtide.scheduler.datasets import volumes
 from springtide.scheduler.datasets.dataset import Dataset, variable
-from springtide.scheduler.engine.datasets.access import checked_datasets, datasets_of, granted, lineage
+from springtide.scheduler.engine.requests.datasets import checked_datasets, datasets_of, granted, lineage
 from springtide.scheduler.refusal import Refusal
 
 PARENTS = {"research": None, "vision": "research", "speech": None, "round": "trip", "trip": "round"}

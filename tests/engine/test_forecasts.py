@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.client.times import expectation
+from springtide.scheduler.client.descriptions import expectation
 from springtide.scheduler.engine.forecasts import cache
 from springtide.scheduler.engine.forecasts.accuracy import accuracy
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
+from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
 
 EVERYTHING = 60.0
 

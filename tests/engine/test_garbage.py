@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.engine.garbage import COMPLETE_INTERVAL, loading, short_collections
+from springtide.scheduler.engine.process_tuning import COMPLETE_INTERVAL, loading, short_collections
 from springtide.scheduler.engine.state.transaction import Transaction
 
 

@@ -10,7 +10,7 @@ import pytest
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import EngineSettings
-from springtide.scheduler.engine.usage.unused import LONGEST_GAP, UNUSED_AFTER, Stretch, extended, stretch_of
+from springtide.scheduler.engine.usage import LONGEST_GAP, UNUSED_AFTER, Stretch, extended, stretch_of
 from springtide.scheduler.telemetry import GpuSample
 from springtide.scheduler.telemetry.faults import FaultRules
 

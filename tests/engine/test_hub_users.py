@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springtide.hub_extension.doctor.findings import Status
-from springtide.hub_extension.doctor.leavers import leavers
+from springtide.hub_extension.doctor.pool import leavers
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.requests.hub_users import Seen

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from springtide.scheduler.engine.idle.rule import NEVER, Step, Use, decide, rule_for
+from springtide.scheduler.engine.idle import NEVER, Step, Use, decide, rule_for
 from springtide.scheduler.model import Project
 from springtide.scheduler.store.records import IdleRecord, IdleRule, RuleScope
 

@@ -9,7 +9,7 @@ import pytest
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
-from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.notifications import Channel, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal

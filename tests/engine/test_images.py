@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springtide.scheduler.engine import EngineSettings
-from springtide.scheduler.engine.requests import images
+from springtide.scheduler.engine.requests import acceptance
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
 
@@ -17,7 +17,7 @@ LIST = ("lab/base:1", "registry.lab:5000/team/*", "quay.io/lab/torch:2.*")
     ["lab/base:1", "registry.lab:5000/team/a:1", "registry.lab:5000/team/a/b@sha256:ab", "quay.io/lab/torch:2.4"],
 )
 def test_an_image_on_the_list_is_taken(asked):
-    assert images.choose_image(asked, LIST) == asked
+    assert acceptance.choose_image(asked, LIST) == asked
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_an_image_on_the_list_is_taken(asked):
 )
 def test_an_image_beside_the_list_is_refused_with_both(asked):
     with pytest.raises(Refusal, match="not on this pool's list") as refused:
-        images.choose_image(asked, LIST)
+        acceptance.choose_image(asked, LIST)
     assert (refused.value.status, refused.value.field) == (400, "image")
     assert asked in refused.value.message
     assert LIST[1] in refused.value.message
@@ -37,18 +37,18 @@ def test_an_image_beside_the_list_is_refused_with_both(asked):
 )
 def test_what_cannot_be_an_image_is_refused_even_where_all_are_allowed(asked):
     with pytest.raises(Refusal, match="no name of an image"):
-        images.choose_image(asked, ("lab/base:1", "*"))
+        acceptance.choose_image(asked, ("lab/base:1", "*"))
 
 
 def test_a_long_list_is_not_told_whole():
     with pytest.raises(Refusal, match=r"lab/11 and 88 more\."):
-        images.choose_image("other", tuple(f"lab/{number}" for number in range(100)))
+        acceptance.choose_image("other", tuple(f"lab/{number}" for number in range(100)))
 
 
 def test_one_machine_has_no_images():
-    assert images.choose_image(None, None) is None
+    assert acceptance.choose_image(None, None) is None
     with pytest.raises(Refusal, match="one machine"):
-        images.choose_image("lab/base:1", None)
+        acceptance.choose_image("lab/base:1", None)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_one_machine_has_no_images():
     [((), "empty"), (("lab/*", "a"), "comes first"), (("a", "b c"), "“b c” is no name or pattern")],
 )
 def test_what_is_wrong_with_a_list_is_told(wrong, words):
-    assert words in images.pattern_list_error(wrong)
-    assert images.pattern_list_error(LIST) is None
+    assert words in acceptance.pattern_list_error(wrong)
+    assert acceptance.pattern_list_error(LIST) is None
 
 
 async def test_a_job_keeps_its_image_over_a_restart_and_into_its_attempts(make_pool):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities, updated
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.model import Environment, Node, Project
 from springtide.scheduler.store.records import PersonRecord, ProjectRecord
 

@@ -7,12 +7,12 @@ import sys
 
 PROGRAM = """
 import pathlib
-from springtide.scheduler.engine import large_buffers
+from springtide.scheduler.engine import process_tuning
 
 def resident_mib():
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) / 256
 
-assert large_buffers.return_when_freed()
+assert process_tuning.return_when_freed()
 before = resident_mib()
 for _ in range(3):
     buffers, between = [], []

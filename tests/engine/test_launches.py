@@ -8,8 +8,7 @@ from typing import Any
 from patience import PATIENCE_S
 
 from springtide.scheduler.backoff import no_jitter
-from springtide.scheduler.engine.loop.actuator import Actuator
-from springtide.scheduler.engine.loop.launch_gate import LaunchGate
+from springtide.scheduler.engine.loop.actuator import Actuator, LaunchGate
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from springtide.scheduler.engine.node_groups.demand import Demand, demand
-from springtide.scheduler.engine.node_groups.steady import SteadyRequest
+from springtide.scheduler.engine.node_groups import Demand, SteadyRequest, demand
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.executors.base import NodeGroup
 from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot, Worker

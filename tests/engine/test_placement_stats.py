@@ -16,9 +16,8 @@ from springtide.scheduler.engine.placements.comparison import (
     usually_times_as_fast,
 )
 from springtide.scheduler.engine.placements.placements import Placements
-from springtide.scheduler.engine.placements.speed import MIN_TIME, RUNS, STEPS, Speed, Work, speed_of
+from springtide.scheduler.engine.placements.speed import MIN_TIME, RUNS, STEPS, Speed, Topology, Work, speed_of
 from springtide.scheduler.engine.placements.statistics import MAX_PLACEMENTS, MAX_RATIOS, MAX_SPEEDS, MAX_WORKS
-from springtide.scheduler.engine.placements.topology import Topology
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.model import JobState, Node, Placement, Reason, Spread, Worker
 from springtide.scheduler.store.records import (

@@ -10,9 +10,9 @@ from msgspec import structs
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.requests import validation
-from springtide.scheduler.engine.reruns.changes import options_of
+from springtide.scheduler.engine.reruns import options_of
 from springtide.scheduler.engine.state.state import policy_job
-from springtide.scheduler.engine.test_runs.test_runs import make_test
+from springtide.scheduler.engine.test_runs import make_test
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of

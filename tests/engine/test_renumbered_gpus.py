@@ -11,7 +11,7 @@ from numbered_machine import NumberedMachine, given_twice
 from restarted_pool import UUIDS, RestartedPool
 
 from springtide.scheduler import wire
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 
 

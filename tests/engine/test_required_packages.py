@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springtide.scheduler.engine.environments.requirements import checked_requirements
+from springtide.scheduler.engine.requests.acceptance import checked_requirements
 from springtide.scheduler.refusal import Refusal
 
 

@@ -9,7 +9,7 @@ from engine_worlds import Environment, MemoryExecutor, node
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreFullError
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.placements.slow_nodes import MAX_NODES, NodeSpeeds, SlowNode
+from springtide.scheduler.engine.placements.slow import MAX_NODES, NodeSpeeds, SlowNode
 from springtide.scheduler.engine.placements.speed import STEPS, Placed, Work
 from springtide.scheduler.engine.placements.statistics import Measured
 from springtide.scheduler.engine.settings import EngineSettings, Retries

@@ -11,7 +11,7 @@ from engine_sweeps import counts, end_all, jobs_of, live, rows, sweep
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter
-from springtide.scheduler.engine.sweeps.calls import trial_query
+from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.notifications import EVENT_KIND, Channel, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 

@@ -17,7 +17,7 @@ from restarted_pool import UUIDS, RestartedPool
 from springtide.scheduler import wire
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.executors.notebooks import VARIABLE
-from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
 

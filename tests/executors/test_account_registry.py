@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts, registry
-from springtide.scheduler.executors.accounts.ownership import hand_over
-from springtide.scheduler.executors.accounts.reach import closed_ways
+from springtide.scheduler.executors.accounts.account import closed_ways, hand_over
 
 FIRST = DEFAULT_UIDS[0]
 

@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from springtide.scheduler.executors.files import batched_calls
-from springtide.scheduler.executors.files.batched_calls import BatchedCalls
+from springtide.scheduler.executors.files import reader
+from springtide.scheduler.executors.files.reader import BatchedCalls
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def test_calls_that_come_while_a_thread_works_are_its_next_batch_in_order(
 
 
 async def test_a_slow_batch_holds_up_no_later_call(calls: BatchedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batched_calls, "PATIENCE", -1.0)
+    monkeypatch.setattr(reader, "PATIENCE", -1.0)
     gate = Gate()
     first = asyncio.create_task(calls.call(gate))
     await gate.begun()

@@ -12,7 +12,7 @@ from executor_bench import SLEEPS
 from local_bench import LocalBench
 
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
-from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes, type_name
+from springtide.scheduler.gpu_types import DeclarationError, DeclaredTypes, type_name
 from springtide.scheduler.model import Environment
 from springtide.scheduler.resources.network_cards import PciPlace
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED

@@ -16,7 +16,7 @@ from pinned_environments import TRACKING
 from ports import free_port
 from tracked_pool import TrackedPool
 
-from springtide.hub_extension.tracking.settings import MlflowSettings, TensorboardSettings, TrackingSettings
+from springtide.hub_extension.tracking.tracker import MlflowSettings, TensorboardSettings, TrackingSettings
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("tracking"), pytest.mark.timeout(600)]
 

@@ -14,7 +14,7 @@ from pool_process import ServiceProcess
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job
 from springtide.widgets.connection import Connection
-from springtide.widgets.display.output_types import JOB_TYPE
+from springtide.widgets.display.document import JOB_TYPE
 from springtide.widgets.job import Job as Handle
 from springtide.widgets.shared_pool import Pool
 

@@ -16,7 +16,7 @@ from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Submission
 from springtide.widgets import visuals
 from springtide.widgets.connection import Connection
-from springtide.widgets.display.output_types import FORM_TYPE
+from springtide.widgets.display.document import FORM_TYPE
 from springtide.widgets.shared_pool import Pool, backend_of
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]

@@ -14,8 +14,8 @@ from told_sentences import Key, facts_of, sentences_in, truth
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import Retries
-from springtide.scheduler.engine.sweeps.calls import trial_query
 from springtide.scheduler.engine.sweeps.controller import trial_name
+from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.telemetry import discover
 
 QUOTAS = wire.ProjectEdit(quota={"t4": 2, "a100": 1}, build_quota={"t4": 1})

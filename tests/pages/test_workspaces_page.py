@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire
-from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.store.records import IdleRule, RuleScope
 
 Visit = Callable[..., Page]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.history.expected import ExpectedRunTimes, Renewal
-from springtide.scheduler.history.run_times import MIN_SAMPLES, RunTimes
+from springtide.scheduler.history.run_times import MIN_SAMPLES, ExpectedRunTimes, Renewal, RunTimes
 from springtide.scheduler.model import Job
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.history.expected import ExpectedRunTimes
-from springtide.scheduler.history.run_times import LATEST, RunTimes
+from springtide.scheduler.history.run_times import LATEST, ExpectedRunTimes, RunTimes
 from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.simulate.run import Load, simulate

@@ -9,8 +9,17 @@ import pytest
 from earlier_store import EARLIER, write_earlier
 
 from springtide.scheduler.store import Store
-from springtide.scheduler.store.usage.downsampling import MOST_POINTS, downsample, step_for
-from springtide.scheduler.store.usage.record import DAY, FINE, HOUR, MINUTE, UsageKey, UsageRecord
+from springtide.scheduler.store.gpu_usage import (
+    DAY,
+    FINE,
+    HOUR,
+    MINUTE,
+    MOST_POINTS,
+    UsageKey,
+    UsageRecord,
+    downsample,
+    step_for,
+)
 
 Opener = Callable[..., Store]
 START = 1_000 * HOUR

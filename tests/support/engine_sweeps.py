@@ -6,7 +6,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
-from springtide.scheduler.engine.sweeps.calls import trial_query
+from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.executors.base import TrialReport
 
 

@@ -17,13 +17,13 @@ from types import ModuleType
 from typing import Any
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
-from springtide.scheduler.store.forecasts.shown import ShownForecast
+from springtide.scheduler.store.gpu_usage import FINE, UsageRecord
 from springtide.scheduler.store.records import IdleRule, RuleScope
-from springtide.scheduler.store.usage.record import FINE, UsageRecord
+from springtide.scheduler.store.shown_forecasts import ShownForecast
 
 ENGINE = Path(__file__).parents[1] / "engine"
 ADMIN = "admin"

@@ -11,8 +11,7 @@ from new_store import open_store
 from patience import PATIENCE_S
 
 from springtide.hub_extension.tracking.forwarder import Forwarder
-from springtide.hub_extension.tracking.settings import TrackingSettings
-from springtide.hub_extension.tracking.tracker import Tracker
+from springtide.hub_extension.tracking.tracker import Tracker, TrackingSettings
 from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Backoff, no_jitter

@@ -9,7 +9,7 @@ import pynvml
 import pytest
 from nvml_library import Driver, build
 
-from springtide.scheduler.telemetry import driver as nvml_driver
+from springtide.scheduler.telemetry import nvml as nvml_driver
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,10 @@ from nvml_library import GIB, LOST, Driver
 from patience import PATIENCE_S
 
 from springtide.scheduler.telemetry.agent import pod_resources, report
-from springtide.scheduler.telemetry.agent.access import REPORT_PATH
 from springtide.scheduler.telemetry.agent.collector import LOOK_FOR_GPUS, XIDS_KEPT, Collector
 from springtide.scheduler.telemetry.agent.pod_resources import PodDevices, PodResources, PodResourcesError
 from springtide.scheduler.telemetry.agent.report import NodeReport, ReportError, decode, encode
-from springtide.scheduler.telemetry.agent.server import make_server
+from springtide.scheduler.telemetry.agent.server import REPORT_PATH, make_server
 
 WHOLE = "nvidia.com/gpu"
 TOKEN = "t" * 64

@@ -10,7 +10,7 @@ import pytest
 from nvml_library import Driver
 from sysfs_cards import add_card, add_device
 
-from springtide.scheduler.executors.kubernetes.agents.slots import described
+from springtide.scheduler.executors.kubernetes.agents import described
 from springtide.scheduler.model import Gpu, Node
 from springtide.scheduler.resources.network_cards import SOCKET, SWITCH, NearestCards, PciPlace, nearest_cards
 from springtide.scheduler.telemetry.agent.collector import Collector

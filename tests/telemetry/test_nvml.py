@@ -12,7 +12,7 @@ from nvml_library import GIB, LOST, UNKNOWN, Driver
 
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 from springtide.scheduler.telemetry import GpuSample, count_gpus, discover
-from springtide.scheduler.telemetry.nvml_reader import NvmlReader
+from springtide.scheduler.telemetry.nvml import NvmlReader
 from springtide.scheduler.telemetry.processor import machine_capacity
 
 

@@ -15,8 +15,8 @@ from springtide.scheduler.wire import Event, Problem, Submission, Trials
 from springtide.widgets.display import feed as feed_module
 from springtide.widgets.display import listener as listener_module
 from springtide.widgets.display.card import Card, PoolCard, card
+from springtide.widgets.display.document import JOB_TYPE, POOL_TYPE
 from springtide.widgets.display.listener import Listener, listener
-from springtide.widgets.display.output_types import JOB_TYPE, POOL_TYPE
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 REPORTING = """

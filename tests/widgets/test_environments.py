@@ -18,7 +18,7 @@ from springtide.scheduler.capture import Here, capture_words
 from springtide.scheduler.capture.environment import python_environment
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.client.environments import facts
+from springtide.scheduler.client.descriptions import facts
 from springtide.scheduler.wire import JobEnvironment, PythonEnvironment, Submission
 from springtide.widgets.connection import Connection
 from springtide.widgets.shared_pool import Pool, backend_of

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from springtide.scheduler.wire import OPTIONS, Problem, Wish
-from springtide.scheduler.wire.forms.fields import COMMON, form_of, typed_options
-from springtide.widgets.display.output_types import FORM_TYPE
+from springtide.scheduler.wire.form_fields import COMMON, form_of, typed_options
+from springtide.widgets.display.document import FORM_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
 from springtide.widgets.form.review import Review, question, refused

@@ -15,7 +15,7 @@ import optuna
 import pytest
 
 from springtide.training import current_job
-from springtide.widgets.display.output_types import JOB_TYPE
+from springtide.widgets.display.document import JOB_TYPE
 from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,

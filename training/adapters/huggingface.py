@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional
 
-from springtide.training.adapters.values import plain
 from springtide.training.job import Job, current_job
+from springtide.training.values import plain
 
 
 def latest(job: Optional[Job] = None) -> Optional[str]:

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any, Optional
 
 from springtide.training.adapters.epochs import EpochPauses
-from springtide.training.adapters.values import plain
 from springtide.training.job import Job, current_job
+from springtide.training.values import plain
 
 FILE = "latest.weights.h5"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from springtide.training.adapters.epochs import EpochPauses
-from springtide.training.adapters.values import plain
 from springtide.training.job import Job, current_job
+from springtide.training.values import plain
 
 FILE = "lightning.ckpt"
 

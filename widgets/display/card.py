@@ -17,9 +17,9 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, PoolView
 from springtide.widgets import visuals
 from springtide.widgets.connection import Connection
+from springtide.widgets.display.document import job_data
 from springtide.widgets.display.feed import CardFeed, PoolFeed
 from springtide.widgets.display.listener import Viewer, listener
-from springtide.widgets.display.output_types import job_data
 from springtide.widgets.errors import SpringtideError
 
 log = logging.getLogger(__name__)

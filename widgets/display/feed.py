@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Event, Job, Point, PoolView
+from springtide.widgets.display.document import job_data
 from springtide.widgets.display.live_job import FINAL, LiveJob
-from springtide.widgets.display.output_types import job_data
 
 T = TypeVar("T")
 

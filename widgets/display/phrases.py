@@ -6,7 +6,7 @@ import html
 import re
 import unicodedata
 
-from springtide.scheduler.client.times import expectation
+from springtide.scheduler.client.descriptions import expectation
 from springtide.scheduler.wire import Job, TrialCounts
 from springtide.scheduler.wording import count, gpus, workers
 

@@ -1,12 +1,37 @@
-"""Jobs and the pool as text and as HTML tables, for places without widgets. Everything from others is escaped."""
+"""Jobs, sweeps and the pool as text and HTML tables, for places without widgets; texts are escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from springtide.scheduler.wire import Job, PoolView, ProjectView, TypeNumbers
+from springtide.scheduler.client.descriptions import facts
+from springtide.scheduler.wire import (
+    Job,
+    JobEnvironment,
+    PoolView,
+    ProjectView,
+    TrialCounts,
+    TrialRow,
+    TypeNumbers,
+)
 from springtide.scheduler.wording import count, free
 from springtide.widgets.display import phrases
+
+
+class Environment:
+    """What a job runs with, as a table; ``told`` has the parts. ``image`` is None on one machine."""
+
+    def __init__(self, told: JobEnvironment, image: str | None) -> None:
+        self.told = told
+        self.image = image
+
+    def __repr__(self) -> str:
+        return "\n".join(phrases.clean(f"{head}: {words}") for head, words in facts(self.told, self.image))
+
+    def _repr_html_(self) -> str:
+        return pair_table([(head, phrases.clean(words)) for head, words in facts(self.told, self.image)])
+
 
 JOB_HEADS = ("id", "job", "project", "state", "progress", "GPUs", "why")
 NAME = ' style="text-align: left; white-space: nowrap"'
@@ -57,13 +82,13 @@ def pair_table(rows: Sequence[tuple[str, str]]) -> str:
 def jobs_text(jobs: Sequence[Job]) -> str:
     """Return jobs as a table in text: the first ones, and how many more there are."""
     table = text_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], NO_JOBS)
-    return "\n".join(filter(None, [table, _rest(jobs)]))
+    return "\n".join(filter(None, [table, _more_jobs(jobs)]))
 
 
 def jobs_html(jobs: Sequence[Job]) -> str:
     """Return jobs as a table in HTML: the first ones, and how many more there are."""
     table = html_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], NO_JOBS)
-    rest = _rest(jobs)
+    rest = _more_jobs(jobs)
     return f"{table}<p>{rest}</p>" if rest else table
 
 
@@ -122,7 +147,7 @@ def _totals(pool: PoolView) -> str:
     return f"{held}{simulated} held, {free(pool.train_free)}"
 
 
-def _rest(jobs: Sequence[Job]) -> str:
+def _more_jobs(jobs: Sequence[Job]) -> str:
     more = len(jobs) - MOST_ROWS
     return f"… and {count(more, 'job')} more." if more > 0 else ""
 
@@ -150,3 +175,94 @@ def _project_rows(pool: PoolView) -> list[tuple[str, ...]]:
 def _numbers(of: ProjectView | TypeNumbers) -> tuple[str, ...]:
     quota = "unlimited" if of.quota is None else str(of.quota)
     return (quota, str(of.held), str(of.borrowed), str(of.waiting))
+
+
+NO_TRIALS = "No trials."
+MOST_PARAMETERS = 8
+"""Maximum number of parameters with a column of their own."""
+
+
+def sweep_text(job: Job) -> str:
+    """Return a sweep in up to three lines: its state, the best trial, and why it stands so."""
+    about = ", ".join(filter(None, [phrases.state(job), phrases.progress(job), _parts(job), phrases.held(job)]))
+    first = f"Sweep {phrases.clean(job.name)} ({phrases.clean(job.id)}): {about}"
+    best = f"Best {best_words(job.trials)}" if job.trials is not None and job.trials.best is not None else ""
+    return "\n".join(filter(None, [first, best, phrases.rerun(job), phrases.why(job)]))
+
+
+def sweep_html(job: Job) -> str:
+    """Return a sweep as a table of two columns."""
+    rows = [
+        ("sweep", f"{job.name} ({job.id})"),
+        ("project", job.project),
+        ("tags", " ".join(job.tags)),
+        ("first run", phrases.rerun(job)),
+        ("state", phrases.state(job)),
+        ("trials", ", ".join(filter(None, [phrases.progress(job), _parts(job)]))),
+        ("best", best_words(job.trials)),
+        ("each asks for", phrases.asked(job)),
+        ("holds", phrases.held(job)),
+        ("why", phrases.why(job)),
+    ]
+    return pair_table(rows)
+
+
+def trials_text(rows: Sequence[TrialRow], metric: str) -> str:
+    """Return trials as a table in text: the first ones, and how many more there are."""
+    table = text_table(_heads(rows, metric), [_row(row, _names(rows)) for row in rows[:MOST_ROWS]], NO_TRIALS)
+    return "\n".join(filter(None, [table, _more_trials(rows)]))
+
+
+def trials_html(rows: Sequence[TrialRow], metric: str) -> str:
+    """Return trials as a table in HTML: the first ones, and how many more there are."""
+    table = html_table(_heads(rows, metric), [_row(row, _names(rows)) for row in rows[:MOST_ROWS]], NO_TRIALS)
+    rest = _more_trials(rows)
+    return f"{table}<p>{rest}</p>" if rest else table
+
+
+def best_words(trials: TrialCounts | None) -> str:
+    """Return ``loss 0.031 in trial 7 (lr 0.01, layers 2)``; empty if there is no best trial."""
+    if trials is None or trials.best is None:
+        return ""
+    best = trials.best
+    chosen = ", ".join(f"{phrases.clean(name)} {shown(value)}" for name, value in (best.parameters or {}).items())
+    where = f"in trial {best.trial}{f' ({chosen})' if chosen else ''}"
+    return f"{phrases.clean(trials.metric) or 'value'} {shown(best.value)} {where}"
+
+
+def shown(value: Any) -> str:
+    """Return a value of a parameter or of a metric in short."""
+    if isinstance(value, bool) or value is None:
+        return "" if value is None else str(value)
+    return f"{value:.6g}" if isinstance(value, int | float) else phrases.clean(str(value))
+
+
+def _parts(job: Job) -> str:
+    """Return ``3 pruned, 1 failed, 2 cancelled``, without those that are none."""
+    of = job.trials
+    if of is None:
+        return ""
+    parts = {"pruned": of.pruned, "failed": of.failed, "cancelled": of.cancelled, "paused": of.paused}
+    return ", ".join(f"{number} {word}" for word, number in parts.items() if number)
+
+
+def _names(rows: Sequence[TrialRow]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.parameters or {}))[:MOST_PARAMETERS]
+
+
+def _heads(rows: Sequence[TrialRow], metric: str) -> list[str]:
+    return ["trial", "state", *_names(rows), metric or "value", "step", "attempts", "error"]
+
+
+def _row(row: TrialRow, names: Sequence[str]) -> list[str]:
+    parameters: Mapping[str, Any] = row.parameters or {}
+    step = "" if row.step is None else f"{row.step:g}" + ("" if row.of is None else f" of {row.of:g}")
+    chosen = [shown(parameters.get(name)) for name in names]
+    attempts = str(row.attempt) if row.attempt else ""
+    state = f"{phrases.GLYPHS.get(row.state, '?')} {phrases.clean(row.state)}"
+    return [str(row.trial), state, *chosen, shown(row.value), step, attempts, phrases.clean(row.error)]
+
+
+def _more_trials(rows: Sequence[TrialRow]) -> str:
+    more = len(rows) - MOST_ROWS
+    return f"… and {count(more, 'trial')} more." if more > 0 else ""

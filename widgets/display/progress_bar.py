@@ -8,7 +8,7 @@ from typing import TextIO
 
 from springtide.scheduler.wire import Job
 from springtide.widgets.display import phrases
-from springtide.widgets.display.sweeps import best_words
+from springtide.widgets.display.plain import best_words
 
 CELLS = 24
 WIDTH = 120

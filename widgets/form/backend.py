@@ -13,10 +13,10 @@ import msgspec
 from springtide.scheduler.capture import Captured, Here
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import JobEnvironment, Problem
-from springtide.scheduler.wire.forms.fields import Form, form_of, typed_options
+from springtide.scheduler.wire.form_fields import Form, form_of, typed_options
 from springtide.scheduler.wording import given
 from springtide.widgets.connection import Connection, PoolError, UnreachableError
-from springtide.widgets.display.environment import Environment
+from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.arguments import Callee, call_of, described
 from springtide.widgets.form.review import Review, question, refused, reviewed

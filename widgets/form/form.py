@@ -15,7 +15,7 @@ from springtide.scheduler.client import Client
 from springtide.widgets import visuals
 from springtide.widgets.connection import Connection
 from springtide.widgets.display.card import card
-from springtide.widgets.display.output_types import form_output
+from springtide.widgets.display.document import form_output
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.form.backend import FormBackend
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from springtide.scheduler.wire import Forecast, Problem, Reason, WhatIf, Wish
-from springtide.scheduler.wire.forms.fields import typed_options
+from springtide.scheduler.wire.form_fields import typed_options
 
 TOO_MANY: Final = 429
 SERVER_ERROR: Final = 500

@@ -9,7 +9,7 @@ import msgspec
 
 from springtide.scheduler.client.errors import problem_of
 from springtide.scheduler.wire import Forecast, Me, Problem
-from springtide.scheduler.wire.forms.fields import Form, form_of
+from springtide.scheduler.wire.form_fields import Form, form_of
 from springtide.widgets.form.review import Review, question, refused, reviewed
 from springtide.widgets.server_extension.allowed import Target
 from springtide.widgets.server_extension.pool_gate import GateError, PoolGate

@@ -13,7 +13,7 @@ import msgspec
 from springtide.scheduler.capture import Captured, CaptureError, Here
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
-from springtide.scheduler.wire.forms.fields import typed_options
+from springtide.scheduler.wire.form_fields import typed_options
 from springtide.scheduler.wording import quoted
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.backend import Described

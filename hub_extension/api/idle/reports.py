@@ -12,7 +12,7 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
 from springtide.hub_extension.api.workspaces import ServerQuery
-from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import ReportAgain, WorkspaceActivity
 from springtide.scheduler.wording import given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
 from springtide.hub_extension.web.caller import Caller
-from springtide.scheduler.engine.datasets.access import datasets_of
+from springtide.scheduler.engine.requests.datasets import datasets_of
 from springtide.scheduler.wire import DatasetList, DatasetView
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api.routes import Call, Route, Who
-from springtide.scheduler.engine.requests.images import declared_contents
+from springtide.scheduler.engine.requests.acceptance import declared_contents
 from springtide.scheduler.wire import DeclaredContents
 from springtide.scheduler.wire.shapes import MAX_IMAGE
 

@@ -10,11 +10,11 @@ from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.project_choice import project_for
 from springtide.hub_extension.api.routes import Call, NoQuery, Reply, Route, Who
-from springtide.scheduler.engine.reruns.changes import options_of
+from springtide.scheduler.engine.reruns import options_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wire import BadOption, Job, Rerun, changes_of
-from springtide.scheduler.wire.forms.fields import Form, filled, form_of
+from springtide.scheduler.wire.form_fields import Form, filled, form_of
 from springtide.scheduler.wording import given
 
 

@@ -9,7 +9,7 @@ import msgspec
 from traitlets import Dict, HasTraits, Unicode
 
 from springtide.hub_extension.service.runtime import BAD_INPUT, StartError
-from springtide.scheduler.engine.requests.images import wrong_pattern
+from springtide.scheduler.engine.requests.acceptance import wrong_pattern
 from springtide.scheduler.wire import ImageContents
 from springtide.scheduler.wording import LONG_GIVEN, given
 

@@ -10,7 +10,7 @@ import httpx
 from traitlets import HasTraits, Unicode
 
 from springtide.hub_extension.service.runtime import BAD_INPUT, StartError
-from springtide.hub_extension.tracking.settings import MlflowSettings, TensorboardSettings, TrackingSettings
+from springtide.hub_extension.tracking.tracker import MlflowSettings, TensorboardSettings, TrackingSettings
 from springtide.scheduler.wording import given
 
 

@@ -9,7 +9,7 @@ from statistics import fmean, median
 from springtide.scheduler import wire
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.store import StoreError
-from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
+from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,13 @@ import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.placements.slow import Known
+from springtide.scheduler.engine.placements.speed import RUNS, STEPS
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.forecast import Outlook, Shift
 from springtide.scheduler.gpu_types import accepted_types, pool_types, quota_of
 from springtide.scheduler.model import Job, Phase, Placement, Project, Reason, Snapshot
-from springtide.scheduler.sentences.estimates import LATER, NOW, ROOM, SMALLER
+from springtide.scheduler.sentences.estimates import LATER, NOW, ROOM, SMALLER, spread_words
 from springtide.scheduler.store.records import JobRecord
 
 MAX_SMALLER = 3
@@ -176,3 +178,23 @@ def _types(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _live(snapshot: Snapshot) -> Iterator[Job]:
     return (job for job in snapshot.jobs if job.placement)
+
+
+def advice_view(known: Known, reasons: Iterable[Reason]) -> wire.Advice:
+    """Return the advice of ``reasons`` with what is known of each placement, the fastest first."""
+    rows = [
+        wire.MeasuredPlacement(
+            gpu_type=placed.gpu_type,
+            workers=placed.workers,
+            gpus=placed.gpus,
+            level=placed.spread.level,
+            nodes=placed.spread.nodes,
+            placed=spread_words(placed.spread.level, placed.spread.nodes),
+            runs=len(speeds.per_second),
+            steps_per_second=speeds.usual if measure == STEPS else None,
+            run_seconds=1 / speeds.usual if measure == RUNS else None,
+        )
+        for (placed, measure), speeds in sorted(known.items(), key=lambda each: -each[1].usual)
+    ]
+    told = [view for each in reasons if (view := job_view.reason(each)) is not None]
+    return wire.Advice(reasons=told, text=" ".join(view.text for view in told), placements=rows)

@@ -10,8 +10,8 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts import estimates, what_if
-from springtide.scheduler.engine.forecasts.advice import advice_view
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.estimates import advice_view
 from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members, Sees
 from springtide.scheduler.engine.placements.advice import advice
 from springtide.scheduler.engine.placements.placements import Placements

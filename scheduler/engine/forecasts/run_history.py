@@ -12,8 +12,7 @@ from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps.controller import trial_name
-from springtide.scheduler.history.expected import ExpectedRunTimes
-from springtide.scheduler.history.run_times import RunTimes
+from springtide.scheduler.history.run_times import ExpectedRunTimes, RunTimes
 from springtide.scheduler.store.records import JobRecord, JobSpec
 
 logger = logging.getLogger(__name__)

@@ -20,8 +20,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import diagnosed
 from springtide.scheduler.forecast import GONE, Outlook, Shift
-from springtide.scheduler.gpu_models import DeclaredTypes
-from springtide.scheduler.gpu_types import total
+from springtide.scheduler.gpu_types import DeclaredTypes, total
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobRecord, JobSpec

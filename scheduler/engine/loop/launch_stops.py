@@ -1,10 +1,15 @@
-"""Launching stops for a reason that has kept several jobs from starting, and goes on once that is gone."""
+"""Launches stop for a reason that kept several jobs from starting; probes find out when it has gone."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from springtide.scheduler.backoff import Backoff, Jitter
+from springtide.scheduler.engine.loop.start_checks import Preview
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.blocks import (
     STOPS_AFTER,
@@ -15,8 +20,12 @@ from springtide.scheduler.engine.state.blocks import (
     withheld_by,
     words_of,
 )
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.model import Block
+from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.model import Block, Node, Placement, Worker
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
@@ -85,3 +94,157 @@ def _jobs(
     """Return the jobs of a block, after the changes of the transaction: those of the state, and changed ones."""
     found = {job_id: transaction.job(job_id) for job_id in (*ids, *transaction.jobs)}
     return [job for job in found.values() if job is not None and of(job) == block]
+
+
+INTERVAL = 0.5
+"""Interval at which jobs that are newly withheld are looked for, in seconds."""
+FIRST_DELAY = 5.0
+"""Time until the same kind of job is asked about again, in seconds; doubled after each refusal."""
+LONGEST_DELAY = 300.0
+MOST = 32
+"""Maximum number of kinds of jobs that are asked about in a row."""
+
+Kind: TypeAlias = tuple[object, ...]
+"""Jobs whose pods differ in nothing but their names, as far as the executor's answer can depend on it."""
+
+
+@dataclass(slots=True)
+class _Schedule:
+    delays: Backoff
+    due: float = 0.0
+
+    def put_off(self, now: float) -> None:
+        self.due = now + self.delays.next_delay()
+
+
+@dataclass(slots=True)
+class _Stop:
+    """When the kinds of jobs are asked about, and when the next job tries, on the event loop's clock."""
+
+    tries: _Schedule
+    kinds: dict[Kind, _Schedule] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+
+
+class LaunchProbes:
+    """Offers withheld jobs again; ``change`` commits a change, as `Mailbox.request` does."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        state: State,
+        nodes: ObservedNodes,
+        preview: Preview,
+        change: Callable[[Callable[[Transaction], None]], Awaitable[None]],
+        *,
+        jitter: Jitter,
+    ) -> None:
+        self._executor = executor
+        self._state = state
+        self._nodes = nodes
+        self._preview = preview
+        self._change = change
+        self._jitter = jitter
+        self._stops: dict[Block, _Stop] = {}
+
+    async def run(self) -> None:
+        """Look after launch stops until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            try:
+                await self.look()
+            except Refusal as refused:
+                logger.warning("Withheld jobs cannot be offered now: %s", refused)
+            except Exception:
+                logger.exception("Whether withheld jobs can start could not be found out.")
+
+    async def look(self) -> None:
+        """Ask and try what is due. Raises `Refusal` if the result cannot be committed."""
+        stopped = {block for block in self._state.blocks.stopped() if self._state.blocks.withheld(block)}
+        for block in set(self._stops) - stopped:
+            del self._stops[block]
+            self._state.blocks.offered.pop(block, None)
+        for block in stopped:
+            stop = self._stops.setdefault(block, _Stop(self._schedule()))
+            if not (block.checkable and self._executor.checks_starts) or not await self._ask(block, stop):
+                await self._try(block, stop)
+
+    def _schedule(self) -> _Schedule:
+        return _Schedule(Backoff(FIRST_DELAY, LONGEST_DELAY, jitter=self._jitter))
+
+    async def _ask(self, block: Block, stop: _Stop) -> bool:
+        """Ask about the kinds of jobs that are due; return False if the executor cannot tell."""
+        clock = asyncio.get_running_loop().time
+        by_kind: dict[Kind, list[JobRecord]] = {}
+        for job in self._withheld(block):
+            by_kind.setdefault(kind_of(job), []).append(job)
+        stop.kinds = {kind: stop.kinds.get(kind) or self._schedule() for kind in by_kind}
+        due = [kind for kind in by_kind if stop.kinds[kind].due <= clock()]
+        for kind in due[:MOST]:
+            jobs = by_kind[kind]
+            place = placement_of(jobs[0], self._nodes.train(self._state.drained))
+            if place is None:
+                stop.kinds[kind].put_off(clock())
+                continue
+            try:
+                refused = await self._executor.check(self._preview(jobs[0], place))
+            except ExecutorError as error:
+                logger.info("Whether withheld jobs can start is not known: %s", error)
+                return False
+            stop.kinds[kind].put_off(clock())
+            if refused is None:
+                await self._offer(block, jobs)
+        return True
+
+    async def _try(self, block: Block, stop: _Stop) -> None:
+        """Have one job try, the one that has tried least often and waits longest."""
+        now = asyncio.get_running_loop().time()
+        if not stop.tries.due:
+            stop.tries.put_off(now)
+        if stop.tries.due > now:
+            return
+        stop.tries.put_off(now)
+        withheld = self._withheld(block)
+        job = min(withheld, key=lambda each: (stop.turns.get(each.id, 0), each.spec.seq), default=None)
+        if job is not None:
+            stop.turns[job.id] = stop.turns.get(job.id, 0) + 1
+            await self._offer(block, [job], kept=True)
+
+    def _withheld(self, block: Block) -> list[JobRecord]:
+        found = (self._state.jobs.get(job_id) for job_id in self._state.blocks.withheld(block))
+        return [job for job in found if job is not None and not job.awaits_person]
+
+    async def _offer(self, block: Block, jobs: Sequence[JobRecord], *, kept: bool = False) -> None:
+        offered = self._state.blocks.offered.setdefault(block, {})
+        offered.update((job.id, job.standing.attempt) for job in jobs)
+
+        def apply(transaction: Transaction) -> None:
+            for known in jobs:
+                job = transaction.job(known.id)
+                if job is not None and not job.state.final:
+                    transaction.put_job(lifecycle.offer_again(job, block, kept=kept))
+
+        await self._change(apply)
+
+
+def kind_of(job: JobRecord) -> Kind:
+    """Return what an executor's answer for a job can depend on."""
+    spec = job.spec
+    asked = spec.gpus, spec.workers, spec.cpus, spec.memory, spec.rdma, spec.gpu_types
+    return (spec.user, spec.project, spec.image, spec.datasets, *asked)
+
+
+def placement_of(job: JobRecord, nodes: Iterable[Node]) -> Placement | None:
+    """Return a placement like those that the job may get, None if no node could hold a worker of it."""
+    spec = job.spec
+    if not spec.gpus:
+        return tuple(Worker(rank, "", ()) for rank in range(spec.workers))
+    suitable = (
+        node
+        for node in nodes
+        if node.available and node.gpus >= spec.gpus and (not spec.gpu_types or node.gpu_type in spec.gpu_types)
+    )
+    node = next(suitable, None)
+    if node is None:
+        return None
+    return tuple(Worker(rank, node.name, tuple(range(spec.gpus))) for rank in range(spec.workers))

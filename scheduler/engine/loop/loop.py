@@ -21,8 +21,7 @@ from springtide.scheduler.engine.loop.mailbox import (
     Request,
 )
 from springtide.scheduler.engine.loop.pace import Pace
-from springtide.scheduler.engine.loop.tick import Tick, TickBuilder
-from springtide.scheduler.engine.loop.time_limits import TimeLimits
+from springtide.scheduler.engine.loop.tick import Tick, TickBuilder, TimeLimits
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle

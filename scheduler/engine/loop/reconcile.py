@@ -1,15 +1,123 @@
-"""Comparison of the committed intents with what the executor reports; pure."""
+"""Comparison of the committed intents with the executor's report, and the present places of held GPUs; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+
+from msgspec import structs
 
 from springtide.scheduler.engine.loop.actuator import never_started
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
-from springtide.scheduler.engine.state.places import is_unmatched
+from springtide.scheduler.engine.state.places import identities, identities_of, is_unmatched, same
+from springtide.scheduler.engine.state.state import WorkspaceKey, has_no_place
+from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
-from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord
+from springtide.scheduler.model import Environment, Node, Placement, Worker
+from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord, WorkspaceRecord
+from springtide.scheduler.wording import given
+
+logger = logging.getLogger(__name__)
+
+
+def numbering(nodes: Iterable[Node]) -> dict[str, tuple[object, ...]]:
+    """Return what the places of GPUs depend on, by node."""
+    return {
+        node.name: (
+            *(node.environment, node.gpus, node.gpu_type),
+            () if node.resource else tuple((gpu.uuid, gpu.index) for gpu in node.devices),
+        )
+        for node in nodes
+    }
+
+
+def match_gpus(transaction: Transaction, running: Mapping[AttemptKey, Placement] | None = None) -> None:
+    """Change the places of what holds or awaits GPUs to where these are on the observed nodes.
+
+    ``running`` are the placements that the executor reports at the start of the engine. Without it, attempts
+    that it has not reported yet are left as they are: their launch is under way.
+    """
+    held: set[str] = set()
+    jobs = [job for each in list(transaction.state.live_jobs()) if (job := transaction.job(each.id)) is not None]
+    reported = running or {}
+    for job in sorted(jobs, key=lambda each: (_key(each) not in reported, each.attempts[-1].created, each.id)):
+        if job.live is not None:
+            _match_attempt(transaction, job, running, held)
+    for each in list(transaction.state.reserved.values()):
+        _match_reservation(transaction, transaction.job(each.id) or each)
+    for key, workspace in sorted(transaction.all_workspaces().items(), key=lambda item: (item[1].since, item[0])):
+        _match_workspace(transaction, key, workspace, held)
+
+
+def _match_attempt(
+    transaction: Transaction,
+    job: JobRecord,
+    running: Mapping[AttemptKey, Placement] | None,
+    held: set[str],
+) -> None:
+    attempt, nodes = job.attempts[-1], transaction.nodes
+    known = attempt.placement
+    if running is not None:
+        reported = running.get(_key(job), ())
+        known = nodes.places.identified(_told(known, reported))
+    if running is not None or attempt.seen:
+        placement = nodes.places.fitted(known, Environment.TRAIN, job.id, held)
+        if not same(placement, attempt.placement):
+            gpu_type = nodes.type_of(placement) or attempt.gpu_type
+            job = job.with_attempt(structs.replace(attempt, placement=placement, gpu_type=gpu_type))
+            transaction.put_job(job)
+        elif (gpu_type := nodes.type_of(placement) or attempt.gpu_type) != attempt.gpu_type:
+            job = job.with_attempt(structs.replace(attempt, gpu_type=gpu_type))
+            transaction.put_job(job)
+    held.update(identities_of(job.attempts[-1].placement))
+    if has_no_place(job) and (running is not None or not is_unmatched(attempt.placement[0].node)):
+        _warn(f"Attempt {attempt.number} of the job {job.id}", identities_of(known))
+
+
+def _key(job: JobRecord) -> AttemptKey:
+    return AttemptKey(job.id, job.attempts[-1].number)
+
+
+def _told(known: Placement, reported: Placement) -> Placement:
+    """Return a placement with the UUIDs that its workers run on, as far as the executor reports them."""
+    uuids = {each.rank: each.uuids for each in reported if each.uuids}
+    if {each.rank for each in known} != {each.rank for each in reported}:
+        return known
+    return tuple(
+        Worker(each.rank, each.node, each.gpus, told)
+        if len(told := uuids.get(each.rank, ())) == len(each.gpus) and told
+        else each
+        for each in known
+    )
+
+
+def _match_reservation(transaction: Transaction, job: JobRecord) -> None:
+    """Change where the GPUs are that are reserved for a job; the reservation ends if one of them has no place."""
+    places = transaction.nodes.places
+    reserved = places.fitted(places.identified(job.standing.reserved), Environment.TRAIN, job.id)
+    if any(is_unmatched(each.node) for each in reserved):
+        reserved = ()
+    if not same(reserved, job.standing.reserved):
+        transaction.put_job(job.with_standing(reserved=reserved))
+
+
+def _match_workspace(transaction: Transaction, key: WorkspaceKey, record: WorkspaceRecord, held: set[str]) -> None:
+    matched = transaction.nodes.workspace_matched(record, held)
+    held.update(identities(matched.node, matched.gpus, matched.uuids))
+    if matched != record:
+        transaction.put_workspace(key, matched)
+    if is_unmatched(matched.node) and not is_unmatched(record.node):
+        _warn(f"The notebook {given(record.server)} of {record.user}", matched.uuids)
+
+
+def _warn(what: str, gpus: Iterable[str]) -> None:
+    logger.error(
+        "%s runs on GPUs that have no place among the pool's present ones: %s. Nothing else starts on them until "
+        "it has ended.",
+        what,
+        ", ".join(gpus),
+    )
 
 
 def settle_intents(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from springtide.scheduler.engine import messages
+from springtide.scheduler.engine import messages, test_runs
 from springtide.scheduler.engine.loop import apply, launch_stops, reconcile
 from springtide.scheduler.engine.loop.guard import enforce_promises
 from springtide.scheduler.engine.loop.mailbox import (
@@ -18,8 +19,7 @@ from springtide.scheduler.engine.loop.mailbox import (
     Request,
     StartChecked,
 )
-from springtide.scheduler.engine.loop.matching import match_gpus, numbering
-from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt
+from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt, match_gpus, numbering
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
@@ -29,8 +29,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes, Unexpected
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps.advance import advance
-from springtide.scheduler.engine.test_runs import test_runs
-from springtide.scheduler.engine.without_gpus.starting import start_waiting
+from springtide.scheduler.engine.without_gpus import start_waiting
 from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptStatus,
@@ -43,6 +42,41 @@ from springtide.scheduler.model import NodesChanged, ProjectsChanged, SettingsCh
 from springtide.scheduler.notifications import Delivery, Notification
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, DecisionRecord, JobRecord
+
+
+class TimeLimits:
+    """A priority queue of times to look at jobs, at most one for each job, in seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._check_of: dict[str, float] = {}
+
+    def watch(self, job_id: str, job: JobRecord | None) -> None:
+        """Set the next time to look at a job from its record; None, or a job with nothing to wait for, removes it.
+
+        The planner wakes jobs that need GPUs after their back-off.
+        """
+        at = None if job is None else lifecycle.time_limit_check(job) or lifecycle.back_off_end(job)
+        if at is None:
+            self._check_of.pop(job_id, None)
+        elif self._check_of.get(job_id) != at:
+            self._check_of[job_id] = at
+            heapq.heappush(self._heap, (at, job_id))
+
+    def take_due(self, now: float) -> list[str]:
+        """Remove and return the ids of the jobs whose time has come."""
+        due = []
+        while self._heap and self._heap[0][0] <= now:
+            at, job_id = heapq.heappop(self._heap)
+            if self._check_of.get(job_id) == at:
+                del self._check_of[job_id]
+                due.append(job_id)
+        return due
+
+    def next_at(self) -> float | None:
+        """Return the earliest time at which `take_due` may return something, None if there is none."""
+        return self._heap[0][0] if self._heap else None
+
 
 logger = logging.getLogger(__name__)
 

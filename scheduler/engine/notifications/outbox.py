@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
-from springtide.scheduler.engine.notifications import fault_events, idle_events, job_events
+from springtide.scheduler.engine.notifications import notices
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -72,18 +72,18 @@ class Outbox:
             if before is not job:
                 chosen = self._wanted(job.spec.user)
                 if chosen:
-                    found += job_events.notifications(before, job, chosen, transaction.now)
-        for record in idle_events.changed(transaction):
-            found += idle_events.notifications(record, self._wanted(record.user))
+                    found += notices.job_notifications(before, job, chosen, transaction.now)
+        for record in notices.changed(transaction):
+            found += notices.idle_notifications(record, self._wanted(record.user))
         return found + self._of_faults(transaction)
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:
         """Return what a transaction tells of faults: the `fault_recipients`, and all who chose to be told."""
-        faults = fault_events.faults(transaction)
+        faults = notices.faults(transaction)
         if not faults:
             return []
         people = sorted({*self.settings.fault_recipients, *self._state.notification_choices})
-        return [told for user in people for told in fault_events.notifications(user, faults, self._wanted(user))]
+        return [told for user in people for told in notices.fault_notifications(user, faults, self._wanted(user))]
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         known = self._state.hub_users.get(user)

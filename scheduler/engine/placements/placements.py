@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from springtide.scheduler.engine.placements.slow import (
     Known,
+    NodeSpeeds,
     SlowPlacement,
     fastest_spread,
     slow_by_other_works,
     slow_by_same_work,
     untried_spread,
 )
-from springtide.scheduler.engine.placements.slow_nodes import NodeSpeeds
-from springtide.scheduler.engine.placements.speed import Placed, speed_of, work_of
+from springtide.scheduler.engine.placements.speed import Placed, Topology, speed_of, work_of
 from springtide.scheduler.engine.placements.statistics import Measured, PlacementStats
-from springtide.scheduler.engine.placements.topology import Topology
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.model import Node, Spread
 from springtide.scheduler.store.records import AttemptRecord, JobRecord, JobSpec

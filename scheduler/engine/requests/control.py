@@ -2,20 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from springtide.scheduler.engine import test_runs
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.bundle_sizes import owners
+from springtide.scheduler.engine.state.state import SubmissionKey
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.engine.sweeps import changes, controller
-from springtide.scheduler.engine.test_runs import test_runs
+from springtide.scheduler.engine.sweeps import controller, requests
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
 from springtide.scheduler.wording import given, is_printable
+
+JobsByKey: TypeAlias = Mapping[SubmissionKey, JobRecord]
+MAX_KEYS_PER_QUERY = 200
+
+
+class IdempotencyLookup:
+    """Finds the jobs that keys were accepted for. Keys that arrive during one query share the next.
+
+    ``read`` returns the jobs of the keys that are in the store.
+    """
+
+    def __init__(self, read: Callable[[Sequence[SubmissionKey]], Awaitable[JobsByKey]]) -> None:
+        self._read = read
+        self._waiting: dict[SubmissionKey, asyncio.Future[JobRecord | None]] = {}
+        self._reading: asyncio.Task[None] | None = None
+
+    async def job_of(self, key: SubmissionKey) -> JobRecord | None:
+        """Return the job that a key was accepted for, None if there is none. Raises what ``read`` raises."""
+        answer = self._waiting.get(key)
+        if answer is None:
+            answer = self._waiting[key] = asyncio.get_running_loop().create_future()
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read_all(), name="submission keys")
+        return await asyncio.shield(answer)
+
+    async def _read_all(self) -> None:
+        try:
+            while self._waiting:
+                asked = {key: self._waiting.pop(key) for key in list(self._waiting)[:MAX_KEYS_PER_QUERY]}
+                await self._answer(asked)
+        finally:
+            self._reading = None
+
+    async def _answer(self, asked: Mapping[SubmissionKey, asyncio.Future[JobRecord | None]]) -> None:
+        reading = asyncio.ensure_future(self._read(list(asked)))
+        await asyncio.wait([reading])
+        error = reading.exception()
+        for key, answer in asked.items():
+            if error is None:
+                answer.set_result(reading.result().get(key))
+            else:
+                answer.set_exception(error)
+
 
 MIB = 1024 * 1024
 
@@ -114,9 +161,9 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
         change_job(transaction, test, change, by)
     match change:
         case JobChange.PAUSE if job.is_sweep:
-            changes.pause(transaction, job, by)
+            requests.pause(transaction, job, by)
         case JobChange.RESUME if job.is_sweep:
-            changes.resume(transaction, job)
+            requests.resume(transaction, job)
         case JobChange.PAUSE:
             transaction.apply(lifecycle.hold(job, by, transaction.now))
         case JobChange.RESUME:
@@ -126,7 +173,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             transaction.apply(lifecycle.finish(job, by, transaction.now))
         case JobChange.CANCEL:
             if job.is_sweep:
-                changes.cancel(transaction, job, by)
+                requests.cancel(transaction, job, by)
             else:
                 transaction.apply(lifecycle.cancel(job, by, transaction.now))
     if by != job.spec.user:

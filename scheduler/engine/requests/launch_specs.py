@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine.datasets.access import granted, lineage
+from springtide.scheduler.engine.requests.datasets import granted, lineage
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads

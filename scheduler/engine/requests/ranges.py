@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.requests import images
+from springtide.scheduler.engine.requests import acceptance
 from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources import quantities
@@ -82,7 +82,7 @@ def choose_image(asked: str | None, ranges: Lineage, pool_images: Sequence[str] 
     """
     limited = [(name, of.images) for name, of in ranges if of.images is not None]
     if pool_images is None or not limited:
-        return images.choose_image(asked, pool_images)
+        return acceptance.choose_image(asked, pool_images)
     if asked is None:
         allowed = [image for image in _common_images(ranges, pool_images) if "*" not in image]
         if not allowed:
@@ -91,10 +91,10 @@ def choose_image(asked: str | None, ranges: Lineage, pool_images: Sequence[str] 
                 "image", f"The project {wording.given(name)} has no default image.", "Name the image of the job."
             )
         asked = allowed[0]
-    image = images.choose_image(asked, pool_images)
+    image = acceptance.choose_image(asked, pool_images)
     for name, patterns in limited:
-        if not any(images.matches(asked, pattern) for pattern in patterns):
-            some = ", ".join(patterns[: images.MAX_SHOWN])
+        if not any(acceptance.matches(asked, pattern) for pattern in patterns):
+            some = ", ".join(patterns[: acceptance.MAX_SHOWN])
             raise _refused(
                 "image",
                 f"The image {wording.given(asked, wording.LONG_GIVEN)} is not one of project "
@@ -111,7 +111,7 @@ def check(ranges: wire.JobRanges) -> None:
         raise _refused("ranges", message, "Swap them, or make the range wider.")
     if ranges.images is not None and not ranges.images:
         raise _refused("ranges", "No image is named, so no job could run.", "Name images, or set none for any.")
-    wrong = images.wrong_pattern(ranges.images or ())
+    wrong = acceptance.wrong_pattern(ranges.images or ())
     if wrong is not None:
         hint = "Write images like registry/name:tag, with * for any characters."
         raise _refused(
@@ -179,7 +179,7 @@ def _common_images(ranges: Lineage, pool_images: Sequence[str]) -> tuple[str, ..
     return tuple(
         image
         for image in every
-        if all(any(images.matches(image, pattern) for pattern in patterns) for patterns in lists)
+        if all(any(acceptance.matches(image, pattern) for pattern in patterns) for patterns in lists)
     )
 
 

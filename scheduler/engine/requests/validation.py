@@ -11,17 +11,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.datasets.access import checked_datasets
-from springtide.scheduler.engine.environments.record import environment_of
-from springtide.scheduler.engine.environments.requirements import checked_requirements
-from springtide.scheduler.engine.per_gpu.acceptance import nodes_with_enough
-from springtide.scheduler.engine.programs.acceptance import check_program, default_name
+from springtide.scheduler.engine.environments import environment_of
 from springtide.scheduler.engine.requests import ranges
-from springtide.scheduler.engine.requests.images import declared_contents
+from springtide.scheduler.engine.requests.acceptance import (
+    check_program,
+    check_without_gpus,
+    checked_requirements,
+    declared_contents,
+    default_name,
+    no_test_run,
+    nodes_with_enough,
+)
+from springtide.scheduler.engine.requests.datasets import checked_datasets
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
-from springtide.scheduler.engine.tags.changes import checked_tags
-from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
+from springtide.scheduler.engine.tags import checked_tags
 from springtide.scheduler.gpu_types import NodesByType, limit_of, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal, invalid_field

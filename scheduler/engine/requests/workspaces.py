@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.idle import changes as idle
+from springtide.scheduler.engine import idle
 from springtide.scheduler.engine.requests import quotas
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.places import identities, is_unmatched

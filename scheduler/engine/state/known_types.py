@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from springtide.scheduler.gpu_models import DeclaredTypes
-from springtide.scheduler.gpu_types import pool_types
+from springtide.scheduler.gpu_types import DeclaredTypes, pool_types
 from springtide.scheduler.model import Amount, Environment, Node, Project
 from springtide.scheduler.store.records import PersonRecord, ProjectRecord
 

@@ -21,8 +21,7 @@ from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.line_without_gpus import Line
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
-from springtide.scheduler.gpu_models import DeclaredTypes
-from springtide.scheduler.gpu_types import quota_of
+from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
 from springtide.scheduler.model import Environment, JobState, Phase, RecentUse, UseKey
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (

@@ -1,32 +1,110 @@
-"""Views of jobs, workspaces and audit entries, built from records; pure."""
+"""Views of jobs, sweeps, trials, workspaces and audit entries, built from records; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from springtide.scheduler import model, sentences, wire
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.environments.record import environment_view
+from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.pace import expected_end
-from springtide.scheduler.engine.views import trials
+from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
-from springtide.scheduler.engine.views.gpu_labels import GpuLabels
+from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.model import JobState
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
     Asked,
     AttemptRecord,
     AttemptState,
     AuditRecord,
+    BestTrial,
     JobRecord,
     RerunRef,
     TestRun,
     WorkspaceRecord,
 )
+
+
+def counts(sweep: JobRecord, unfinished: Sequence[JobRecord], borrowing: Borrowing) -> wire.TrialCounts:
+    """Return the trials of a sweep by state, of which these are unfinished."""
+    standing, spec = sweep.standing.sweep, sweep.spec.trials
+    assert standing is not None
+    assert spec is not None
+    left = standing.number - standing.ended - standing.unfinished
+    cancelled = left if sweep.state.final else 0
+    live = [trial for trial in unfinished if trial.live is not None]
+    return wire.TrialCounts(
+        number=standing.number,
+        queued=standing.waiting + left - cancelled,
+        running=standing.running,
+        paused=standing.paused,
+        succeeded=standing.succeeded,
+        pruned=standing.pruned,
+        failed=standing.failed,
+        cancelled=standing.cancelled + cancelled,
+        gpus=sum(trial.attempts[-1].gpus for trial in live),
+        borrowed=sum(map(borrowing.of, live)),
+        at_most=standing.at_most,
+        at_least=standing.at_least,
+        metric=spec.metric,
+        goal=spec.goal,
+        best=None if standing.best is None else _best(standing.best),
+    )
+
+
+def _best(best: BestTrial) -> wire.Best:
+    return wire.Best(trial=best.number, job=best.job, value=best.value, parameters=_copied(best.parameters))
+
+
+def _copied(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if parameters is None else dict(parameters)
+
+
+def outcome(trial: JobRecord) -> wire.Outcome:
+    """Return what is known of a trial."""
+    known = controller.outcome_of(trial)
+    return wire.Outcome(
+        parameters=_copied(known.parameters), value=known.value, curve=list(known.curve), pruned=known.pruned
+    )
+
+
+def served(job: JobRecord, now: float) -> float:
+    """Return the GPU-seconds of all attempts of a job."""
+    live = job.live
+    running = 0.0 if live is None or live.started is None else max(0.0, now - live.started) * live.gpus
+    return job.standing.served + running
+
+
+def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
+    """Return a trial that has begun, as a row of a table."""
+    spec, standing, known = trial.spec.trial, trial.standing, controller.outcome_of(trial)
+    assert spec is not None
+    pruned = known.pruned and trial.state is JobState.SUCCEEDED
+    return wire.TrialRow(
+        trial=spec.number,
+        job=trial.id,
+        state="pruned" if pruned else trial.state.value,
+        parameters=_copied(known.parameters),
+        value=known.value,
+        values=dict(standing.values),
+        step=standing.step,
+        of=standing.of,
+        curve=list(known.curve),
+        attempt=standing.attempt,
+        started=standing.started,
+        ended=standing.ended,
+        gpu_seconds=served(trial, now),
+        borrowed=borrowing.of(trial),
+        error=standing.error,
+    )
+
 
 LISTED_ATTEMPTS = 5
 """Number of latest attempts of a job in lists and events."""
@@ -304,8 +382,8 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         error=standing.error,
         sweep=record.sweep,
         trial=None if spec.trial is None else spec.trial.number,
-        trials=trials.counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
-        outcome=None if spec.trial is None else trials.outcome(record),
+        trials=counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
+        outcome=None if spec.trial is None else outcome(record),
         rerun=rerun_of(spec.rerun),
         test_run=_test_run(standing.test_run),
         tests=spec.tests,
@@ -337,9 +415,9 @@ def _in_line(record: JobRecord) -> bool:
 def _served(record: JobRecord, context: ViewContext, now: float) -> float:
     """Return the GPU-seconds of a job, or of all trials of a sweep."""
     if record.standing.sweep is None:
-        return trials.served(record, now)
+        return served(record, now)
     unfinished = context.trials_of(record.id)
-    return record.standing.sweep.served + sum(trials.served(each, now) for each in unfinished)
+    return record.standing.sweep.served + sum(served(each, now) for each in unfinished)
 
 
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from springtide.scheduler import model, wire
-from springtide.scheduler.engine.node_groups.requests import NodeRequests
+from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -18,9 +18,9 @@ from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, trials
+from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
-from springtide.scheduler.engine.views.gpu_labels import GpuLabels
+from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.model import JobState, Standing
 from springtide.scheduler.store.records import JobRecord
 
@@ -172,7 +172,7 @@ class ReadModel:
 
     def trial_row(self, trial: JobRecord) -> wire.TrialRow:
         """Return the view of a trial that has begun, as a row of a table."""
-        return trials.row(trial, self.view_context().borrowing, self._clock())
+        return job_view.row(trial, self.view_context().borrowing, self._clock())
 
     def standing(self) -> Mapping[str, Standing]:
         """Return the standing of each project."""

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from springtide.scheduler import wire
 from springtide.scheduler.model import Node
-from springtide.scheduler.store.usage.record import UsageRecord, UsageSum
+from springtide.scheduler.store.gpu_usage import UsageRecord, UsageSum
 from springtide.scheduler.telemetry.sample import GpuSample
 
 

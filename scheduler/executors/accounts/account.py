@@ -1,9 +1,15 @@
-"""An account of this machine."""
+"""An account of this machine: its files, and the directories it may enter."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
+import sys
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -54,3 +60,77 @@ def home_name(user: str) -> str:
     if set(quoted) == {"."}:
         quoted = quoted.replace(".", "%2E")
     return quoted if len(quoted) <= LONGEST_NAME else f"~{hashlib.sha256(user.encode()).hexdigest()}"
+
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_private(path: Path, owner: tuple[int, int]) -> None:
+    """Make a directory of this owner that no other account may enter; one of ours is handed over."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        hand_over(path, owner)
+    else:
+        os.chown(path, *owner, follow_symlinks=False)
+
+
+def hand_over(path: Path, owner: tuple[int, int]) -> None:
+    """Give a file or a directory with all below it to the account, if it is this process's own.
+
+    That is so where it was made before jobs and notebooks had accounts of their own. Nobody else may reach into it
+    meanwhile, and it is the last to change hands: a hand-over that was cut short begins again. Links are changed
+    themselves, never followed.
+    """
+    found = path.lstat()
+    if found.st_uid != os.geteuid() or found.st_uid == owner[0]:
+        return
+    if path.is_dir() and not path.is_symlink():
+        path.chmod(0o700)
+        for _, directories, files, handle in os.fwalk(path, topdown=False, follow_symlinks=False):
+            for name in (*directories, *files):
+                with suppress(FileNotFoundError):  # its owner's processes may run
+                    os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
+    os.chown(path, *owner, follow_symlinks=False)
+
+
+_CAP_SYS_ADMIN = 21
+
+
+def interpreter_places() -> tuple[Path, ...]:
+    """Return the directories that the Python of this process is installed in."""
+    package = Path(__file__).resolve().parents[3]
+    executable = Path(sys.executable).resolve().parent
+    return (Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix), package, executable)
+
+
+def closed_ways(
+    places: Iterable[Path], uid: int, groups: Collection[int]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the directories on the way to ``places`` that the account may not enter, each with these places.
+
+    Only the outermost of nested directories is named, and of nested places only the outermost.
+    """
+    found: dict[Path, set[Path]] = {}
+    for place in sorted({each.resolve() for each in places if each.is_dir()}):
+        ways = reversed(place.parents)
+        closed = next((way for way in ways if not may_enter(way.stat(), uid, groups)), None)
+        if closed is not None and not any(place.is_relative_to(other) for other in found.get(closed, ())):
+            found.setdefault(closed, set()).add(place)
+    return tuple((str(closed), tuple(map(str, sorted(inside)))) for closed, inside in sorted(found.items()))
+
+
+def may_enter(status: os.stat_result, uid: int, groups: Collection[int]) -> bool:
+    """Return whether the mode bits let an account that is not root pass through a directory."""
+    if status.st_uid == uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid in groups:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
+
+
+def may_mount() -> bool:
+    """Return whether this process has the capability that a mount namespace needs."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    effective = next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
+    return bool(effective & 1 << _CAP_SYS_ADMIN)

@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import wording
-from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
-from springtide.scheduler.executors.accounts.ownership import make_private
-from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
+from springtide.scheduler.executors.accounts.account import (
+    Account,
+    AccountError,
+    closed_ways,
+    home_name,
+    interpreter_places,
+    make_private,
+    may_enter,
+    may_mount,
+)
 from springtide.scheduler.executors.accounts.uid_ranges import UidRanges, replace_durably
 from springtide.scheduler.former_names import former_name
 from springtide.scheduler.own_files import make_own_directory, make_root

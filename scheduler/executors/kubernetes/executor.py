@@ -35,20 +35,19 @@ from springtide.scheduler.executors.base import (
     WorkspacePlaces,
     exit_of,
 )
-from springtide.scheduler.executors.files.batched_calls import BatchedCalls
 from springtide.scheduler.executors.files.epoch import EpochGate
-from springtide.scheduler.executors.files.reader import Reader
-from springtide.scheduler.executors.kubernetes.agents.agents import NodeAgents
+from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
+from springtide.scheduler.executors.kubernetes.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.monitor import AttemptMonitor
-from springtide.scheduler.executors.kubernetes.node_groups.placeholders import Placeholders
+from springtide.scheduler.executors.kubernetes.node_groups import Placeholders
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import CREATED_TOGETHER, PodControl
-from springtide.scheduler.executors.kubernetes.refusals import says_nothing, verdict_of
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.kubernetes.start_failures import says_nothing, verdict_of
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node

@@ -28,9 +28,8 @@ from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecor
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.pods import PodControl
-from springtide.scheduler.executors.kubernetes.refusals import verdict_of
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.executors.kubernetes.start_failures import start_failure
+from springtide.scheduler.executors.kubernetes.start_failures import start_failure, verdict_of
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import PODS, Api, ApiError, Informer
 from springtide.scheduler.model import Node, Worker

@@ -49,8 +49,7 @@ from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.running import Running, is_alive, restore, running_attempts
-from springtide.scheduler.executors.local.supervision import Supervision
-from springtide.scheduler.executors.local.tracked import Tracked, track
+from springtide.scheduler.executors.local.supervision import Supervision, Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.table import Process

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
-from springtide.scheduler.executors.accounts.ownership import hand_over
+from springtide.scheduler.executors.accounts.account import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, BlockedError, ExecutorError
 from springtide.scheduler.executors.environment import (
     check_datasets,

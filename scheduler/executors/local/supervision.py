@@ -6,28 +6,160 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, Observation
-from springtide.scheduler.executors.files.layout import opened, read_exit, read_record, read_run_time
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    ExecutorError,
+    Exit,
+    Observation,
+)
+from springtide.scheduler.executors.files.layout import JobPlaces, opened, read_exit, read_record, read_run_time
+from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.executors.local.launch import Launcher
-from springtide.scheduler.executors.local.leftovers import kill_cgroup, kill_leftovers
-from springtide.scheduler.executors.local.running import described, make_places
-from springtide.scheduler.executors.local.tracked import Tracked
+from springtide.scheduler.executors.local.running import GONE, MARK, described, environment, make_places, owner
 from springtide.scheduler.executors.local.watch import Watcher
 from springtide.scheduler.executors.supervisor.records import take_lock, write_record
 from springtide.scheduler.executors.supervisor.table import (
+    Process,
     boot_id,
     descendants,
     process,
+    processes,
     seconds_since_boot,
     send,
 )
+from springtide.scheduler.model import Placement, Worker
+
+
+@dataclass(slots=True)
+class Tracked:
+    """An attempt: its files, its status, its supervisor, and the position up to which its files were read.
+
+    ``cgroup`` is the control group of its processes, None if they have none of their own. ``handle`` is the
+    pidfd of its supervisor, None unless that is known to live. ``settling`` is set while the processes that a
+    dead supervisor left are ended. ``uids`` are those of its processes, ``sessions`` the sessions of its workers
+    by their leaders, with the start of each.
+    """
+
+    key: AttemptKey
+    directory: Path
+    places: JobPlaces
+    uids: frozenset[int]
+    uuids: frozenset[str]
+    cgroup: Path | None
+    status: AttemptStatus
+    placement: Placement
+    tail: Tail
+    handle: int | None = None
+    settling: bool = False
+    sessions: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def gone(self) -> bool:
+        """Whether all its processes are proven to have ended."""
+        return self.status.phase is AttemptPhase.GONE
+
+    def set_phase(self, phase: AttemptPhase, started: float | None, ended: Exit | None = None) -> None:
+        """Set the status of the attempt."""
+        self.status = AttemptStatus(self.key, phase, started, ended, self.placement)
+
+
+def _placement(spec: dict[str, Any]) -> Placement:
+    """Return the placement of a ``spec.json``; those of earlier versions have all UUIDs in one list."""
+    uuids, placed = list(spec.get("uuids", ())), []
+    for worker in spec.get("workers", ()):
+        gpus = tuple(worker["gpus"])
+        shown, uuids = uuids[: len(gpus)], uuids[len(gpus) :]
+        placed.append(Worker(worker["rank"], worker["node"], gpus, tuple(worker.get("uuids", shown))))
+    return tuple(placed)
+
+
+def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, Any]) -> Tracked:
+    """Return an attempt from its ``spec.json``, which is empty if the attempt was refused."""
+    placement = _placement(spec)
+    return Tracked(
+        key,
+        directory,
+        places,
+        uids=frozenset(spec.get("uids", [spec["uid"]] if "uid" in spec else ())),
+        uuids=frozenset(spec.get("uuids", ())),
+        cgroup=Path(spec["cgroup"]) if spec.get("cgroup") else None,
+        status=AttemptStatus(key, AttemptPhase.STARTING, placement=placement),
+        placement=placement,
+        tail=Tail(key, directory, places, [worker.rank for worker in placement]),
+    )
+
+
+def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
+    """Return whether the process is in a worker's session; ``sessions`` maps their leaders to their start times.
+
+    The kernel does not reuse the number of a session that has processes: without its leader it is the worker's
+    too.
+    """
+    if each.session not in sessions:
+        return False
+    leader = process(each.session)
+    return leader is None or leader.state in GONE or leader.start == sessions[each.session]
+
+
+def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> list[Process]:
+    """Return the live processes of the attempt.
+
+    These are of its account, started after its supervisor, and have the attempt's mark in their environment or are
+    in a worker's session, in case they have overwritten the mark.
+    """
+    live = []
+    for each in processes():
+        if each.state in GONE or each.start < since:
+            continue
+        try:
+            uid = owner(each)
+        except OSError:
+            continue
+        marked = uid in uids and environment(each.pid).get(MARK) == str(pause_file)
+        if marked or (uid in uids and _of_session(each, sessions)):
+            live.append(each)
+    return live
+
+
+def kill_leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> bool:
+    """Kill the processes of the attempt; return whether there were any."""
+    live = leftovers(pause_file, uids, sessions, since)
+    for each in live:
+        send(each, signal.SIGKILL)
+    return bool(live)
+
+
+def kill_cgroup(path: Path) -> bool:
+    """Kill all processes of an attempt's control group, which none can leave; return whether there were any.
+
+    An empty group is removed.
+    """
+    try:
+        pids = [int(pid) for pid in (path / "cgroup.procs").read_text(encoding="ascii").split()]
+    except FileNotFoundError:
+        return False
+    if not pids:
+        with suppress(OSError):
+            path.rmdir()
+        return False
+    try:
+        (path / "cgroup.kill").write_text("1", encoding="ascii")
+    except OSError:  # before Linux 5.14
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return True
+
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from springtide.scheduler.model import Job, Pause, Phase, Placement
-from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy import gang_placement, reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.phases.precedence import outranked
-from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.eviction.candidates import VictimCandidates
+from springtide.scheduler.policy.eviction.rules import LimitRule
 from springtide.scheduler.policy.plan_builder import PlanBuilder
-from springtide.scheduler.policy.preemption.candidates import VictimCandidates
-from springtide.scheduler.policy.preemption.rules import LimitRule
 from springtide.scheduler.policy.state.projects import ProjectNode
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from springtide.scheduler.model import Job
+from springtide.scheduler.policy.eviction.consolidation import MoveSearch
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
-from springtide.scheduler.policy.preemption.consolidation import MoveSearch
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 

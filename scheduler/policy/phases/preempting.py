@@ -9,12 +9,12 @@ from math import inf
 from operator import le
 
 from springtide.scheduler.model import Order
+from springtide.scheduler.policy.eviction.rules import PreemptRule
+from springtide.scheduler.policy.eviction.search import VictimSearch
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.plan_builder import Answer, PlanBuilder, Proposal
-from springtide.scheduler.policy.preemption.rules import PreemptRule
-from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 

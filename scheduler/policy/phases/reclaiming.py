@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.eviction.rules import ReclaimRule
+from springtide.scheduler.policy.eviction.search import VictimSearch
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.elastic import growing_jobs, one_more_worker
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import delayed_reservations, runtimes_awaited_until
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
-from springtide.scheduler.policy.preemption.rules import ReclaimRule
-from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 

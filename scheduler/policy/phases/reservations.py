@@ -15,7 +15,7 @@ from itertools import islice
 from math import inf
 
 from springtide.scheduler.model import Job, Placement
-from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy import gang_placement, reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest, request_of
 from springtide.scheduler.policy.phases.means import Means
@@ -26,7 +26,6 @@ from springtide.scheduler.policy.phases.precedence import (
     runtimes_awaited_until,
 )
 from springtide.scheduler.policy.phases.reclaiming import ReclaimGpus
-from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy import gang_placement, reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.elastic import growing_jobs
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import invites_rotation
-from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.nodes import workers_of

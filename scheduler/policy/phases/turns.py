@@ -16,15 +16,15 @@ from itertools import groupby, islice
 from operator import itemgetter
 
 from springtide.scheduler.model import Job
+from springtide.scheduler.policy import gang_placement
+from springtide.scheduler.policy.eviction.rules import TurnRule
+from springtide.scheduler.policy.eviction.search import VictimSearch
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest, request_of
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import outranked
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER, ReserveAhead, ahead
-from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, turn_end
-from springtide.scheduler.policy.preemption.rules import TurnRule
-from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode

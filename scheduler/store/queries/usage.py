@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, false, func, or_, select
 
 from springtide.scheduler.store import schema
-from springtide.scheduler.store.usage.record import COLUMNS, FINE, HOUR, MINUTE, UsageKey, UsageRecord, UsageSum
+from springtide.scheduler.store.gpu_usage import COLUMNS, FINE, HOUR, MINUTE, UsageKey, UsageRecord, UsageSum
 
 MOST_SUMS = 5_000
 """Maximum number of sums that a query returns: the use of those that held the most."""

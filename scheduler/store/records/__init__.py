@@ -5,7 +5,6 @@ Times are seconds since the epoch, durations seconds, service GPU-seconds.
 
 from __future__ import annotations
 
-from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.idle import IdleRecord, IdleRule, RuleKey, RuleScope
 from springtide.scheduler.store.records.jobs import (
     KEPT_ATTEMPTS,
@@ -14,10 +13,15 @@ from springtide.scheduler.store.records.jobs import (
     AttemptRecord,
     AttemptState,
     CountedSteps,
+    EnvironmentRecord,
     Hold,
     JobRecord,
     JobSpec,
     JobStanding,
+    OptionDifference,
+    RerunRef,
+    TestRun,
+    TestStage,
     Withheld,
 )
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
@@ -33,7 +37,6 @@ from springtide.scheduler.store.records.pool import (
     WorkspaceRecord,
 )
 from springtide.scheduler.store.records.queries import GpuUse, JobQuery
-from springtide.scheduler.store.records.reruns import OptionDifference, RerunRef
 from springtide.scheduler.store.records.sweeps import (
     BestTrial,
     FinishedTrial,
@@ -45,7 +48,6 @@ from springtide.scheduler.store.records.sweeps import (
     TrialRef,
     TrialsSpec,
 )
-from springtide.scheduler.store.records.test_runs import TestRun, TestStage
 from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -11,10 +12,67 @@ from msgspec import structs
 
 from springtide.scheduler.model import Block, JobState, Placement, Reason, Spread
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
-from springtide.scheduler.store.records.environments import EnvironmentRecord
-from springtide.scheduler.store.records.reruns import RerunRef
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
-from springtide.scheduler.store.records.test_runs import TestRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRecord:
+    """The Python where a job was submitted, the packages of what its code imports, and its first files.
+
+    ``packages`` are versions by name, ``imports`` the modules that the code cannot do without, ``missing`` those
+    of them that are not there where the job runs.
+    """
+
+    python: str = ""
+    path: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    file_count: int = 0
+    file_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OptionDifference:
+    """An option of a job that differs from the run it repeats, as a person reads it."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class RerunRef:
+    """Which job is run again, the name that it had, and what differs. It stays when that job is deleted."""
+
+    job: str
+    name: str
+    changes: tuple[OptionDifference, ...] = ()
+
+
+class TestStage(StrEnum):
+    """How far a test run is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def over(self) -> bool:
+        """Whether the test run has ended."""
+        return self not in {TestStage.WAITING, TestStage.RUNNING}
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """The test run of a job: a job of its own, its stage, and how long it ran, in seconds."""
+
+    job: str
+    stage: TestStage = TestStage.WAITING
+    ran: float = 0.0
 
 
 class Asked(StrEnum):

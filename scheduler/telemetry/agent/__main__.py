@@ -8,10 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
-from springtide.scheduler.telemetry.agent.access import TokenError, read_token
 from springtide.scheduler.telemetry.agent.collector import Collector
 from springtide.scheduler.telemetry.agent.pod_resources import SOCKET, PodResources
-from springtide.scheduler.telemetry.agent.server import make_server
+from springtide.scheduler.telemetry.agent.server import TokenError, make_server, read_token
 
 BAD_INPUT = 2
 

@@ -24,9 +24,8 @@ from springtide.scheduler.telemetry.agent.report import (
     ReportedGpu,
     XidEvent,
 )
-from springtide.scheduler.telemetry.driver import pynvml
 from springtide.scheduler.telemetry.machine import Device
-from springtide.scheduler.telemetry.nvml_reader import NvmlReader
+from springtide.scheduler.telemetry.nvml import NvmlReader, pynvml
 from springtide.scheduler.telemetry.sample import GpuSample
 
 logger = logging.getLogger(__name__)

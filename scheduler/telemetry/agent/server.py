@@ -10,8 +10,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from springtide.scheduler.telemetry.agent.access import REPORT_PATH, TokenError, read_token
 from springtide.scheduler.telemetry.agent.report import NodeReport, encode
+
+REPORT_PATH: Final = "/v1/report"
+SHORTEST_TOKEN: Final = 32
+"""Minimum length of the token, in characters."""
+
+
+class TokenError(Exception):
+    """There is no usable token; the message says what was expected."""
+
+
+def read_token(file: Path) -> str:
+    """Return the token in a file. Raises `TokenError`."""
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"The token of agents cannot be read from {file}: {error}.") from error
+    if len(token) < SHORTEST_TOKEN or not token.isalnum():
+        raise TokenError(f"{file} has no token of {SHORTEST_TOKEN} letters and digits or more.")
+    return token
+
 
 logger = logging.getLogger(__name__)
 

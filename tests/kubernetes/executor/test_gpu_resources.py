@@ -13,8 +13,7 @@ from springtide.scheduler.executors.kubernetes.inventory import Inventory, stati
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import model_of, pool_names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.gpu_models import DeclaredTypes
-from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.gpu_types import DeclaredTypes, machine_of
 from springtide.scheduler.model import Node
 
 READY = [{"type": "Ready", "status": "True"}]

@@ -17,7 +17,7 @@ from patience import PATIENCE_S
 from ports import free_port
 
 from springtide.scheduler.executors.base import InventoryChanged
-from springtide.scheduler.executors.kubernetes.agents import requests
+from springtide.scheduler.executors.kubernetes import agents as requests
 from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry.agent.report import NodeReport, PodGpus, Reading, ReportedGpu, XidEvent
 from springtide.scheduler.telemetry.agent.server import make_server

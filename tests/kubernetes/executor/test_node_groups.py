@@ -14,7 +14,7 @@ from kube_bench import IMAGE, KubeBench, eventually
 from patience import PATIENCE_S
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.node_groups import requests
+from springtide.scheduler.engine import node_groups
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.refusal import Refusal
 
@@ -31,8 +31,8 @@ JOINED = {"example.com/pool": "big", "springtide.io/gpu-type": "h100"}
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "INTERVAL", 0.1)
-    monkeypatch.setattr(requests, "WINDOW", 0.5)
+    monkeypatch.setattr(node_groups, "INTERVAL", 0.1)
+    monkeypatch.setattr(node_groups, "WINDOW", 0.5)
 
 
 class GrowingPool(ClusterPool):
@@ -163,7 +163,7 @@ async def test_a_job_larger_than_any_node_that_may_come_is_refused(pool: Growing
 async def test_a_node_that_does_not_come_is_called_late(
     pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "LATE", 0.0)
+    monkeypatch.setattr(node_groups, "LATE", 0.0)
     job = await pool.submit(gpus=8)
     text = await pool.reason(job, lambda text: "It should have come" in text)
     assert "an administrator of the cluster can tell what keeps it" in text

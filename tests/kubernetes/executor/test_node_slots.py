@@ -8,7 +8,7 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springtide.scheduler.executors.kubernetes.agents.slots import assign, described, gpus_of_node
+from springtide.scheduler.executors.kubernetes.agents import assign, described, gpus_of_node
 from springtide.scheduler.model import Gpu, Node
 from springtide.scheduler.telemetry.agent.report import ReportedGpu
 

@@ -15,12 +15,12 @@ from kube_bench import KubeBench, eventually
 from patience import PATIENCE_S
 
 from springtide.scheduler.engine import Engine, EngineSettings, Retries, open_engine
-from springtide.scheduler.engine.loop import launch_probes
+from springtide.scheduler.engine.loop import launch_stops
 from springtide.scheduler.executors.base import AttemptKey, Exit, ExitKind
 from springtide.scheduler.executors.kubernetes import monitor, pods, start_failures
 from springtide.scheduler.executors.kubernetes.ends import end_of
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
-from springtide.scheduler.executors.kubernetes.refusals import verdict_of
+from springtide.scheduler.executors.kubernetes.start_failures import verdict_of
 from springtide.scheduler.kube import ApiError
 from springtide.scheduler.model import Block, BlockScope, Settings
 from springtide.scheduler.store import Store
@@ -38,8 +38,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_failures, "IMAGE_PATIENCE", 0.5)
     monkeypatch.setattr(start_failures, "CONTAINER_PATIENCE", 0.5)
     monkeypatch.setattr(pods, "PATIENCE", 1.0)
-    monkeypatch.setattr(launch_probes, "FIRST_DELAY", 0.5)
-    monkeypatch.setattr(launch_probes, "LONGEST_DELAY", 0.5)
+    monkeypatch.setattr(launch_stops, "FIRST_DELAY", 0.5)
+    monkeypatch.setattr(launch_stops, "LONGEST_DELAY", 0.5)
 
 
 # ---------- what the API refuses

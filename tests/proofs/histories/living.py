@@ -10,7 +10,7 @@ from histories.world import World
 
 from springtide.scheduler.model import Change, Decision, Plan, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
-from springtide.scheduler.policy.memo.memo import NoMemo
+from springtide.scheduler.policy.memo import NoMemo
 from springtide.scheduler.promises import Promise
 
 REPLAY = 10

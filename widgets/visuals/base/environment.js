@@ -1,4 +1,4 @@
-/** The environment of a job in words. `scheduler/client/environments.py` has the same for terminals and Python. */
+/** The environment of a job in words. `scheduler/client/descriptions.py` has the same for terminals and Python. */
 
 import { h } from "./dom.js";
 import { clean, count, listed, size } from "./words.js";

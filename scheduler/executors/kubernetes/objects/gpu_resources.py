@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
-from springtide.scheduler.gpu_models import UNKNOWN, type_name
+from springtide.scheduler.gpu_types import UNKNOWN, type_name
 
 ANY = "*"
 

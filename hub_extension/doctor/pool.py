@@ -1,0 +1,167 @@
+"""Checks of a pool through its service and state: GPUs, launches, leavers, notebooks, datasets, database."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.hub_extension.doctor.network import answer_of_service
+from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.executors import notebooks
+from springtide.scheduler.executors.accounts import Accounts
+from springtide.scheduler.store import StoreError, StoreTooNewError, read_left_jobs, read_withheld
+from springtide.scheduler.store.opening import check_schema, connect, parse_url
+from springtide.scheduler.wire import PoolUsage, PoolView, WorkspaceList
+from springtide.scheduler.wording import count, given, gpus, plural
+
+
+def unmatched_gpus(state: Path) -> Iterator[Finding]:
+    """Check that all that runs is on GPUs that have a place; nothing is said if the service does not answer."""
+    pool = answer_of_service(state, "pool", PoolView)
+    if pool is None:
+        return
+    for each in pool.unmatched:
+        out = f" It keeps {gpus(len(each.gpus))} out of the pool until it has ended." if each.gpus else ""
+        yield problem(
+            "GPUs in use",
+            f"{each.why}{out}",
+            f"{each.change} On the page of the pool, or: springtide free {each.holder} --end",
+        )
+    if not pool.unmatched:
+        yield ok("GPUs in use", "All that runs is on GPUs that have a place in the pool.")
+
+
+def usage_records(state: Path) -> Iterator[Finding]:
+    """Check that the use of GPUs is recorded; nothing is said if the service does not answer."""
+    usage = answer_of_service(state, "pool/gpus", PoolUsage)
+    if usage is None or not usage.measured:
+        return
+    if usage.unrecorded:
+        yield problem(
+            "usage records",
+            f"The use of GPUs is not recorded: {usage.unrecorded}",
+            "Correct what it says. Jobs are not affected; what was not recorded is missing in reports.",
+        )
+    else:
+        yield ok("usage records", "The use of GPUs is recorded.")
+
+
+def launches(database_url: str) -> Iterator[Finding]:
+    """Check that launching has not stopped; nothing is said where the store cannot be read."""
+    try:
+        withheld = read_withheld(database_url)
+    except (StoreError, ModuleNotFoundError):
+        return
+    for words, jobs in withheld.most_common():
+        yield problem(
+            "launches",
+            f"{count(jobs, 'job')} {plural(jobs, 'is', 'are')} not started, because several could not be: {words}",
+            "Allow what is refused there. Jobs start by themselves once a start works.",
+        )
+    if not withheld:
+        yield ok("launches", "Nothing keeps jobs from being launched.")
+
+
+def leavers(database_url: str) -> Iterator[Finding]:
+    """Tell of unfinished jobs of people who have left; nothing is said where the store cannot be read."""
+    try:
+        left = read_left_jobs(database_url)
+    except (StoreError, ModuleNotFoundError):
+        return
+    for name, jobs in sorted(left.items()):
+        yield note(
+            "leavers",
+            f"{name} is no longer a user of JupyterHub and has {count(jobs, 'unfinished job')}. "
+            "What waits is on hold; what runs goes on to its end or its next pause.",
+            f"On the page Quotas, under Jobs on hold, release or cancel {plural(jobs, 'it', 'them')}, or "
+            "`springtide release JOB --to USER` to give one to another member of its project.",
+        )
+    if not left:
+        yield ok("leavers", "Every unfinished job has an owner in JupyterHub.")
+
+
+def running_notebooks(state: Path, accounts: Accounts | None) -> Iterator[Finding]:
+    """Check that the hub knows all notebook servers that run."""
+    try:
+        running = notebooks.running(state, (lambda _: ()) if accounts is None else accounts.uids_of)
+    except notebooks.NotebooksUnknownError as error:
+        yield problem("notebooks", str(error), "Run this as the account that runs the hub.")
+        return
+    listed = answer_of_service(state, "workspaces?everybody=1", WorkspaceList)
+    if listed is None:
+        if running:
+            yield note(
+                "notebooks",
+                f"{count(len(running), 'notebook server')} of this pool run, and the service does not answer.",
+                "springtide up finds them.",
+            )
+        return
+    unknown = [each for each in listed.items if each.state == "unknown"]
+    for each in unknown:
+        yield problem(
+            "notebooks",
+            f"The notebook server {given(each.server)} of {each.user} is not known to the hub and keeps "
+            f"{count(each.gpus, 'GPU')} until it ends: {each.place}.",
+            "Stop it on the page Workspaces, or with kill.",
+        )
+    if not unknown:
+        yield ok("notebooks", f"The hub knows all notebook servers that run ({len(running)}).")
+
+
+CHECK: Final = "datasets"
+
+
+def datasets(declared: Mapping[str, Dataset]) -> Iterator[Finding]:
+    """Check that each directory is there, and that not every account may change it."""
+    found = [each for dataset in declared.values() for each in _directory(dataset)]
+    yield from found
+    if declared and not found:
+        yield ok(CHECK, f"{count(len(declared), 'declared dataset')}: each directory is there.")
+
+
+def _directory(dataset: Dataset) -> Iterator[Finding]:
+    path = Path(dataset.path)
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        yield problem(
+            CHECK,
+            f"The dataset {dataset.name} is not found at {path}: {error.strerror}.",
+            "Mount it, or correct c.Springtide.datasets.",
+        )
+        return
+    if not stat.S_ISDIR(mode):
+        yield problem(
+            CHECK,
+            f"The dataset {dataset.name} is no directory: {path}.",
+            "Correct c.Springtide.datasets.",
+        )
+    elif mode & stat.S_IWOTH:
+        yield problem(
+            CHECK, f"Every account may change the dataset {dataset.name} in {path}.", f"chmod o-w {path}"
+        )
+
+
+def check(url: str) -> Iterator[Finding]:
+    """Check that the server answers, and that the schema is this version's."""
+    parsed = parse_url(url)
+    shown = parsed.render_as_string(hide_password=True)
+    try:
+        writer, reader = connect(parsed)
+    except ModuleNotFoundError as error:
+        yield problem("store", f"{error.name} is not installed.", "pip install 'springtide[hub,postgres]'")
+        return
+    try:
+        check_schema(reader)
+    except StoreTooNewError as error:
+        yield problem("store", str(error), "pip install the newer version, or restore an older dump")
+    except StoreError as error:
+        yield problem("store", str(error), "Check address, account and rights; then start the service once.")
+    else:
+        yield ok("store", f"{shown} answers, with the schema of this version.")
+    finally:
+        reader.dispose()
+        writer.dispose()

@@ -1,0 +1,124 @@
+"""Answers of the pool in words: the environment of a job, its placements, its expected start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from springtide.scheduler import wording
+from springtide.scheduler.wire import Advice, Forecast, JobEnvironment, MeasuredPlacement, Starts
+from springtide.scheduler.wording import count, listed, plural, size
+
+SHOWN: Final = 5
+"""Maximum number of files that are named."""
+IMAGE_VARIABLE: Final = "SPRINGTIDE_IMAGE"
+"""Variable of a notebook on a cluster that names the image it runs in."""
+
+
+def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str]]:
+    """Return what a job runs with, as heads and values; ``image`` is its container image, None on one machine."""
+    shown = [
+        ("Python", python_words(environment, image)),
+        ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))),
+        ("Installed for it", ", ".join(environment.requirements)),
+        ("Missing", missing_words(environment, image)),
+        ("Files", files_words(environment)),
+        ("Image", image or ""),
+        ("Variables", ", ".join(environment.variables)),
+    ]
+    return [(head, words) for head, words in shown if words]
+
+
+def python_words(environment: JobEnvironment, image: str | None) -> str:
+    """Return which Python runs the job; of a job in an image, which one captured its code."""
+    if not environment.python:
+        return "the one that the command chooses"
+    words = f"{environment.python}, {environment.path}"
+    return f"{words} in the notebook; the image has its own" if image else words
+
+
+def missing_words(environment: JobEnvironment, image: str | None) -> str:
+    """Return what is missing and what to do about it, as a sentence; empty if nothing is known to be missing."""
+    if not environment.missing:
+        return ""
+    names = listed(environment.missing)
+    verb = plural(len(environment.missing), "is", "are")
+    return f"{names} {verb} imported by the code and not installed in {image or environment.path}."
+
+
+def files_words(environment: JobEnvironment) -> str:
+    """Return the first files that are sent, and how many there are."""
+    if not environment.file_count:
+        return "none"
+    named = environment.files[:SHOWN]
+    rest = environment.file_count - len(named)
+    more = f" and {count(rest, 'more', 'more')}" if rest else ""
+    return f"{', '.join(named)}{more} ({size(environment.file_bytes)})"
+
+
+def image_of(asked: str | None, images: Sequence[str]) -> str | None:
+    """Return the container image of a job that is not submitted yet, None on one machine, which has no images.
+
+    ``asked`` is the image of its options, ``images`` are those that the pool offers its user.
+    """
+    if not images:
+        return None
+    return asked or os.environ.get(IMAGE_VARIABLE) or images[0]
+
+
+HEADS = ("GPUs", "type", "placed", "speed", "runs")
+NOTHING = (
+    "Nothing is known of it yet: no run of a minute or more has ended that reports steps or ran without a pause. "
+    "Runs count for jobs of the same name, project and person."
+)
+"""What is said if no run was measured."""
+ALIKE = "No other GPUs are known to be notably faster, or to be worth more."
+"""What is said if runs were measured, and nothing follows."""
+
+
+def advice_words(told: Advice) -> str:
+    """Return what earlier runs say, in sentences."""
+    return told.text or (ALIKE if told.placements else NOTHING)
+
+
+def placement_rows(told: Advice) -> list[Sequence[str]]:
+    """Return a row for each placement that was measured, in the order of `HEADS`."""
+    return [(_gpus(each), each.gpu_type, each.placed, _speed(each), str(each.runs)) for each in told.placements]
+
+
+def _gpus(row: MeasuredPlacement) -> str:
+    return str(row.gpus) if row.workers == 1 else f"{row.workers} x {row.gpus}"
+
+
+def _speed(row: MeasuredPlacement) -> str:
+    if row.steps_per_second is None:
+        return f"{wording.duration(row.run_seconds or 0.0)} for a run"
+    if row.steps_per_second >= 1:
+        return f"{wording.amount(float(f'{row.steps_per_second:.3g}'))} steps/s"
+    return f"{1 / row.steps_per_second:.3g} s for a step"
+
+
+LATE = 60.0
+"""Time after which a start that was expected and has not come is told as late, in seconds."""
+
+
+def expectation(starts: Starts, now: float, verb: str = "starts") -> str:
+    """Return ``Likely starts in about 12 min (between 5 and 40 min).``, or why that is not known."""
+    if starts.likely is None:
+        return "" if starts.why is None else starts.why.text
+    if now - starts.likely > LATE:
+        return f"It was expected to {verb.removesuffix('s')} {wording.duration(now - starts.likely)} ago."
+    return f"Likely {verb} {moment(starts, now)}."
+
+
+def prospect(told: Forecast) -> str:
+    """Return what to expect of a job that is not submitted; empty if the forecast has none."""
+    return "" if told.estimate is None else told.estimate.text
+
+
+def moment(starts: Starts, now: float) -> str:
+    """Return ``in about 12 min (between 5 and 40 min)`` or ``any moment``, of a start with a likely time."""
+    assert starts.likely is not None
+    first = 0.0 if starts.earliest is None else starts.earliest - now
+    return wording.moment(starts.likely - now, first, None if starts.latest is None else starts.latest - now)

@@ -1,1 +1,0 @@
-"""The environment of jobs: what they run with."""

@@ -1,0 +1,409 @@
+"""Idle workspaces of a running pool: reports of notebook servers, the rules, and their effects."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum, auto
+from typing import Any
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.settings import IdleSettings
+from springtide.scheduler.engine.state.state import State, WorkspaceKey
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.model import Project
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import POOL, IdleRecord, IdleRule, RuleKey, RuleScope, WorkspaceRecord
+from springtide.scheduler.wording import given
+
+NEVER = IdleRule()
+"""The rule by which nobody is told and nothing is stopped."""
+
+
+class Step(Enum):
+    """What to do about a workspace."""
+
+    NOTHING = auto()
+    TELL = auto()
+    """Tell its owner that its GPUs are not used, and when it is stopped."""
+    FORGET = auto()
+    """Forget that its owner was told: it was used since, or its rule was changed."""
+    STOP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Use of a workspace: ``busy`` if something runs in it, ``last`` otherwise, in seconds since the epoch."""
+
+    busy: bool
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, after ``unused`` seconds without use.
+
+    ``again`` is when there may be something else to do if nobody uses the workspace until then, in seconds since
+    the epoch; None if there is nothing.
+    """
+
+    step: Step
+    unused: float
+    again: float | None
+
+
+def decide(rule: IdleRule, use: Use, record: IdleRecord | None, now: float) -> Decision:
+    """Return what to do about a workspace; ``record`` is what was told and done about it.
+
+    A workspace that its owner was told of is never stopped earlier than the owner was told, also if the rule has
+    become shorter since.
+    """
+    kept = record.kept if record is not None and record.kept is not None else use.last
+    last = now if use.busy else min(now, max(use.last, kept))
+    unused = now - last
+    was_told = record is not None and record.told is not None
+    if rule.tell_after is None or unused < rule.tell_after:
+        again = None if rule.tell_after is None else last + rule.tell_after
+        return Decision(Step.FORGET if was_told else Step.NOTHING, unused, again)
+    if record is None or record.told is None or record.told < last:
+        return Decision(Step.TELL, unused, now)
+    if rule.notice is None:
+        return Decision(Step.NOTHING, unused, None)
+    if record.stops is None:
+        return Decision(Step.TELL, unused, now)
+    stops = max(record.stops, record.told + rule.notice)
+    return Decision(Step.STOP if now >= stops else Step.NOTHING, unused, stops)
+
+
+def rule_for(
+    user: str, projects: Sequence[str], rules: Mapping[RuleKey, IdleRule], tree: Mapping[str, Project]
+) -> IdleRule:
+    """Return the rule for a person in these projects.
+
+    A rule of one's own comes first. Otherwise each project has the rule of its own or of the nearest project above
+    it, else that of the pool, and the most lenient of them counts. ``tree`` has all projects by name.
+    """
+    own = rules.get((RuleScope.PERSON, user))
+    if own is not None:
+        return own
+    pool = rules.get((RuleScope.POOL, ""), NEVER)
+    found = [_nearest(name, rules, tree) or pool for name in projects if name in tree] or [pool]
+    return IdleRule(_longest([each.tell_after for each in found]), _longest([each.notice for each in found]))
+
+
+def _nearest(name: str, rules: Mapping[RuleKey, IdleRule], tree: Mapping[str, Project]) -> IdleRule | None:
+    found = (rules.get((RuleScope.PROJECT, above)) for above in _lineage(name, tree))
+    return next((rule for rule in found if rule is not None), None)
+
+
+def _lineage(name: str, tree: Mapping[str, Project]) -> Iterator[str]:
+    current, seen = tree.get(name), set[str]()
+    while current is not None and current.name not in seen:
+        seen.add(current.name)
+        yield current.name
+        current = tree.get(current.parent or "")
+
+
+def _longest(durations: Sequence[float | None]) -> float | None:
+    """Return the longest duration; None is never, which is longer than all."""
+    lengths = [each for each in durations if each is not None]
+    return max(lengths) if len(lengths) == len(durations) else None
+
+
+STOPPED_SHOWN = 7 * 86_400.0
+"""Time for which owners are shown that a workspace was stopped, unless they start it again, in seconds."""
+
+STOPPING = 60.0
+"""Time for which a workspace counts as being stopped after the hub was asked to, in seconds."""
+
+
+def record_of(transaction: Transaction, workspace: WorkspaceRecord) -> IdleRecord:
+    """Return what was told and done about a workspace since its GPUs were reserved."""
+    found = transaction.idle_record((workspace.user, workspace.server))
+    if found is not None and found.reserved == workspace.since:
+        return found
+    return IdleRecord(workspace.user, workspace.server, workspace.since, len(workspace.gpus))
+
+
+def tell(transaction: Transaction, key: WorkspaceKey, unused: float, notice: float | None) -> None:
+    """Record that the owner is told that the workspace was not used for ``unused`` seconds.
+
+    ``notice`` is the time until it is stopped, in seconds, None if it is not.
+    """
+    workspace = transaction.all_workspaces().get(key)
+    if workspace is None:
+        return
+    stops = None if notice is None else transaction.now + notice
+    record = record_of(transaction, workspace)
+    told = replace(record, told=transaction.now, stops=stops, stopping=None, unused=unused)
+    transaction.put_idle_record(key, told)
+
+
+def forget(transaction: Transaction, key: WorkspaceKey, reserved: float) -> None:
+    """Forget what was told about a workspace, because it was used since."""
+    record = transaction.idle_record(key)
+    if record is not None and record.reserved == reserved and record.stopped is None:
+        transaction.put_idle_record(key, replace(record, told=None, stops=None, stopping=None))
+
+
+def keep(transaction: Transaction, key: WorkspaceKey, by: str) -> None:
+    """Keep a workspace, as if it were used now.
+
+    Raises `Refusal`: 404 for one without GPUs, 409 while it is being stopped.
+    """
+    workspace = transaction.all_workspaces().get(key)
+    if workspace is None or not workspace.gpus:
+        raise Refusal(404, "not_found", f"{key[0]} has no workspace {given(key[1] or 'default')} with GPUs.")
+    record = record_of(transaction, workspace)
+    if record.stopping is not None and transaction.now - record.stopping < STOPPING:
+        raise Refusal(409, "stopping", "The workspace is being stopped now.", hint="Start it again in a moment.")
+    kept = replace(record, kept=transaction.now, told=None, stops=None, stopping=None)
+    transaction.put_idle_record(key, kept)
+    if record.told is not None:
+        transaction.add_audit_entry(by, "workspace.keep", _subject(key), {"unused": round(record.unused)}, {})
+
+
+def stopping(transaction: Transaction, key: WorkspaceKey, reserved: float, unused: float) -> bool:
+    """Record that the hub is asked to stop a workspace; return False if its owner has kept it meanwhile."""
+    record = transaction.idle_record(key)
+    if record is None or record.reserved != reserved or record.told is None:
+        return False
+    transaction.put_idle_record(key, replace(record, stopping=transaction.now, unused=unused))
+    return True
+
+
+def not_stopped(transaction: Transaction, key: WorkspaceKey) -> None:
+    """Record that the hub did not stop a workspace."""
+    record = transaction.idle_record(key)
+    if record is not None and record.stopped is None and record.stopping is not None:
+        transaction.put_idle_record(key, replace(record, stopping=None))
+
+
+def released(transaction: Transaction, workspace: WorkspaceRecord) -> None:
+    """Record that the GPUs of a workspace are released: if it was being stopped as idle, that it was."""
+    key = (workspace.user, workspace.server)
+    record = transaction.idle_record(key)
+    if record is None or record.reserved != workspace.since:
+        return
+    if record.stopping is None:
+        transaction.put_idle_record(key, None)
+        return
+    transaction.put_idle_record(key, replace(record, stopped=transaction.now))
+    unused = {"gpus": record.gpus, "gpu_type": workspace.gpu_type, "unused": round(record.unused)}
+    transaction.add_audit_entry(POOL, "workspace.stop", _subject(key), unused, {})
+    for other, old in transaction.state.idle_records.items():
+        if old.stopped is not None and old.stopped < transaction.now - STOPPED_SHOWN:
+            transaction.put_idle_record(other, None)
+
+
+def reserved(transaction: Transaction, key: WorkspaceKey) -> None:
+    """Forget an earlier workspace of the same name: it was started again."""
+    if transaction.idle_record(key) is not None:
+        transaction.put_idle_record(key, None)
+
+
+def set_rule(transaction: Transaction, key: RuleKey, rule: IdleRule | None, by: str) -> None:
+    """Set the rule of the pool, of a project or of a person; None removes it.
+
+    Raises `Refusal` (404) for an unknown project.
+    """
+    scope, name = key
+    if scope is RuleScope.PROJECT and transaction.project(name) is None:
+        raise Refusal(404, "not_found", f"There is no project {given(name)}.", field="project")
+    before = transaction.idle_rules.get(key, transaction.state.idle_rules.get(key))
+    if before != rule:
+        transaction.put_idle_rule(key, rule)
+        subject = f"{scope.value} {name}".rstrip()
+        transaction.add_audit_entry(by, "idle_rule.change", subject, _shown(before), _shown(rule))
+
+
+def _shown(rule: IdleRule | None) -> dict[str, object]:
+    return {} if rule is None else asdict(rule)
+
+
+def _subject(key: WorkspaceKey) -> str:
+    return "/".join(filter(None, key))
+
+
+SHORTEST_REPORT = 1.0
+LONGEST_REPORT = 60.0
+"""Minimum and maximum interval between two reports of a notebook server, in seconds."""
+REPORT_KNOWN = 3 * LONGEST_REPORT
+"""Age up to which a report says how a workspace is used, in seconds."""
+
+Change = Callable[[Callable[[Transaction], Any]], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What a notebook server reported ``at`` a time of the workspace whose GPUs were reserved at ``reserved``."""
+
+    at: float
+    reserved: float
+    busy: bool
+    last: float
+
+
+class IdleWorkspaces:
+    """What is known of the use of workspaces, and what is told and done about idle ones.
+
+    A workspace whose notebook server reports nothing is left alone: what it does is not known. ``used`` has the
+    times at which the GPUs of workspaces were last used as far as it is measured, in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        settings: IdleSettings,
+        used: Mapping[WorkspaceKey, float],
+        clock: Callable[[], float],
+        change: Change,
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._used = used
+        self._clock = clock
+        self._change = change
+        self._reports: dict[WorkspaceKey, _Report] = {}
+        self._seen: dict[WorkspaceKey, float] = {}
+
+    # ---------- what is known
+
+    def report(self, user: str, server: str, activity: wire.WorkspaceActivity) -> None:
+        """Take in what the notebook server of a workspace reports about itself."""
+        workspace = self._held((user, server))
+        if workspace is None:
+            return
+        if len(self._reports) > len(self._state.workspaces):
+            self._reports = {
+                key: self._reports[key] for key in self._reports.keys() & self._state.workspaces.keys()
+            }
+            self._seen = {key: self._seen[key] for key in self._seen.keys() & self._reports.keys()}
+        now = self._clock()
+        last = now if activity.idle is None else now - activity.idle
+        before = self._reports.get((user, server))
+        if before is not None and before.reserved == workspace.since:
+            last = max(last, before.at if before.busy else before.last)
+        self._reports[user, server] = _Report(now, workspace.since, activity.busy, last)
+
+    def see(self, user: str, server: str, last_activity: float | None) -> None:
+        """Take in the last activity that the hub knows of, in seconds since the epoch."""
+        if last_activity is not None:
+            self._seen[user, server] = last_activity
+
+    def decide(self, user: str, server: str, projects: Sequence[str]) -> Decision | None:
+        """Return what to do about a workspace, None for one of which nothing is known or that has no GPUs."""
+        key = (user, server)
+        workspace, use = self._held(key), self._use(key)
+        if workspace is None or use is None:
+            return None
+        return decide(self.rule(user, projects), use, self._record(workspace), self._clock())
+
+    def rule(self, user: str, projects: Sequence[str]) -> IdleRule:
+        """Return the rule for a person in these projects; without a notice where nothing may be stopped."""
+        found = rule_for(user, projects, self._rules(), self._state.policy_projects())
+        return found if self._settings.stops else replace(found, notice=None)
+
+    def next_report(self, decision: Decision | None) -> float:
+        """Return the seconds until a notebook server is to report again."""
+        if decision is None or decision.again is None:
+            return LONGEST_REPORT
+        return min(LONGEST_REPORT, max(SHORTEST_REPORT, decision.again - self._clock()))
+
+    def _rules(self) -> dict[RuleKey, IdleRule]:
+        return {**self._settings.rules, **self._state.idle_rules}
+
+    def _held(self, key: WorkspaceKey) -> WorkspaceRecord | None:
+        found = self._state.workspaces.get(key)
+        return found if found is not None and found.gpus else None
+
+    def _record(self, workspace: WorkspaceRecord) -> Any:
+        found = self._state.idle_records.get((workspace.user, workspace.server))
+        return found if found is not None and found.reserved == workspace.since else None
+
+    def _use(self, key: WorkspaceKey) -> Use | None:
+        """Return the use of a workspace, None if its notebook server has not reported lately."""
+        report, workspace = self._reports.get(key), self._held(key)
+        if report is None or workspace is None or report.reserved != workspace.since:
+            return None
+        if self._clock() - report.at > REPORT_KNOWN:
+            return None
+        times = (report.last, workspace.since, self._used.get(key), self._seen.get(key))
+        return Use(report.busy, max(at for at in times if at is not None))
+
+    # ---------- what is done
+
+    async def tell(self, user: str, server: str, decision: Decision, rule: IdleRule) -> None:
+        """Tell the owner of a workspace that it is not used. Raises `Refusal`."""
+        await self._change(lambda change: tell(change, (user, server), decision.unused, rule.notice))
+
+    async def forget(self, user: str, server: str) -> None:
+        """Forget that the owner was told: the workspace was used since. Raises `Refusal`."""
+        workspace = self._held((user, server))
+        if workspace is not None:
+            await self._change(lambda change: forget(change, (user, server), workspace.since))
+
+    async def stopping(self, user: str, server: str, decision: Decision) -> bool:
+        """Record that the hub is asked to stop a workspace; return whether it is to be asked. Raises `Refusal`."""
+        workspace = self._held((user, server))
+        if workspace is None:
+            return False
+        key, since, unused = (user, server), workspace.since, decision.unused
+        return bool(await self._change(lambda change: stopping(change, key, since, unused)))
+
+    async def not_stopped(self, user: str, server: str) -> None:
+        """Record that the hub did not stop a workspace. Raises `Refusal`."""
+        await self._change(lambda change: not_stopped(change, (user, server)))
+
+    async def keep(self, user: str, server: str, by: str) -> None:
+        """Keep a workspace as if it were used now. Raises `Refusal`."""
+        await self._change(lambda change: keep(change, (user, server), by))
+
+    async def set_rule(self, key: RuleKey, rule: IdleRule | None, by: str) -> None:
+        """Set a rule; None goes back to that of the settings. Raises `Refusal`."""
+        await self._change(lambda change: set_rule(change, key, rule, by))
+
+    # ---------- views
+
+    def view(self, user: str, server: str, projects: Sequence[str]) -> wire.WorkspaceIdle | None:
+        """Return how a workspace is used, None for one without GPUs."""
+        workspace = self._held((user, server))
+        if workspace is None:
+            return None
+        decision, use = self.decide(user, server, projects), self._use((user, server))
+        if decision is None or use is None:
+            return wire.WorkspaceIdle(known=False)
+        record = self._record(workspace)
+        told = record is not None and record.told is not None and decision.step in {Step.NOTHING, Step.STOP}
+        stops = decision.again if told and record.stops is not None else None
+        since = None if use.busy else self._clock() - decision.unused
+        return wire.WorkspaceIdle(known=True, busy=use.busy, unused_since=since, told=told, stops=stops)
+
+    def stopped(self, user: str) -> list[wire.StoppedWorkspace]:
+        """Return the workspaces of a person that were stopped as idle lately, and not started since."""
+        oldest = self._clock() - STOPPED_SHOWN
+        found = [record for record in self._state.idle_records.values() if record.user == user]
+        return [
+            wire.StoppedWorkspace(server=each.server, at=each.stopped, gpus=each.gpus, unused=each.unused)
+            for each in sorted(found, key=lambda each: each.server)
+            if each.stopped is not None and each.stopped > oldest
+        ]
+
+    def rules(self) -> wire.IdleRules:
+        """Return all rules, those of the settings that no admin has changed since included."""
+        shown = {(scope.value, name): rule for (scope, name), rule in self._rules().items()}
+        set_here = {(scope.value, name) for scope, name in self._state.idle_rules}
+        pool = shown.pop(("pool", ""), NEVER)
+        return wire.IdleRules(
+            stops=self._settings.stops,
+            pool=wire.IdleRule(tell_after=pool.tell_after, notice=pool.notice),
+            exceptions=[
+                wire.IdleException(
+                    scope=scope,
+                    name=name,
+                    rule=wire.IdleRule(tell_after=rule.tell_after, notice=rule.notice),
+                    configured=(scope, name) not in set_here,
+                )
+                for (scope, name), rule in sorted(shown.items())
+            ],
+        )

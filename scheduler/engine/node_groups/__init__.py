@@ -1,1 +1,0 @@
-"""How many nodes the cluster is asked for, and for which jobs."""

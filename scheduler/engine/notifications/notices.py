@@ -1,0 +1,237 @@
+"""Notices of changed jobs for users, of faults for administrators, of idle workspaces for owners; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from springtide.scheduler import sentences
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.model import JobState, Reason
+from springtide.scheduler.notifications import Channel, ChannelEvents, Notification, NotificationEvent
+from springtide.scheduler.sentences.sentence import Params
+from springtide.scheduler.store.records import POOL, Asked, AttemptRecord, AttemptState, IdleRecord, JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A GPU or node that was drained because of a fault, or a launch stop: a unique id, and what is told of it."""
+
+    id: str
+    title: Reason
+    why: str
+    next: Reason
+
+
+def faults(transaction: Transaction) -> list[Fault]:
+    """Return the GPUs and the nodes that the transaction drains because of a fault, and its launch stops."""
+    drained = {gpu: record for gpu, record in transaction.gpu_drains.items() if record and record.by == POOL}
+    found = [
+        Fault(
+            f"{gpu.uuid}.{drained[gpu.uuid].since:.0f}",
+            Reason("notify-gpu-drained", {"gpu": gpu.index, "node": node.name}),
+            drained[gpu.uuid].why,
+            Reason("notify-gpu-drained-next"),
+        )
+        for node in (transaction.nodes.all if drained else ())
+        for gpu in node.devices
+        if gpu.uuid in drained
+    ]
+    found += [
+        Fault(
+            f"{name}.{record.since:.0f}",
+            Reason("notify-node-drained", {"node": name}),
+            record.why,
+            Reason("notify-node-drained-next", {"finish": record.finish}),
+        )
+        for name, record in transaction.drains.items()
+        if record and record.by == POOL
+    ]
+    found += [
+        Fault(
+            f"launch-stop.{stop.block.scope}.{stop.at:.3f}",
+            Reason("notify-launch-stopped", {"scope": stop.block.scope.value, "name": stop.block.name}),
+            stop.detail,
+            Reason("notify-launch-stopped-next"),
+        )
+        for stop in transaction.launch_stops
+    ]
+    return found
+
+
+def fault_notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents) -> Sequence[Notification]:
+    """Return what a person is told of faults: nothing if no channel was chosen for them."""
+    channels = tuple(channel for channel in Channel if NotificationEvent.FAULT in chosen.get(channel, ()))
+    if not channels:
+        return ()
+    return [
+        Notification(
+            id=fault.id,
+            user=user,
+            job="",
+            event=NotificationEvent.FAULT,
+            title=sentences.text(fault.title),
+            text=f"{fault.why} {sentences.text(fault.next)}",
+            channels=channels,
+        )
+        for fault in found
+    ]
+
+
+def changed(transaction: Transaction) -> list[IdleRecord]:
+    """Return the records by which the transaction tells the owner of a workspace something."""
+    found = []
+    for key, record in transaction.idle_records.items():
+        before = transaction.state.idle_records.get(key)
+        if record is not None and _news(before, record):
+            found.append(record)
+    return found
+
+
+def _news(before: IdleRecord | None, after: IdleRecord) -> bool:
+    if after.stopped is not None:
+        return before is None or before.stopped is None
+    return after.told is not None and (before is None or before.told != after.told)
+
+
+def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[Notification]:
+    """Return what the owner is told: nothing if no channel was chosen for it."""
+    channels = tuple(channel for channel in Channel if NotificationEvent.WORKSPACE in chosen.get(channel, ()))
+    if not channels:
+        return ()
+    about: Params = {"server": record.server, "gpus": record.gpus, "unused": record.unused}
+    if record.stopped is not None:
+        title, text = Reason("notify-workspace-stopped", about), Reason("notify-workspace-stopped-next")
+    else:
+        title = Reason("notify-workspace-unused", about)
+        notice: float | None = None if record.stops is None or record.told is None else record.stops - record.told
+        text = Reason("notify-workspace-stays" if notice is None else "notify-workspace-stops", {"notice": notice})
+    at = record.stopped if record.stopped is not None else record.told
+    return [
+        Notification(
+            id=f"workspace.{record.user}.{record.server}.{at:.0f}",
+            user=record.user,
+            job="",
+            event=NotificationEvent.WORKSPACE,
+            title=sentences.text(title),
+            text=sentences.text(text),
+            channels=channels,
+        )
+    ]
+
+
+Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]
+"""An event, the reason that its title is made of, and those that its text is made of."""
+
+HELD = Reason("notify-held")
+"""What follows from a pause by a person."""
+INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
+
+
+def job_notifications(
+    before: JobRecord | None, after: JobRecord, chosen: ChannelEvents, now: float
+) -> list[Notification]:
+    """Return what the user of a job is told of a change: nothing of events that no channel was chosen for.
+
+    Of the trials of a sweep, and of test runs, nothing is told: their user waits for the sweep, and for the job.
+    """
+    found: list[Notification] = []
+    if before is None or after.sweep is not None or after.spec.tests is not None:
+        return found
+    for event, title, texts in _events(before, after, now):
+        channels = tuple(channel for channel in Channel if event in chosen.get(channel, ()))
+        if channels:
+            found.append(
+                Notification(
+                    id=f"{after.id}.{after.standing.attempt}.{event}",
+                    user=after.spec.user,
+                    job=after.id,
+                    event=event,
+                    title=sentences.text(title),
+                    text=" ".join(map(sentences.text, texts)),
+                    channels=channels,
+                )
+            )
+    return found
+
+
+def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
+    ended = _ended_attempt(before, after)
+    if after.state.final and not before.state.final:
+        yield from _end(after)
+    elif ended is not None:
+        yield from _interruption(after, ended)
+    elif after.standing.held and not before.standing.held and before.live is None:
+        yield from _hold(after)
+    if after.state is JobState.RUNNING and before.state is not JobState.RUNNING:
+        yield from _resumption(after)
+    if after.standing.warned and not before.standing.warned:
+        limit = after.spec.time_limit or 0.0
+        left = max(0.0, (lifecycle.deadline(after) or now) - now)
+        title = Reason("notify-limit-near", {"name": after.spec.name, "seconds": left})
+        yield NotificationEvent.TIME_LIMIT, title, (Reason("notify-limit", {"seconds": limit}),)
+
+
+def _ended_attempt(before: JobRecord, after: JobRecord) -> AttemptRecord | None:
+    """Return the attempt that was live before and is not any more, as it is now."""
+    if before.live is None:
+        return None
+    number = before.live.number
+    return next((each for each in after.attempts if each.number == number and not each.state.live), None)
+
+
+def _end(job: JobRecord) -> Iterator[Told]:
+    ran = (Reason("notify-ran", {"seconds": job.standing.ran}),) if job.standing.ran >= 1 else ()
+    why = (job.standing.reason,) if job.standing.reason is not None else ()
+    if job.state is JobState.FAILED:
+        yield NotificationEvent.FAILED, _title("notify-failed", job), (*why, *ran)
+    elif job.state is JobState.SUCCEEDED:
+        yield NotificationEvent.ENDED, _title("notify-succeeded", job), (*why, *ran) if job.is_sweep else ran
+    elif job.standing.by != job.spec.user:
+        by = job.standing.by
+        yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)
+
+
+def _interruption(job: JobRecord, ended: AttemptRecord) -> Iterator[Told]:
+    why = (ended.ended_why,) if ended.ended_why is not None else ()
+    if ended.state is AttemptState.FAILED:
+        yield NotificationEvent.FAILED, _title("notify-attempt-failed", job), why
+    elif ended.state in INTERRUPTED and not _asked_again(ended) and (by := _holder(ended)) != job.spec.user:
+        texts = (*((HELD,) if by else why), *_saved(job))
+        yield NotificationEvent.PAUSED, _title("notify-paused", job, by), texts
+
+
+def _hold(job: JobRecord) -> Iterator[Told]:
+    by, why = job.standing.by, job.standing.reason
+    if by != job.spec.user:
+        texts = (HELD,) if by else (why,) if why else ()
+        yield NotificationEvent.PAUSED, _title("notify-paused", job, by), (*texts, *_saved(job))
+
+
+def _resumption(job: JobRecord) -> Iterator[Told]:
+    tried = [each for each in job.attempts if each.state is not AttemptState.BLOCKED]
+    *_, last, live = (None, None, *tried)
+    if last is not None and live is not None and last.state in INTERRUPTED and not _asked_again(last):
+        yield NotificationEvent.RESUMED, _title("notify-resumed", job), (live.why,)
+
+
+def _asked_again(attempt: AttemptRecord) -> bool:
+    return attempt.state is AttemptState.PAUSED and attempt.asked is not Asked.PAUSE
+
+
+def _holder(ended: AttemptRecord) -> str:
+    """Return the person whose pause ended the attempt, empty if the pool did."""
+    why = ended.asked_why
+    return str(why.params.get("by", "")) if why is not None and why.code == messages.HELD else ""
+
+
+def _title(code: str, job: JobRecord, by: str | None = None) -> Reason:
+    return Reason(code, {"name": job.spec.name, **({"by": by} if by else {})})
+
+
+def _saved(job: JobRecord) -> tuple[Reason, ...]:
+    step = job.standing.saved_step
+    return () if step is None else (Reason("notify-saved", {"step": step}),)

@@ -1,1 +1,0 @@
-"""What a submission runs: its command, its variables and its files."""

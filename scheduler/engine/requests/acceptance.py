@@ -1,0 +1,390 @@
+"""Acceptance of the parts of a submission: program, packages, sizes, image, and trials of a sweep; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import ceil
+from pathlib import PurePosixPath
+from typing import Final
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
+from springtide.scheduler.model import Node
+from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.resources.per_gpu import ROUNDING, UNSPECIFIED, PerGpu, nearest
+from springtide.scheduler.store.records import JobSpec, ProjectRecord, TrialsSpec
+from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.wording import LONG_GIVEN, given
+
+
+def check_program(submission: wire.Submission, settings: EngineSettings) -> None:
+    """Raise `Refusal` for a program that no machine can run, or whose parts are too large."""
+    _check_texts(submission, settings)
+    _check_files(submission.files, settings)
+
+
+def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:
+    if submission.key is not None and not (
+        wording.is_printable(submission.key) and 0 < len(submission.key) <= wire.MAX_NAME
+    ):
+        raise invalid_field("key", f"The key is empty, longer than {wire.MAX_NAME} or has control characters.")
+    _count_bytes("source", submission.source.replace("\0", ""))
+    if not submission.argv or not submission.argv[0]:
+        raise invalid_field("argv", "There is no command to run.")
+    size = sum(_count_bytes("argv", word) + 1 for word in submission.argv)
+    if size > settings.max_argv_bytes:
+        raise invalid_field(
+            "argv", f"The command has {size} bytes; at most {settings.max_argv_bytes} are allowed."
+        )
+    if not submission.files and any("{code}" in text for text in (*submission.argv, *submission.env.values())):
+        raise invalid_field(
+            "files", "The command uses {code}, but no files were sent.", "Send the files that it runs."
+        )
+    _check_env(submission.env, settings)
+    cwd = submission.cwd
+    if cwd is not None and (not _count_bytes("cwd", cwd) or not cwd.startswith("/")):
+        raise invalid_field(
+            "cwd",
+            f"The working directory {wording.given(cwd, wording.LONG_GIVEN)} is not an absolute path.",
+            "Give the whole path, from /.",
+        )
+
+
+def _count_bytes(field: str, text: str) -> int:
+    """Return the size of a text. Raises `Refusal` for text that no operating system takes."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise invalid_field(field, f"{field} has characters that are not text.") from None
+    if "\0" in text:
+        raise invalid_field(field, f"{field} has a NUL character.")
+    return size
+
+
+def _check_env(env: Mapping[str, str], settings: EngineSettings) -> None:
+    for name in env:
+        if not name or "=" in name or not wording.is_printable(name):
+            raise invalid_field("env", f"{wording.given(name)} cannot be the name of an environment variable.")
+    size = sum(_count_bytes("env", name) + _count_bytes("env", value) + 2 for name, value in env.items())
+    if size > settings.max_env_bytes:
+        raise invalid_field(
+            "env",
+            f"The environment has {size} bytes; at most {settings.max_env_bytes} are allowed.",
+            "Send large values as files.",
+        )
+
+
+def _check_files(files: Mapping[str, bytes], settings: EngineSettings) -> None:
+    if len(files) > settings.max_files:
+        raise invalid_field("files", f"{len(files)} files were sent; at most {settings.max_files} are allowed.")
+    total = sum(len(content) for content in files.values())
+    if total > settings.max_files_bytes:
+        raise Refusal(
+            413,
+            "too_large",
+            f"The files have {total} bytes together; at most {settings.max_files_bytes} are allowed.",
+            field="files",
+            hint="Put data on a disk that the job can read, and send code only.",
+        )
+    for name in files:
+        _check_file_name(name)
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    both = folders & files.keys()
+    if both:
+        raise invalid_field("files", f"{wording.given(min(both))} is sent as a file and as a folder.")
+
+
+def _check_file_name(name: str) -> None:
+    parts = name.split("/")
+    if not name or name.startswith("/") or not wording.is_printable(name) or "\\" in name:
+        raise invalid_field(
+            "files",
+            f"{wording.given(name, wording.LONG_GIVEN)} cannot be a file's name.",
+            "Use relative paths with forward slashes.",
+        )
+    if any(part in {"", ".", ".."} for part in parts):
+        raise invalid_field(
+            "files",
+            f"The path {wording.given(name, wording.LONG_GIVEN)} leaves the job's own folder or is not plain.",
+            "Leave out “.” and “..”.",
+        )
+    if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 1024:
+        raise invalid_field("files", f"The path {wording.given(name, 60)} is too long.")
+
+
+def default_name(submission: wire.Submission) -> str:
+    """Return the name of a job that has none: that of its script, else of its command."""
+    names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]
+    scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
+    name = "".join(c for c in (scripts or names or ["job"])[0] if wording.is_printable(c))
+    return name[: wire.MAX_NAME] or "job"
+
+
+MAX_LENGTH: Final = 200
+"""Maximum length of one requirement, in characters."""
+COMPARISONS: Final = ("<", ">", "=", "!", "~")
+EXPECTED: Final = "Name packages with versions, such as numpy, 'torch>=2.4' or 'transformers[torch]==4.46.*'."
+
+
+def checked_requirements(given: Sequence[str], *, images: bool) -> tuple[str, ...]:
+    """Return requirements in one spelling, sorted, each once. ``images`` says that jobs run in images.
+
+    Raise `Refusal` for options of pip, paths and addresses, and for any requirement of a job in an image.
+    """
+    if given and images:
+        raise _refusal(
+            "Jobs of this pool run in images, into which nothing is installed.",
+            "Choose an image that has the packages: image=…, or --image in a terminal.",
+        )
+    return tuple(sorted({_spelled(text.strip()) for text in _whole(given)}))
+
+
+def _whole(given: Sequence[str]) -> Sequence[str]:
+    """Return requirements as they were before text was divided at commas: ``torch>=2,<3``, ``a[b,c]``."""
+    found: list[str] = []
+    for text in given:
+        if found and (text.lstrip().startswith(COMPARISONS) or found[-1].count("[") > found[-1].count("]")):
+            found[-1] = f"{found[-1]},{text}"
+        else:
+            found.append(text)
+    return found
+
+
+def _spelled(text: str) -> str:
+    shown = wording.given(text)
+    if text.startswith("-"):
+        raise _refusal(f"{shown} is an option of pip, not a package.", f"An administrator sets those. {EXPECTED}")
+    try:
+        found = Requirement(text) if len(text) <= MAX_LENGTH else None
+    except InvalidRequirement:
+        found = None
+    if found is None:
+        raise _refusal(f"{shown} is no package that can be required.", EXPECTED)
+    if found.url is not None:
+        raise _refusal(
+            f"{shown} names an address.",
+            "Packages come from the index that an administrator chose. Name the package alone, or put its modules "
+            "beside the code: they are sent along.",
+        )
+    found.name = canonicalize_name(found.name)
+    return str(found)
+
+
+def _refusal(message: str, hint: str) -> Refusal:
+    return Refusal(422, "invalid", message, field="requirements", hint=hint)
+
+
+def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Sequence[Node]:
+    """Return the nodes whose GPUs come with what the job asks for.
+
+    Raises `Refusal` with the numbers if there is none. ``nodes`` are those of one GPU type, at least one, and
+    ``of_type`` are these GPUs in words, such as " h100 GPUs", or empty where the pool has one type.
+    """
+    asked = spec.per_gpu
+    if asked == UNSPECIFIED:
+        return nodes
+    nodes = _nodes_with_rdma(spec, nodes, of_type)
+    suitable = [node for node in nodes if node.per_gpu.holds(asked)]
+    if suitable:
+        return suitable
+    most = nearest(asked, (node.per_gpu for node in nodes))
+    gpus = wording.gpus(spec.gpus)
+    wanted = wording.cores_and_memory(spec.cpus, spec.memory)
+    there = wording.cores_and_memory(most.cpus * spec.gpus, most.memory * spec.gpus)
+    each = wording.cores_and_memory(most.cpus, most.memory)
+    node = f"train node{' with RDMA' if spec.rdma else ''}"
+    raise invalid_field(
+        "cpus" if asked.cpus > most.cpus > 0 else "memory",
+        f"{wanted} were asked for with {gpus} per worker, which no {node} has for {gpus}: the nearest "
+        f"has {there}.",
+        f"Ask for less, or for more GPUs per worker: each comes with {each} there.",
+    )
+
+
+def _nodes_with_rdma(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Sequence[Node]:
+    """Return the nodes that have RDMA for workers of this size; all if the job asks for none."""
+    asked = PerGpu(rdma=spec.per_gpu.rdma)
+    suitable = [node for node in nodes if node.per_gpu.holds(asked)]
+    if suitable:
+        return suitable
+    most = max(nodes, key=lambda node: node.per_gpu.rdma)
+    if not most.per_gpu.rdma:
+        raise invalid_field(
+            "rdma",
+            f"RDMA was asked for, and no train node{of_type and f' with{of_type}'} has it.",
+            "Leave out rdma, or ask an admin of this hub which nodes have network cards for it.",
+        )
+    least = ceil(1 / (most.per_gpu.rdma * ROUNDING))
+    workers = wording.count(most.per_gpu.rdma_workers(most.gpus), "worker")
+    raise invalid_field(
+        "gpus",
+        f"RDMA was asked for with {wording.gpus(spec.gpus)} per worker; the train node with the most has it for "
+        f"{workers} on its {wording.gpus(most.gpus)}.",
+        f"Ask for at least {wording.gpus(least)} per worker, or leave out rdma.",
+    )
+
+
+def check_without_gpus(spec: JobSpec, projects: Mapping[str, ProjectRecord], default: int) -> None:
+    """Raise `Refusal` for a job without GPUs that can never start, or that asks for what only GPUs have.
+
+    ``default`` is the pool's number of such jobs of a project at a time.
+    """
+    if most_at_a_time(spec.project, projects.get, default) == 0:
+        raise _refused_without_gpus(
+            "gpus",
+            f"Jobs of project {wording.given(spec.project)} have at least 1 GPU per worker: none without GPUs may "
+            "run.",
+            "Ask for a GPU, or ask an administrator of the project to allow jobs without GPUs.",
+        )
+    if spec.workers > 1:
+        raise _refused_without_gpus(
+            "workers",
+            f"A job without GPUs has one worker; {spec.workers} were asked for.",
+            "Send several jobs, or a sweep: they run beside each other.",
+        )
+    for field, asked in (
+        ("gpu_types", ", ".join(spec.gpu_types)),
+        ("require", spec.require),
+        ("prefer", spec.prefer),
+        ("rdma", "yes" if spec.rdma else ""),
+    ):
+        if asked:
+            raise _refused_without_gpus(
+                field,
+                f"{field} is {wording.given(asked)}, which is about GPUs, and the job asks for none.",
+                f"Leave out {field}, or ask for GPUs.",
+            )
+
+
+def no_test_run() -> Refusal:
+    """Return the refusal of a test run of a job without GPUs."""
+    return _refused_without_gpus(
+        "test_run",
+        "A job without GPUs has no test run: it waits for no GPU that a mistake could waste.",
+        "Leave out test_run; try a part of the data first.",
+    )
+
+
+def _refused_without_gpus(field: str, message: str, hint: str) -> Refusal:
+    return Refusal(422, "invalid", message, field=field, hint=hint)
+
+
+MAX_SHOWN = 12
+"""Maximum number of patterns that a refusal names."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*", re.ASCII)
+_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:@+*-]*", re.ASCII)
+
+
+def choose_image(asked: str | None, images: Sequence[str] | None) -> str | None:
+    """Return the image a job runs in: ``asked``, or the first of the list if that is None.
+
+    ``images`` are patterns; None on one machine, where the result is None too. Raises `Refusal` (400) for an image
+    that is not on the list.
+    """
+    if images is None:
+        if asked is None:
+            return None
+        raise _image_refused(
+            f"The image {given(asked, LONG_GIVEN)} has no meaning here: this pool runs jobs on one machine, "
+            "without containers.",
+            "Leave the image out; the job runs with the programs of this machine.",
+        )
+    if asked is None:
+        return images[0]
+    if _NAME.fullmatch(asked) is None:
+        raise _image_refused(f"{given(asked, LONG_GIVEN)} is no name of an image.", f"Write it like {images[0]}.")
+    if not any(matches(asked, pattern) for pattern in images):
+        more = "" if len(images) <= MAX_SHOWN else f" and {len(images) - MAX_SHOWN} more"
+        raise _image_refused(
+            f"The image {given(asked, LONG_GIVEN)} is not on this pool's list: "
+            f"{', '.join(images[:MAX_SHOWN])}{more}.",
+            "Name one of the list, or ask an admin of this hub to add it.",
+        )
+    return asked
+
+
+def matches(image: str, pattern: str) -> bool:
+    """Return whether an image matches a pattern, in which ``*`` stands for any characters."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), image) is not None
+
+
+def declared_contents(image: str | None, declared: Mapping[str, ImageContents]) -> ImageContents | None:
+    """Return what an admin has declared of an image, by patterns of which the first that matches counts."""
+    if image is None:
+        return None
+    return next((contents for pattern, contents in declared.items() if matches(image, pattern)), None)
+
+
+def pattern_list_error(images: Sequence[str]) -> str | None:
+    """Return what is wrong with a list of patterns, None if it is valid."""
+    if not images:
+        return "the list is empty; name at least the image that jobs run in by default"
+    if "*" in images[0]:
+        default = given(images[0], LONG_GIVEN)
+        return f"{default} comes first and is the default, so it cannot be a pattern; name one image"
+    wrong = wrong_pattern(images)
+    return None if wrong is None else f"{given(wrong, LONG_GIVEN)} is no name or pattern of images"
+
+
+def wrong_pattern(images: Sequence[str]) -> str | None:
+    """Return the first text that is no name or pattern of images, None if all are."""
+    return next((pattern for pattern in images if _PATTERN.fullmatch(pattern) is None), None)
+
+
+def _image_refused(message: str, hint: str) -> Refusal:
+    return Refusal(400, "image", message, field="image", hint=hint)
+
+
+MAX_NAMES = 64
+"""Maximum number of parameters of one trial."""
+
+
+def validate_trials(trials: wire.Trials | None) -> tuple[TrialsSpec | None, bytes | None]:
+    """Return what the store keeps of a sweep's trials, and their parameters as JSON if they are known beforehand.
+
+    Of a job that is no sweep both are None. Raises `Refusal` for parameters that do not fit the number of trials,
+    or are too many.
+    """
+    if trials is None:
+        return None, None
+    if not trials.metric.isprintable():
+        raise _trials_refused("The metric's name has control characters.", "Use the name of a reported value.")
+    spec = TrialsSpec(
+        number=trials.number,
+        at_most=trials.at_most,
+        at_least=trials.at_least,
+        metric=trials.metric,
+        goal=trials.goal,
+        history=trials.history,
+        known=trials.parameters is not None,
+    )
+    if trials.parameters is None:
+        return spec, None
+    if len(trials.parameters) < trials.number:
+        raise _trials_refused(
+            f"There are {wording.count(trials.number, 'trial')}, but parameters of {len(trials.parameters)}.",
+            "Send those of each trial, or leave them out.",
+        )
+    if any(len(each) > MAX_NAMES for each in trials.parameters):
+        raise _trials_refused(f"A trial has more than {MAX_NAMES} parameters.", "Put larger settings into a file.")
+    body = msgspec.json.encode(trials.parameters)
+    if len(body) > wire.MAX_PARAMETERS:
+        raise Refusal(
+            413,
+            "too_large",
+            f"The parameters have {len(body)} bytes together; at most {wire.MAX_PARAMETERS} are allowed.",
+            field="trials",
+            hint="Send the numbers that the trials differ in, and what they share as a file.",
+        )
+    return spec, body
+
+
+def _trials_refused(message: str, hint: str) -> Refusal:
+    return Refusal(422, "invalid", message, field="trials", hint=hint)

@@ -1,0 +1,271 @@
+"""Running a job again, and how several runs differ."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from string import ascii_uppercase
+from typing import Any
+
+import msgspec
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.environments import environment_sent
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.resources import quantities
+from springtide.scheduler.store import FilesGoneError
+from springtide.scheduler.store.records import JobRecord, JobSpec, OptionDifference, RerunRef
+from springtide.scheduler.wire.durations import shown
+from springtide.scheduler.wire.options import Kind
+from springtide.scheduler.wording import listed
+
+VARIABLES = "env"
+
+
+def options_of(spec: JobSpec) -> dict[str, Any]:
+    """Return the options that a job was submitted with, as requests carry them.
+
+    One whose value follows from others is at its default, so that it follows these in a run again, too.
+    """
+    names = {number: name for name, number in PRIORITIES.items()}
+    return {
+        "name": spec.name,
+        "project": spec.project,
+        "gpus": spec.gpus,
+        "workers": spec.workers,
+        "min_workers": None if spec.min_workers == spec.workers else spec.min_workers,
+        "cpus": spec.cpus or None,
+        "memory": spec.memory or None,
+        "priority": names.get(spec.priority, spec.priority),
+        "preemptible": None if spec.preemptible == (spec.priority < PREEMPTIBLE_BELOW) else spec.preemptible,
+        "rotate": spec.rotate,
+        "gpu_types": list(spec.gpu_types),
+        "require": spec.require,
+        "prefer": spec.prefer,
+        "rdma": spec.rdma,
+        "time_limit": spec.time_limit,
+        "retries": spec.retries,
+        "grace": spec.grace,
+        "env": dict(spec.env),
+        "image": spec.image,
+        "datasets": list(spec.datasets),
+        "requirements": list(spec.requirements),
+        "tags": list(spec.tags),
+        "test_run": spec.test_run,
+    }
+
+
+def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run again; variables are added to those of the first run."""
+    options = options_of(spec)
+    variables = {**options[VARIABLES], **changes.get(VARIABLES, {})}
+    return {**options, **changes, VARIABLES: variables}
+
+
+def reference(first: JobSpec, again: JobSpec) -> RerunRef:
+    """Return what a run again tells of the first run."""
+    before, after = options_of(first), options_of(again)
+    differences = [
+        OptionDifference(name, option_text(name, before[name]), option_text(name, after[name]))
+        for name in wire.OPTIONS
+        if name != VARIABLES and before[name] != after[name]
+    ]
+    changed = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
+    if changed:
+        differences.append(OptionDifference(VARIABLES, "", f"with another {listed(changed)}"))
+    return RerunRef(first.id, first.name, tuple(differences))
+
+
+def option_text(name: str, value: object) -> str:
+    """Return the value of an option as a person reads and types it; the words of the default for none."""
+    option = wire.OPTIONS[name]
+    if value is None or value == []:
+        return option.default_words or "none"
+    match option.kind:
+        case Kind.DURATION:
+            assert isinstance(value, int | float)
+            return shown(value)
+        case Kind.CORES:
+            assert isinstance(value, int | float)
+            return quantities.shown_cores(value)
+        case Kind.MEMORY:
+            assert isinstance(value, int)
+            return quantities.shown_memory(value)
+        case Kind.SWITCH:
+            return "yes" if value else "no"
+        case Kind.TEXTS:
+            assert isinstance(value, list)
+            return ", ".join(value)
+        case _:
+            return str(value)
+
+
+class RerunCalls:
+    """Makes the submissions of runs again from the records and files of earlier jobs, and compares jobs."""
+
+    def __init__(self, store: StoreThreads, jobs: JobLookup, settings: EngineSettings) -> None:
+        self._threads = store
+        self._jobs = jobs
+        self._settings = settings
+
+    async def first(self, job_id: str) -> JobSpec:
+        """Return what a job was submitted with. Raises `Refusal` if it cannot be run again by itself."""
+        return (await self._first(job_id)).spec
+
+    async def compared(self, jobs: Sequence[wire.Job]) -> wire.Comparison:
+        """Return jobs side by side, with what differs among them. Raises `Refusal` for one that is gone."""
+        records = [await self._jobs.get(job.id) for job in jobs]
+        code = await asyncio.to_thread(code_changes, [record.spec for record in records])
+        return wire.Comparison(jobs=list(jobs), differences=differences(records), code=code)
+
+    async def _first(self, job_id: str) -> JobRecord:
+        job = await self._jobs.get(job_id)
+        if job.sweep is not None:
+            raise Refusal(
+                409,
+                "trial",
+                f"The job {wording.given(job_id)} is a trial of the sweep {wording.given(job.sweep)}, and is "
+                "not run again by itself.",
+                hint="Retry the failed trials of the sweep while it is unfinished, or run the whole sweep again.",
+            )
+        return job
+
+    async def submission(self, job_id: str, options: Mapping[str, Any], key: str | None) -> wire.Submission:
+        """Return the submission of a run again: as the first one, except for these options.
+
+        Raises `Refusal` if the files of the job are kept no longer.
+        """
+        job = await self._first(job_id)
+        spec = job.spec
+        return wire.Submission(
+            **with_changes(spec, options),
+            argv=list(spec.argv),
+            kind=spec.kind,
+            cwd=spec.cwd,
+            files=dict(await self._files(spec)),
+            source=spec.source,
+            key=key,
+            environment=environment_sent(spec),
+            trials=await self._trials(job),
+        )
+
+    async def _files(self, spec: JobSpec) -> Mapping[str, bytes]:
+        if spec.bundle is None:
+            return {}
+        try:
+            return await self._threads.read(self._threads.store.files, spec.bundle)
+        except FilesGoneError:
+            kept = wording.duration(self._settings.keep_files)
+            raise Refusal(
+                410,
+                "files_gone",
+                f"The files of job {wording.given(spec.id)} are not in the pool any more, so it cannot be run "
+                f"again. Those of an ended job are kept for {kept}, as long as all of one person take less than "
+                f"{self._settings.max_ended_bytes_per_user / 2**20:.0f} MiB.",
+                hint="Submit it once more from the notebook or directory it came from.",
+            ) from None
+
+    async def _trials(self, job: JobRecord) -> wire.Trials | None:
+        trials, standing = job.spec.trials, job.standing.sweep
+        if trials is None or standing is None:
+            return None
+        body = await self._threads.read(self._threads.store.sweep_parameters, job.id) if trials.known else None
+        return msgspec.convert(
+            {
+                "number": standing.number,
+                "at_most": standing.at_most,
+                "at_least": standing.at_least,
+                "metric": trials.metric,
+                "goal": trials.goal,
+                "parameters": None if body is None else msgspec.json.decode(body),
+                "history": trials.history,
+            },
+            wire.Trials,
+        )
+
+
+MAX_LINES = 1000
+"""Maximum number of lines of a source that is compared line by line."""
+MAX_VALUE = 2000
+"""Maximum length of a value that is told, in characters."""
+NONE = "none"
+
+
+def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
+    """Return what differs among jobs, the parameters of trials first; what is equal in all is left out."""
+    specs = [job.spec for job in jobs]
+    options = [options_of(spec) for spec in specs]
+    found = [
+        *_by_name("parameter", [_parameters(job) for job in jobs], str),
+        *(
+            wire.Difference(kind="option", name=name, values=[option_text(name, each[name]) for each in options])
+            for name in wire.OPTIONS
+            if name not in {VARIABLES, "name"}
+        ),
+        *_variables([each[VARIABLES] for each in options]),
+        *_arguments([spec.argv for spec in specs]),
+        wire.Difference(kind="files", name="files", values=_letters([spec.bundle for spec in specs])),
+    ]
+    return [
+        wire.Difference(kind=each.kind, name=each.name, values=[value[:MAX_VALUE] for value in each.values])
+        for each in found
+        if len(set(each.values)) > 1
+    ]
+
+
+def _parameters(job: JobRecord) -> Mapping[str, Any]:
+    outcome, trial = job.standing.outcome, job.spec.trial
+    if outcome is not None and outcome.parameters is not None:
+        return outcome.parameters
+    return (trial and trial.parameters) or {}
+
+
+def _by_name(
+    kind: str, tables: Sequence[Mapping[str, Any]], shown: Callable[[Any], str]
+) -> Iterator[wire.Difference]:
+    for name in dict.fromkeys(name for table in tables for name in table):
+        values = [shown(table[name]) if name in table else NONE for table in tables]
+        yield wire.Difference(kind=kind, name=name, values=values)
+
+
+def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[wire.Difference]:
+    """Yield the arguments one by one where all commands have as many, else the commands from where they differ."""
+    if len({len(argv) for argv in commands}) == 1:
+        for place, values in enumerate(zip(*commands, strict=True)):
+            yield wire.Difference(kind="command", name=f"argument {place}", values=list(values))
+        return
+    same = sum(1 for _ in takewhile(lambda values: len(set(values)) == 1, zip(*commands, strict=False)))
+    rests = [shlex.join(argv[same:]) for argv in commands]
+    yield wire.Difference(kind="command", name="arguments", values=[rest or NONE for rest in rests])
+
+
+def _variables(tables: Sequence[Mapping[str, str]]) -> Iterator[wire.Difference]:
+    for name in dict.fromkeys(name for table in tables for name in table):
+        yield wire.Difference(kind="variable", name=name, values=_letters([table.get(name) for table in tables]))
+
+
+def _letters(values: Sequence[str | None]) -> list[str]:
+    """Return a letter for each value, the same one for equal values."""
+    known = list(dict.fromkeys(value for value in values if value is not None))
+    return [NONE if value is None else ascii_uppercase[known.index(value)] for value in values]
+
+
+def code_changes(specs: Sequence[JobSpec]) -> list[list[str] | None]:
+    """Return for each job how its source differs from that of the first one, as lines of a unified diff."""
+    first = specs[0].source.splitlines()
+    return [_changes(first, spec.source.splitlines()) for spec in specs]
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> list[str] | None:
+    if before == after:
+        return []
+    if max(len(before), len(after)) > MAX_LINES:
+        return None
+    return list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]

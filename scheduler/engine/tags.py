@@ -1,0 +1,66 @@
+"""The tags that a job may have, and what a change leaves of them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.refusal import Refusal
+
+
+def checked_tags(given: Sequence[str], field: str = "tags") -> tuple[str, ...]:
+    """Return the tags, each once. Raise `Refusal` for one that is no plain word, and for too many."""
+    tags = tuple(dict.fromkeys(given))
+    for tag in tags:
+        separates = any(character == "," or character.isspace() for character in tag)
+        if separates or not wording.is_printable(tag) or not 0 < len(tag) <= wire.MAX_TAG:
+            raise Refusal(
+                422,
+                "invalid",
+                f"{wording.given(tag, wire.MAX_TAG)} cannot be a tag.",
+                field=field,
+                hint=f"Use words of at most {wire.MAX_TAG} characters, without spaces and commas.",
+            )
+    size = sum(len(tag.encode()) for tag in tags)
+    if len(tags) > wire.MAX_TAGS or size > wire.MAX_TAGS_BYTES:
+        raise Refusal(
+            422,
+            "invalid",
+            f"The job has {len(tags)} tags, which take {size} bytes.",
+            field=field,
+            hint=f"Use at most {wire.MAX_TAGS} tags of at most {wire.MAX_TAGS_BYTES} bytes together.",
+        )
+    return tags
+
+
+def changed_tags(before: Sequence[str], edit: wire.TagsEdit) -> tuple[str, ...]:
+    """Return the tags after a change. Raise `Refusal`."""
+    kept = before if edit.tags is None else edit.tags
+    return checked_tags([*(tag for tag in kept if tag not in edit.remove), *edit.add])
+
+
+class TagCalls:
+    """Changes the tags of jobs, also of ended ones. ``request`` applies a change in a transaction."""
+
+    def __init__(self, jobs: JobLookup, request: Callable[[Callable[[Transaction], Any]], Awaitable[Any]]) -> None:
+        self._jobs = jobs
+        self._request = request
+
+    async def edit(self, job_id: str, edit: wire.TagsEdit, by: str) -> None:
+        """Change the tags of a job for the user ``by``; that of another's job is audited. Raise `Refusal`."""
+        found = await self._jobs.get(job_id)
+
+        def apply(transaction: Transaction) -> None:
+            job = transaction.job(job_id) or self._jobs.in_memory(job_id) or found
+            tags = changed_tags(job.spec.tags, edit)
+            if tags == job.spec.tags:
+                return
+            transaction.put_tags(job, tags)
+            if by != job.spec.user:
+                before = {"user": job.spec.user, "name": job.spec.name, "tags": list(job.spec.tags)}
+                transaction.add_audit_entry(by, "job.tags", job_id, before, {"tags": list(tags)})
+
+        await self._request(apply)

@@ -1,1 +1,0 @@
-"""Measured use of GPUs: sampling, attribution to holders, and answers."""

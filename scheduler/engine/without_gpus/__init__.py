@@ -1,1 +1,0 @@
-"""Jobs without GPUs: a line of their own for each project, beside the policy, which plans GPUs only."""

@@ -1,0 +1,1 @@
+"""Evictions: which running jobs give way to a waiting one."""

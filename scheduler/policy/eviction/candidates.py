@@ -1,0 +1,187 @@
+"""The running jobs that may be evicted for a waiting one, the cheapest first (DESIGN §4, victims)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import merge
+from math import inf
+from typing import NamedTuple
+
+from springtide.scheduler.model import Job, Placement
+from springtide.scheduler.policy.eviction.rules import Rule
+from springtide.scheduler.policy.plan_builder import PlanBuilder, turn_end
+from springtide.scheduler.policy.state.nodes import NodeState, mask_of
+from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.running_jobs import work_lost
+
+Key = tuple[object, ...]
+"""Position of a job among the victims: seconds of work lost, project, priority, most recent start."""
+
+NOTHING_LOST = 1.0
+"""Service in GPU-seconds below which the pause of an attempt costs nothing."""
+
+
+class EvictionUnit(NamedTuple):
+    """The smallest eviction of a job: one of the workers that it can spare, or else all that it has.
+
+    ``key`` is the place of the job in the victims' order, ``lost`` the work that it loses, in GPU-seconds.
+    ``gpus_at_work`` are those of the GPUs that are in use and not just started.
+    """
+
+    key: Key
+    job: Job
+    taken: Placement
+    left: Placement
+    lost: float
+    gpus_at_work: int
+
+    def frees_on(self, node: NodeState) -> int:
+        """Return how many GPUs of the node become free, without those reserved for other jobs."""
+        mask = 0
+        for worker in self.taken:
+            if worker.node == node.name:
+                mask |= mask_of(worker.gpus)
+        return (mask & node.allocatable & ~node.reserved).bit_count()
+
+
+class VictimCandidates:
+    """The jobs that a rule allows to evict for the job that ``asks``. Changes of usage have to be reported.
+
+    ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds. None does
+    where they are ``ahead``: evictions that may have to wait for the end of minimum run times.
+    """
+
+    def __init__(self, builder: PlanBuilder, asks: Job | None, rule: Rule, *, ahead: bool = False) -> None:
+        self.retry_at = inf
+        self._builder = builder
+        self._state = builder.state
+        self._asks = asks
+        self._rule = rule
+        self._ahead = ahead
+        self._open: dict[ProjectNode, bool] = {}
+        self._orders: dict[ProjectNode, Key] = {}
+
+    def usage_changed(self, *, briefly: bool = False) -> None:
+        """Compute again who is open; and the order of projects, unless the change is undone at once."""
+        self._open.clear()
+        if not briefly:
+            self._orders.clear()
+
+    # ---------- who
+
+    def is_open(self, project: ProjectNode) -> bool:
+        """Tell whether the project, or one below it, may lose GPUs."""
+        if project not in self._open:
+            self._open[project] = project.claimed > 0 and self._rule.slack(project) > 0
+        return self._open[project]
+
+    def _open_leaves(self) -> Iterator[ProjectNode]:
+        """Yield all projects with jobs that may lose GPUs."""
+        projects = list(self._rule.subtrees())
+        for project in projects:
+            if self.is_open(project):
+                projects.extend(project.children)
+                if not project.children:
+                    yield project
+
+    def may_give(self, job_id: str) -> bool:
+        """Tell whether the job may be evicted, now or after its minimum run time."""
+        only, job = self._rule.candidate_ids, self._state.jobs[job_id]
+        allowed = only is None or job_id in only
+        return allowed and self._builder.may_stop(job) and self.is_open(self._state.leaf_of(job))
+
+    def unit(self, job: Job, node: str | None = None) -> EvictionUnit | None:
+        """Return the next unit of a job, on this node or any; None if there is none."""
+        held = self._builder.workers_planned(job)
+        if not held or not self._consider(job):
+            return None
+        given: Placement = held
+        left: Placement = ()
+        if len(held) > job.min_workers:
+            last = next((worker for worker in reversed(held) if node in (None, worker.node)), None)
+            if last is None:
+                return None
+            rest = tuple(worker for worker in held if worker is not last)
+            if self._state.pool.can_stay(rest):
+                given, left = (last,), rest
+        if not self._rule.permits(job, len(given) * job.gpus):
+            return None
+        now = self._builder.now
+        at_work = job.held_gpus * (now - (job.started or 0.0)) > NOTHING_LOST
+        gpus = len(given) * job.gpus if at_work else 0
+        return EvictionUnit(self._key(job), job, given, left, job.held_gpus * work_lost(job, now), gpus)
+
+    def units_on(self, node: NodeState, short: int) -> list[EvictionUnit]:
+        """Return the first unit of each job on the node; none if all of them do not free enough GPUs."""
+        usable = node.allocatable & ~node.reserved
+        givers = [job_id for job_id in node.jobs if self.may_give(job_id)]
+        if sum((node.jobs[job_id] & usable).bit_count() for job_id in givers) < short:
+            return []
+        units = (self.unit(self._state.jobs[job_id], node.name) for job_id in givers)
+        return [unit for unit in units if unit is not None]
+
+    def _consider(self, job: Job) -> bool:
+        """Return whether the job may be evicted; if only its minimum run time prevents it, keep its end."""
+        if not self.may_give(job.id):
+            return False
+        if self._ahead or (self._asks is not None and not self._asks.preemptible):
+            return True
+        protected = self._builder.protected_until(job, self._asks if self._rule.guaranteed else None)
+        if self._asks is not None and not self._rule.guaranteed:
+            protected = max(protected, turn_end(job))
+        if protected > self._builder.now:
+            self.retry_at = min(self.retry_at, protected)
+            return False
+        return True
+
+    # ---------- where
+
+    def promising_nodes(self, gpus: int, workers: int, nodes: int) -> int:
+        """Return which nodes may hold a worker if all candidates are evicted; none if too few workers fit."""
+        pool = self._state.pool
+        giveable: Counter[int] = Counter()
+        for leaf in self._open_leaves():
+            giveable.update(self._state.running[leaf.name].on_node)
+        mask, slots = 0, pool.slots(gpus, nodes)
+        for index, given in giveable.items():
+            free = pool.node_states[index].free.bit_count()
+            more = (free + given) // gpus - free // gpus
+            if more > 0 and nodes >> index & 1:
+                mask |= 1 << index
+                slots += more
+        return mask if slots >= workers else 0
+
+    # ---------- in order
+
+    def in_order(self, below: ProjectNode | None = None) -> Iterator[Job]:
+        """Yield the candidates, ``below`` a project if given, in the victims' order."""
+        jobs, running = self._state.jobs, self._state.running
+        leaves = [leaf for leaf in self._open_leaves() if below is None or below in leaf.path]
+        streams = (map(jobs.__getitem__, running[leaf.name].in_order()) for leaf in leaves)
+        for job in merge(*streams, key=self._key):
+            if self.may_give(job.id):
+                yield job
+
+    def units_in_order(self, below: ProjectNode | None = None) -> Iterator[EvictionUnit]:
+        """Yield units in the victims' order; the caller takes each before it asks for the next."""
+        for job in self.in_order(below):
+            while (unit := self.unit(job)) is not None:
+                yield unit
+
+    def _key(self, job: Job) -> Key:
+        """Return the job's place in the victims' order: least work lost, project, lower priority, most recent."""
+        projects = self._order_of(self._state.tree.leaves[job.project])
+        lost = work_lost(job, self._builder.now)
+        return (lost, projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+
+    def _order_of(self, project: ProjectNode) -> Key:
+        """Return the order of projects as victims, from the root down: those beyond their shares first."""
+        order = self._orders.get(project)
+        if order is None:
+            above = () if project.parent is None else self._order_of(project.parent)
+            entitled, claimed = project.entitled, project.claimed
+            within = claimed <= entitled
+            own = (entitled > 0, -claimed / max(entitled, 1), -project.use_rank, -project.age, project.name)
+            order = self._orders[project] = (*above, within, project.priority, *own)
+        return order

@@ -1,1 +1,0 @@
-"""Which GPUs a gang gets."""

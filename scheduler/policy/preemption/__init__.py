@@ -1,1 +1,0 @@
-"""Which running jobs give way to a waiting one."""

@@ -1,1 +1,0 @@
-"""Forecasts of starts that were shown, kept to be compared with what happened."""

@@ -1,1 +1,0 @@
-"""Measured use of GPUs: records, down-sampling, and what is written of them."""

@@ -1,1 +1,0 @@
-"""Datasets as the API tells them."""

@@ -1,1 +1,0 @@
-"""The environment of a job: what it runs with."""

@@ -1,1 +1,0 @@
-"""Forms that submit jobs, as pages draw them."""

@@ -1,0 +1,77 @@
+"""Jobs that run again: the request, and the first run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from springtide.scheduler import wording
+from springtide.scheduler.wire.options import BadOption
+from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request
+from springtide.scheduler.wire.submission import OPTIONS, Submission
+
+_TYPES = get_type_hints(Submission, include_extras=True)
+
+Rerun = msgspec.defstruct(
+    "Rerun",
+    [
+        *((name, _TYPES[name] | UnsetType, UNSET) for name in OPTIONS),
+        ("typed", dict[str, str], {}),
+        ("key", Annotated[str, Meta(max_length=MAX_NAME)] | None, None),
+    ],
+    bases=(Request,),
+    frozen=True,
+    kw_only=True,
+    module=__name__,
+    namespace={
+        "__doc__": "Options of a run again that differ from the first run; one left out stays as it was.\n\n"
+        "Variables of ``env`` are added to those of the first run. ``typed`` are options as texts, as a form has "
+        "them; an empty one is at its default. ``key`` makes the request safe to repeat, as that of a submission."
+    },
+)
+
+
+def rerun(changes: dict[str, Any], key: str | None = None) -> Struct:
+    """Return the request for options as requests carry them, those of `OPTIONS`."""
+    return Rerun(**changes, key=key)
+
+
+def changes_of(request: Struct) -> dict[str, Any]:
+    """Return the options that a request to run a job again names, by name. Raise `BadOption`."""
+    typed: dict[str, str] = getattr(request, "typed")  # noqa: B009 - made from the table, unknown to type checkers
+    given = ((name, getattr(request, name)) for name in OPTIONS)
+    return {**_read(typed), **{name: value for name, value in given if value is not UNSET}}
+
+
+def _read(typed: dict[str, str]) -> dict[str, Any]:
+    unknown = typed.keys() - OPTIONS.keys()
+    if unknown:
+        raise BadOption("typed", f"{wording.given(min(unknown), MAX_NAME)} is no option of a job.")
+    return {
+        name: OPTIONS[name].read(text) if text.strip() else OPTIONS[name].default for name, text in typed.items()
+    }
+
+
+class OptionChange(Answer, frozen=True, kw_only=True):
+    """An option that differs from the first run, as a person reads it.
+
+    Of environment variables only the names are told: ``before`` is empty then.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
+class RerunOf(Answer, frozen=True, kw_only=True):
+    """The run that a job repeats. Code, files and arguments are those of it.
+
+    ``text`` says in words which run it is, and what differs.
+    """
+
+    job: str
+    name: str
+    changes: list[OptionChange]
+    text: str

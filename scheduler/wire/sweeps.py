@@ -1,0 +1,128 @@
+"""Sweeps and their trials: the request and the views."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from msgspec import Meta
+
+from springtide.scheduler.wire.shapes import Answer, Request, Word
+
+MAX_TRIALS: Final = 10_000
+"""Maximum number of trials of a sweep."""
+MAX_PARAMETERS: Final = 4 * 1024 * 1024
+"""Maximum size of the parameters of all trials of a sweep together, as JSON, in bytes."""
+
+ParameterName = Annotated[str, Meta(min_length=1, max_length=128)]
+Parameter: TypeAlias = str | int | float | bool | None
+"""A value of a parameter of a trial."""
+Bound = Annotated[int, Meta(ge=1, le=MAX_TRIALS)]
+
+
+class Trials(Request, frozen=True, kw_only=True):
+    """The trials of a sweep: ``number`` runs of what is submitted, numbered from 0.
+
+    At most ``at_most`` of them are unfinished at a time (None: as many as there are GPUs for), and at most
+    ``at_least`` of them wait in line. ``metric`` names the reported value by which trials are compared, ``goal``
+    says whether the smallest or the largest is the best. ``parameters`` are those of each trial, where they are
+    known beforehand. With ``history`` each attempt of a trial gets the earlier trials as the file
+    ``{code}/trials.json``.
+    """
+
+    number: Bound
+    at_most: Bound | None = None
+    at_least: Bound = 1
+    metric: Word = ""
+    goal: Literal["minimize", "maximize"] = "minimize"
+    parameters: Annotated[list[dict[ParameterName, Parameter]], Meta(max_length=MAX_TRIALS)] | None = None
+    history: bool = False
+
+
+class TrialsEdit(Request, frozen=True, kw_only=True):
+    """Changes to an unfinished sweep; what is left out stays. ``at_most`` 0 means no bound."""
+
+    number: Bound | None = None
+    at_most: Annotated[int, Meta(ge=0, le=MAX_TRIALS)] | None = None
+    at_least: Bound | None = None
+
+
+MAX_TRIALS_PAGE = 1_000
+"""Maximum number of trials in one answer."""
+
+
+class Outcome(Answer, frozen=True, kw_only=True):
+    """What is known of a trial: its parameters, and what it reported of the sweep's metric.
+
+    ``value`` is the latest one, at the end that by which it is compared; ``curve`` has up to 100 pairs of step and
+    value. ``pruned`` says that it ended itself early, because others were better.
+    """
+
+    parameters: dict[str, Parameter] | None = None
+    value: float | None = None
+    curve: list[tuple[float, float]] = []
+    pruned: bool = False
+
+
+class Best(Answer, frozen=True, kw_only=True):
+    """The best trial of a sweep among those that succeeded: its number, its job, and its outcome."""
+
+    trial: int
+    job: str
+    value: float
+    parameters: dict[str, Parameter] | None = None
+
+
+class TrialCounts(Answer, frozen=True, kw_only=True):
+    """The trials of a sweep by state; their sum is ``number``.
+
+    ``queued`` are those that have not begun or wait for their first start, ``paused`` those that wait for another
+    one. ``gpus`` is the number of GPUs that its trials hold now, ``borrowed`` how many of these are borrowed.
+    """
+
+    number: int
+    queued: int
+    running: int
+    paused: int
+    succeeded: int
+    pruned: int
+    failed: int
+    cancelled: int
+    gpus: int = 0
+    borrowed: int = 0
+    at_most: int | None = None
+    at_least: int = 1
+    metric: str = ""
+    goal: str = "minimize"
+    best: Best | None = None
+
+
+class TrialRow(Answer, frozen=True, kw_only=True):
+    """One trial of a sweep in a table.
+
+    ``job`` is None as long as it has not begun; ``state`` is that of its job, ``pruned`` for one that ended itself
+    early, or ``queued`` before it has begun. ``values`` are the numbers that it last reported, ``value`` and
+    ``curve`` those of the sweep's metric.
+    """
+
+    trial: int
+    job: str | None = None
+    state: str = "queued"
+    parameters: dict[str, Parameter] | None = None
+    value: float | None = None
+    values: dict[str, float] = {}
+    step: float | None = None
+    of: float | None = None
+    curve: list[tuple[float, float]] = []
+    attempt: int = 0
+    started: float | None = None
+    ended: float | None = None
+    gpu_seconds: float = 0.0
+    borrowed: int = 0
+    error: str = ""
+
+
+class TrialPage(Answer, frozen=True, kw_only=True):
+    """A page of the trials of a sweep. ``next`` is the cursor of the next page, None on the last."""
+
+    items: list[TrialRow]
+    next: str | None = None

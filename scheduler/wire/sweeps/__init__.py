@@ -1,1 +1,0 @@
-"""Sweeps: what a sweep of trials is asked for, and what is told of it."""

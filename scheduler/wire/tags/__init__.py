@@ -1,1 +1,0 @@
-"""Tags of jobs: what people ask to change of them."""

@@ -1,1 +1,0 @@
-"""Test runs: what a job tells of its own."""

@@ -1,1 +1,0 @@
-"""Trackers of reports: where else the reports of a job are shown."""
