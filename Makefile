@@ -29,9 +29,10 @@ check: lint types ## The fast loop: lint, types, and the tests that need nothing
 
 test: lint types unit ## What every change has to pass: lint, types and all tests
 
-lint: $(VENV)/dev.stamp ## Check style and formatting
+lint: $(VENV)/dev.stamp install ## Check style, formatting and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
 	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
@@ -75,8 +76,8 @@ constraints: ## Renew constraints.txt, the versions that everything here is inst
 	$(PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/pip install --quiet '.[dev]'
 	echo '# The versions that CI installs, made by `make constraints`: pip install -c constraints.txt …' > constraints.txt
-	$(VENV)-newest/bin/pip freeze --exclude springtide --exclude pip --exclude setuptools --exclude wheel >> constraints.txt
-	rm -rf $(VENV)-newest build
+	$(VENV)-newest/bin/pip freeze --exclude springtide --exclude pip --exclude hatchling >> constraints.txt
+	rm -rf $(VENV)-newest
 
 oldest: $(VENV)/dev.stamp ## Test the oldest supported dependencies, and the training library on Python 3.9
 	$(BIN)/python tests/support/oldest_versions.py
@@ -86,14 +87,12 @@ tools: $(VENV)/dev.stamp install ## Build what the tests need and pip does not b
 
 # The tree as it stands, as the wheel that users get: it is what runs, what is tested and what is type-checked.
 install: | $(VENV)/bin/python ## Install the tree into the virtual environment
-	@rm -rf build
 	@$(BIN)/pip install -qq --no-deps --no-build-isolation --force-reinstall .
-	@rm -rf build
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Springtide needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip 'setuptools>=77,<90' wheel
+	$(BIN)/pip install --quiet --upgrade pip 'hatchling>=1.27,<2'
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet -c constraints.txt '.[hub,widgets,gpu,examples]'

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 
-from import_graph import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from product_modules import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]

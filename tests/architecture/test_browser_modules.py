@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from import_graph import ROOT
+from product_modules import ROOT
 
 from springtide.widgets import visuals
 

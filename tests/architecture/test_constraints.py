@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 
-from import_graph import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from product_modules import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FILES = ("constraints.txt", "tests/support/airflow_packages.txt")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from declared import EXTRAS, OWN_NAME, closure, providers, requirements
-from import_graph import ROOT, module_files
 from packaging.utils import canonicalize_name
+from product_modules import ROOT, module_files
 
 pytestmark = pytest.mark.xdist_group("extras")  # each worker would read all sources
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from import_graph import ROOT, module_files
+from product_modules import ROOT, module_files
 
 OF_ITS_OWN = ("training",)
 """Packages that cannot import `springtide.scheduler.wording`."""

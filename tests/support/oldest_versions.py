@@ -23,7 +23,7 @@ PRODUCT_PYTHON = "3.11"
 TRAINING_PYTHON = "3.9"
 EXTRAS = ("hub", "widgets", "simulate", "kubernetes", "postgres", "agent", "sweeps", "examples")
 LEFT_OUT = "browser or cluster or database or framework"
-BUILD_TOOLS = ("setuptools>=77,<90", "wheel")
+BUILD_TOOLS = ("hatchling>=1.27,<2",)
 FOR_TRAINING = (
     "pytest",
     "pytest-asyncio",
