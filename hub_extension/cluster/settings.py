@@ -16,7 +16,7 @@ from msgspec import inspect
 from springtide.hub_extension.api.intake import words
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError
-from springtide.scheduler.executors.kubernetes.node_groups import cluster_groups
+from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import DeclaredTypes
 

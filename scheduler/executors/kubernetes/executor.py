@@ -42,7 +42,7 @@ from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.monitor import AttemptMonitor
-from springtide.scheduler.executors.kubernetes.node_groups import Placeholders
+from springtide.scheduler.executors.kubernetes.node_groups.placeholders import Placeholders
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import CREATED_TOGETHER, PodControl

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError, NodeGroup
-from springtide.scheduler.executors.kubernetes.node_groups import ClusterGroup, cluster_groups
+from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup, cluster_groups
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
 from springtide.scheduler.executors.kubernetes.objects.capacity import HostCapacity
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (

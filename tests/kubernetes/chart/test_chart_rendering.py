@@ -14,7 +14,7 @@ from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
-from springtide.scheduler.executors.kubernetes.node_groups import cluster_groups
+from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.resources.per_gpu import PerGpu
 
 EVERYTHING: dict[str, Any] = {
