@@ -23,8 +23,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from nvml_library import Driver, build
 
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.store import Store
-from springtide.scheduler.store.gpu_usage import DAY, FINE, HOUR, UsageRecord
+from springtide.scheduler.store.gpu_usage import DAY, FINE, HOUR, UsageKey, UsageRecord
 from springtide.scheduler.telemetry import Computing, Machine, count_gpus, discover
 from springtide.scheduler.telemetry.agent.collector import Collector
 from springtide.scheduler.telemetry.agent.pod_resources import PodDevices
@@ -124,10 +125,9 @@ def store_cost(folder: Path) -> float:
 
 def record(at: int, gpu: int) -> UsageRecord:
     """Return the use of a GPU in an interval."""
-    holder = {"kind": "job", "job": "digits", "user": "susan", "project": "vision"}
-    return UsageRecord(
-        step=FINE, at=at, gpu=f"GPU-{gpu}", seconds=FINE, utilization=0.5, memory_used=1 << 30, **holder
-    )
+    key = UsageKey(f"GPU-{gpu}", kind="job", job="digits", user="susan", project="vision")
+    reading = Reading(utilization=0.5, memory_used=1 << 30)
+    return UsageRecord(step=FINE, at=at, seconds=FINE, key=key, reading=reading)
 
 
 def attempt(gpus: range) -> Computing:

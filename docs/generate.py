@@ -17,11 +17,12 @@ from traitlets import TraitType
 from traitlets.config import Configurable
 
 from springtide.hub_extension.api.permissions import TABLE, Role
-from springtide.hub_extension.api.routes import NoQuery, Route
+from springtide.hub_extension.api.routes import Route
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
 from springtide.scheduler.executors.rendezvous import GANG, LAUNCHER, Rendezvous, template, worker_environment
+from springtide.scheduler.gpu_reading import METRICS
 from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart
 from springtide.scheduler.wire import OPTIONS, Option
 from springtide.scheduler.wire.options import Kind
@@ -63,6 +64,12 @@ def api_table() -> list[str]:
     """Return the table of the calls of the API."""
     heads = ("call", "what it does", "who", "takes", "answers")
     return _table(heads, [(f"`{_call(r)}`", r.summary, str(r.who), _takes(r), _answers(r)) for r in ROUTES])
+
+
+def gpu_metric_table() -> list[str]:
+    """Return the table of the Prometheus gauges that show the readings of GPUs."""
+    gauges = [(f"`{metric.gauge}`", metric.help) for metric in METRICS.values() if metric.gauge]
+    return _table(("metric", "meaning"), gauges)
 
 
 def role_table() -> list[str]:
@@ -127,6 +134,7 @@ def rendezvous_table() -> list[str]:
 PARTS = {
     "docs/admin.md": role_table,
     "docs/guide.md": option_table,
+    "docs/operations.md": gpu_metric_table,
     "docs/reference/api.md": api_table,
     "docs/reference/configuration.md": configuration_tables,
     "docs/reference/files.md": scenario_tables,
@@ -182,20 +190,20 @@ def _flag(option: Option) -> str:
 
 
 def _call(route: Route) -> str:
-    fields = () if route.query is NoQuery else route.query.__struct_fields__
+    fields = route.query.__struct_fields__ if route.query else ()
     query = "?" + "&".join(f"{name}=" for name in fields) if fields else ""
     return f"{route.method} {route.path.replace(':path', '')}{query}"
 
 
 def _takes(route: Route) -> str:
-    return f"`{route.takes.__name__}`" if route.takes else ""
+    return f"`{route.body.__name__}`" if route.body else ""
 
 
 def _answers(route: Route) -> str:
     status = "" if route.status == 200 else str(route.status)
     if route.status == 204:
         return status
-    body = f"`{route.answers.__name__}`" if route.answers else f"`{route.media}`"
+    body = f"`{route.answer.__name__}`" if route.answer else f"`{route.media}`"
     return f"{status} {body}".strip() + "".join(f", or {other}" for other in route.also)
 
 

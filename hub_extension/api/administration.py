@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from springtide.hub_extension.api import workspaces
 from springtide.hub_extension.api.permissions import Action, may
-from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.scheduler import wording
 from springtide.scheduler.engine import UNDO
 from springtide.scheduler.engine.requests.drains import find, still_runs
@@ -41,7 +41,8 @@ class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-async def admin(call: Call[NoQuery, None]) -> Admin:
+@route("GET", "/admin", Who.PROJECT_ADMINS)
+async def admin(call: Call) -> Admin:
     """Return the projects that the caller administers, the people in them, and the totals of the pool."""
     found = call.pool.engine.admin(await call.pool.groups.members(fresh=True))
     if call.caller.admin:
@@ -53,15 +54,16 @@ async def admin(call: Call[NoQuery, None]) -> Admin:
     return replace(found, projects=projects, people=people, on_hold=on_hold)
 
 
-async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
+@route("PUT", "/projects/{name}", Who.ADMINS, status=201)
+async def create_project(call: Call, name: ProjectName, body: ProjectEdit) -> ProjectView:
     """Create a project, and the hub's group of the same name unless that exists."""
-    groups, name, token = call.pool.groups, call.path["name"], call.caller.token
+    groups, token = call.pool.groups, call.caller.token
     missing = name not in await groups.members(fresh=True)
     if missing:
         await groups.create(name, token)
     try:
         return await call.pool.engine.create_project(
-            name, call.body, call.caller.name, members=await groups.members(fresh=True), made_group=missing
+            name, body, call.caller.name, members=await groups.members(fresh=True), made_group=missing
         )
     except Refusal:
         if missing:
@@ -69,15 +71,16 @@ async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
         raise
 
 
-async def edit_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
+@route("PATCH", "/projects/{name}", Who.PROJECT_ADMINS)
+async def edit_project(call: Call, name: ProjectName, body: ProjectEdit) -> ProjectView:
     """Change a project. Raises `Refusal` 403 unless the caller administers the pool, or the project it is in."""
-    _check_edit(call)
+    _check_edit(call, name, body)
     members = await call.pool.groups.members(fresh=True)
-    return await call.pool.engine.edit_project(call.path["name"], call.body, call.caller.name, members=members)
+    return await call.pool.engine.edit_project(name, body, call.caller.name, members=members)
 
 
-def _check_edit(call: Call[NoQuery, ProjectEdit]) -> None:
-    caller, name, edit = call.caller, call.path["name"], call.body
+def _check_edit(call: Call, name: str, edit: ProjectEdit) -> None:
+    caller = call.caller
     if may(caller, Action.CHANGE_PROJECT, name):
         return
     views = {view.name: view for view in call.pool.engine.pool().projects}
@@ -112,23 +115,25 @@ def _by_type(quantity: int | Mapping[str, int | None] | UnsetType) -> dict[str, 
     return {gpu_type: number or 0 for gpu_type, number in quantity.items()}
 
 
-async def delete_project(call: Call[NoQuery, None]) -> None:
+@route("DELETE", "/projects/{name}", Who.ADMINS)
+async def delete_project(call: Call, name: ProjectName) -> None:
     """Delete a project, and then the hub's group of the same name if it was created for the project."""
-    if not await call.pool.engine.delete_project(call.path["name"], call.caller.name):
+    if not await call.pool.engine.delete_project(name, call.caller.name):
         return
     try:
-        await call.pool.groups.delete(call.path["name"], call.caller.token)
+        await call.pool.groups.delete(name, call.caller.token)
     except Refusal as refusal:
         message = f"The project is deleted, but the hub's group of its name is still there. {refusal.message}"
         raise Refusal(refusal.status, refusal.code, message, hint=refusal.hint) from refusal
 
 
-async def add_member(call: Call[NoQuery, None]) -> None:
+@route("PUT", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
+async def add_member(call: Call, name: ProjectName, user: Person) -> None:
     """Add a person to a project. Raises `Refusal` if the build quotas would exceed the build GPUs."""
-    await _put_in(call, call.path["name"], call.path["user"])
+    await _put_in(call, name, user)
 
 
-async def _put_in(call: Call[NoQuery, None], project: str, user: str, *, undoes: int | None = None) -> None:
+async def _put_in(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
     pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user in before:
@@ -141,12 +146,13 @@ async def _put_in(call: Call[NoQuery, None], project: str, user: str, *, undoes:
     await pool.engine.record(who.name, _kind("member.add", undoes), project, *changed, undoes=undoes)
 
 
-async def remove_member(call: Call[NoQuery, None]) -> None:
+@route("DELETE", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
+async def remove_member(call: Call, name: ProjectName, user: Person) -> None:
     """Remove a person from a project; the person's jobs continue to run."""
-    await _take_out(call, call.path["name"], call.path["user"])
+    await _take_out(call, name, user)
 
 
-async def _take_out(call: Call[NoQuery, None], project: str, user: str, *, undoes: int | None = None) -> None:
+async def _take_out(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
     pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user not in before:
@@ -163,7 +169,7 @@ def _kind(what: str, undoes: int | None) -> str:
     return what if undoes is None else f"{UNDO}{opposite[what]}"
 
 
-async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
+async def _members(call: Call, project: str) -> list[str]:
     """Return the current members of a project that the caller administers.
 
     Raises `Refusal` for another project, and for a group of the hub that is no project.
@@ -176,48 +182,54 @@ async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
 
 
-async def edit_person(call: Call[NoQuery, PersonEdit]) -> PersonView:
+@route("PATCH", "/people/{name}", Who.ADMINS)
+async def edit_person(call: Call, name: Person, body: PersonEdit) -> PersonView:
     """Set or remove a person's individual build quota."""
     members = await call.pool.groups.members(fresh=True)
-    return await call.pool.engine.edit_person(call.path["name"], call.body, call.caller.name, members=members)
+    return await call.pool.engine.edit_person(name, body, call.caller.name, members=members)
 
 
-async def drain(call: Call[NoQuery, DrainRequest]) -> NodeView:
+@route("POST", "/nodes/drain", Who.ADMINS)
+async def drain(call: Call, body: DrainRequest) -> NodeView:
     """Drain a node or a GPU: nothing new starts there, and the jobs there go on elsewhere, or finish."""
-    await call.pool.engine.drain_node(call.body, call.caller.name)
-    return next(view for view in call.pool.engine.pool().nodes if view.name == call.body.node)
+    await call.pool.engine.drain_node(body, call.caller.name)
+    return next(view for view in call.pool.engine.pool().nodes if view.name == body.node)
 
 
-async def undrain(call: Call[NoQuery, UndrainRequest]) -> None:
+@route("POST", "/nodes/undrain", Who.ADMINS)
+async def undrain(call: Call, body: UndrainRequest) -> None:
     """Let jobs start on a node or GPU again."""
-    await call.pool.engine.undrain_node(call.body, call.caller.name)
+    await call.pool.engine.undrain_node(body, call.caller.name)
 
 
-async def free_gpus(call: Call[NoQuery, FreeRequest]) -> None:
-    """Return GPUs to the pool of what runs without a place and has ended; with ``end`` end that first.
+@route("POST", "/gpus/free", Who.ADMINS)
+async def free_gpus(call: Call, body: FreeRequest) -> None:
+    """Free the GPUs of an ended job or notebook without a place in the pool; with ``end``, end it first.
 
     A notebook that the hub has counts as one that has not ended.
     """
-    pool, request, caller = call.pool, call.body, call.caller
-    found = find(pool.engine.pool().unmatched, request.holder)
+    pool, caller = call.pool, call.caller
+    found = find(pool.engine.pool().unmatched, body.holder)
     if found.kind == "notebook":
-        if request.end:
+        if body.end:
             await workspaces.end(pool, caller, found.user, found.name)
             await pool.engine.record_end(found, caller.name)
             return
         if any(server.name == found.name for server in await pool.groups.servers(found.user)):
             raise still_runs(found, "a server that the hub has")
-    await pool.engine.free_gpus(request, caller.name)
+    await pool.engine.free_gpus(body, caller.name)
 
 
-async def audit(call: Call[AuditQuery, None]) -> AuditPage:
+@route("GET", "/audit", Who.ADMINS)
+async def audit(call: Call, query: AuditQuery) -> AuditPage:
     """Return a page of the audit trail, newest entries first."""
-    return await call.pool.engine.audit(call.query.cursor, call.query.limit)
+    return await call.pool.engine.audit(query.cursor, query.limit)
 
 
-async def undo(call: Call[NoQuery, None]) -> None:
+@route("POST", "/audit/{id}/undo", Who.ADMINS)
+async def undo(call: Call, id: AuditId) -> None:
     """Undo a change; changes of membership are undone with the caller's own permissions on the hub."""
-    entry = await call.pool.engine.audit_entry(int(call.path["id"]))
+    entry = await call.pool.engine.audit_entry(id)
     if entry.what in {"member.add", "member.remove"}:
         await _undo_membership(call, entry)
         return
@@ -234,7 +246,7 @@ async def undo(call: Call[NoQuery, None]) -> None:
         raise
 
 
-async def _undo_membership(call: Call[NoQuery, None], entry: AuditEntry) -> None:
+async def _undo_membership(call: Call, entry: AuditEntry) -> None:
     """Remove people whom the change added to a project, or add people whom it removed."""
     if not entry.undo:
         raise Refusal(409, "undone", "This change was taken back already.")
@@ -248,76 +260,3 @@ async def _undo_membership(call: Call[NoQuery, None], entry: AuditEntry) -> None
             hint="Change it by hand.",
         )
     await (_take_out if person in became else _put_in)(call, entry.subject, person, undoes=entry.id)
-
-
-PROJECT = {"name": ProjectName}
-MEMBER = {"name": ProjectName, "user": Person}
-
-ROUTES = (
-    Route("GET", "/admin", "Projects, people and sums", Who.PROJECT_ADMINS, admin, answers=Admin),
-    Route(
-        "PUT",
-        "/projects/{name}",
-        "Make a project",
-        Who.ADMINS,
-        create_project,
-        takes=ProjectEdit,
-        answers=ProjectView,
-        status=201,
-        parts=PROJECT,
-    ),
-    Route(
-        "PATCH",
-        "/projects/{name}",
-        "Change a project",
-        Who.PROJECT_ADMINS,
-        edit_project,
-        takes=ProjectEdit,
-        answers=ProjectView,
-        parts=PROJECT,
-    ),
-    Route("DELETE", "/projects/{name}", "Delete a project", Who.ADMINS, delete_project, status=204, parts=PROJECT),
-    Route(
-        "PUT",
-        "/projects/{name}/members/{user}",
-        "Put a person into a project",
-        Who.PROJECT_ADMINS,
-        add_member,
-        status=204,
-        parts=MEMBER,
-    ),
-    Route(
-        "DELETE",
-        "/projects/{name}/members/{user}",
-        "Take a person out of a project",
-        Who.PROJECT_ADMINS,
-        remove_member,
-        status=204,
-        parts=MEMBER,
-    ),
-    Route(
-        "PATCH",
-        "/people/{name}",
-        "Give a person a build quota of her own",
-        Who.ADMINS,
-        edit_person,
-        takes=PersonEdit,
-        answers=PersonView,
-        parts={"name": Person},
-    ),
-    Route("POST", "/nodes/drain", "Drain a node or GPU", Who.ADMINS, drain, takes=DrainRequest, answers=NodeView),
-    Route(
-        "POST", "/nodes/undrain", "Undrain a node or GPU", Who.ADMINS, undrain, takes=UndrainRequest, status=204
-    ),
-    Route(
-        "POST",
-        "/gpus/free",
-        "Free GPUs that something keeps out of the pool",
-        Who.ADMINS,
-        free_gpus,
-        takes=FreeRequest,
-        status=204,
-    ),
-    Route("GET", "/audit", "Who changed what", Who.ADMINS, audit, query=AuditQuery, answers=AuditPage),
-    Route("POST", "/audit/{id}/undo", "Take a change back", Who.ADMINS, undo, status=204, parts={"id": AuditId}),
-)

@@ -10,68 +10,64 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 import msgspec
+from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPConnection
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, stream_request_body
 
 from springtide.hub_extension.api import intake, permissions
-from springtide.hub_extension.api.routes import Answered, Call, Encoded, File, Pool, Reply, Route, Who
+from springtide.hub_extension.api.routes import (
+    Answered,
+    Call,
+    Encoded,
+    File,
+    NoQuery,
+    Operation,
+    Pool,
+    Reply,
+    Route,
+    Who,
+)
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import SiteHandler
+from springtide.hub_extension.web.peers import account_of_peer
 from springtide.hub_extension.web.problems import Busy, unknown_caller
 from springtide.scheduler.refusal import Refusal
 
 NOBODY = Caller("")
+FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
+"""Headers of requests that came through a proxy."""
 PIECE: Final = 256 * 1024
 """Maximum size of the part of a file that is in memory for each reader, in bytes."""
 STALLED_S: Final = 60.0
 """Time after which the connection of a reader who takes no data of a file is closed, in seconds."""
 
 
-@stream_request_body
-class Endpoint(SiteHandler):
-    """Handler of the routes of one address.
+class RoutedHandler(SiteHandler):
+    """Base class of the handlers of one address: admits the methods of its routes, and their callers."""
 
-    The caller and the size of the body are checked before the body is stored. A refused body is read and discarded
-    up to twice the maximum size, so that the sender receives the reason.
-    """
-
-    def initialize(
-        self, *, pool: Pool, routes: Mapping[str, Route], timed: Callable[[Route, float], None], **settings: Any
-    ) -> None:
-        """Store the routes of this address by method.
-
-        ``timed`` is called with the route and the duration, in seconds, of every successful call.
-        """
+    def initialize(self, *_arguments: Any, **settings: Any) -> None:
+        """Store the ``routes`` of this address by method."""
         super().initialize(**settings)
-        self.pool = pool
-        self.timed = timed
-        self.routes = routes
+        self.routes: Mapping[str, Route] = settings["routes"]
         self.caller = NOBODY
-        self.allowed = tuple(sorted(routes))
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self._refused: Refusal | None = None
-        self._most = pool.max_body
+        self.allowed = tuple(sorted(self.routes))
 
     async def prepare(self) -> None:
-        """Check the method, the caller and the headers, before the body is read."""
+        """Check the method and the caller."""
+        await self.admit(self.route)
+
+    @property
+    def route(self) -> Route:
+        """The route of the request. Raises `HTTPError` 405 if this address does not have its method."""
         route = self.routes.get(str(self.request.method))
         if route is None:
             raise HTTPError(405)
-        self._most = min(self.pool.max_body, route.most or self.pool.max_body)
-        assert isinstance(self.request.connection, HTTPConnection)
-        self.request.connection.set_max_body_size(3 * self._most)  # type: ignore[attr-defined]
-        try:
-            await self._admit(route)
-            self._check_headers(route)
-        except Refusal as refusal:
-            self._refused = refusal
-            if self._announced() > 2 * self._most:
-                raise
+        return route
 
-    async def _admit(self, route: Route) -> None:
-        if route.who is Who.ANYONE:
+    async def admit(self, route: Route) -> None:
+        """Identify the caller. Raises `Refusal` 401 or 403 for one whom the route is not for."""
+        if route.who is Who.ANYONE or (route.who is Who.LOGGED_IN_OR_OWN and self._is_own()):
             return
         caller = await self.identify()
         if caller is None:
@@ -86,11 +82,51 @@ class Endpoint(SiteHandler):
                 403, "forbidden", "Only the hub itself may do this.", hint="Start a notebook from the hub."
             )
 
+    def _is_own(self) -> bool:
+        """Return whether the request comes directly from a process that runs as root or as this one's account."""
+        if any(name in self.request.headers for name in FORWARDED):
+            return False
+        connection: HTTP1Connection = self.request.connection  # type: ignore[assignment]
+        return account_of_peer(connection.stream.socket) in {0, os.geteuid()}
+
+
+@stream_request_body
+class Endpoint(RoutedHandler):
+    """Handler of the operations of one address.
+
+    The caller and the size of the body are checked before the body is stored. A refused body is read and discarded
+    up to twice the maximum size, so that the sender receives the reason.
+    """
+
+    def initialize(self, *, pool: Pool, timed: Callable[[Route, float], None], **settings: Any) -> None:
+        """Store the pool; ``timed`` is called with route and duration, in seconds, of every successful call."""
+        super().initialize(**settings)
+        self.pool = pool
+        self.timed = timed
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._refused: Refusal | None = None
+        self._most = pool.max_body
+
+    async def prepare(self) -> None:
+        """Check the method, the caller and the headers, before the body is read."""
+        route = self.route
+        self._most = min(self.pool.max_body, route.most or self.pool.max_body)
+        assert isinstance(self.request.connection, HTTPConnection)
+        self.request.connection.set_max_body_size(3 * self._most)  # type: ignore[attr-defined]
+        try:
+            await self.admit(route)
+            self._check_headers(route)
+        except Refusal as refusal:
+            self._refused = refusal
+            if self._announced() > 2 * self._most:
+                raise
+
     def _check_headers(self, route: Route) -> None:
         if self._announced() > self._most:
             raise self._too_large()
         headers = self.request.headers
-        if route.takes is None:
+        if route.body is None:
             return
         media = headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if media != "application/json" or headers.get("Content-Encoding", "identity") != "identity":
@@ -131,20 +167,16 @@ class Endpoint(SiteHandler):
     async def _answer(self, **parts: str) -> None:
         if self._refused is not None:
             raise self._refused
-        route = self.routes[str(self.request.method)]
-        assert route.call is not None
-        call = Call(
-            pool=self.pool,
-            caller=self.caller,
-            path={
-                name: intake.checked(value, (route.parts or {}).get(name, str), name)
-                for name, value in parts.items()
-            },
-            query=intake.query_of(self.request.query_arguments, route.query),
-            body=None if route.takes is None else intake.body_of(b"".join(self._chunks), route.takes),
-        )
+        route = self.route
+        assert isinstance(route, Operation)
+        arguments = {name: intake.checked(value, route.parts[name], name) for name, value in parts.items()}
+        query = intake.query_of(self.request.query_arguments, route.query or NoQuery)
+        if route.query is not None:
+            arguments["query"] = query
+        if route.body is not None:
+            arguments["body"] = intake.body_of(b"".join(self._chunks), route.body)
         self._chunks.clear()
-        await self._send(await route.call(call), route.status)
+        await self._send(await route(Call(self.pool, self.caller), **arguments), route.status)
         self.timed(route, self.request.request_time())
 
     get = post = put = patch = delete = _answer

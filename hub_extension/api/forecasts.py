@@ -7,7 +7,7 @@ from functools import partial
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.jobs import take
 from springtide.hub_extension.api.project_choice import project_for
-from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Advice, Forecast, ForecastAccuracy, WhatIf, Wish
@@ -16,9 +16,10 @@ LARGEST = 256 * 1024
 """Maximum size of the body of a forecast request, in bytes."""
 
 
-async def forecast(call: Call[NoQuery, WhatIf]) -> Forecast:
+@route("POST", "/forecast", Who.LOGGED_IN, most=LARGEST)
+async def forecast(call: Call, body: WhatIf) -> Forecast:
     """Return the forecast for an additional job and, for administrators, for other projects and nodes."""
-    caller, pool, question = call.caller, call.pool, call.body
+    caller, pool, question = call.caller, call.pool, body
     for field in ("projects", "nodes"):
         if getattr(question, field) and not permissions.may_administer(caller):
             message = f"Only administrators of the pool may ask what other {field} would change."
@@ -38,49 +39,19 @@ async def forecast(call: Call[NoQuery, WhatIf]) -> Forecast:
     )
 
 
-async def accuracy(call: Call[NoQuery, None]) -> ForecastAccuracy:
-    """Return how the starts compare with the forecasts that were shown."""
+@route("GET", "/forecasts/accuracy", Who.ADMINS)
+async def accuracy(call: Call) -> ForecastAccuracy:
+    """Return the accuracy of the forecasts that were shown, compared with the starts."""
     return await call.pool.engine.forecast_record.accuracy()
 
 
-async def advice(call: Call[NoQuery, Wish]) -> Advice:
-    """Return what earlier runs of the caller's say about the GPUs of a job."""
+@route("POST", "/advice", Who.LOGGED_IN, most=LARGEST)
+async def advice(call: Call, body: Wish) -> Advice:
+    """Return advice on the GPUs of a job from earlier runs of the caller."""
     caller, pool = call.caller, call.pool
-    project = await project_for(pool, caller, call.body.project)
-    return pool.engine.questions.advise(call.body, Asker(caller.name, project, _sees_none, {}))
+    project = await project_for(pool, caller, body.project)
+    return pool.engine.questions.advise(body, Asker(caller.name, project, _sees_none, {}))
 
 
 def _sees_none(_user: str, _project: str | None) -> bool:
     return False
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/advice",
-        "What earlier runs say about the GPUs of a job",
-        Who.LOGGED_IN,
-        advice,
-        takes=Wish,
-        answers=Advice,
-        most=LARGEST,
-    ),
-    Route(
-        "POST",
-        "/forecast",
-        "What would be if",
-        Who.LOGGED_IN,
-        forecast,
-        takes=WhatIf,
-        answers=Forecast,
-        most=LARGEST,
-    ),
-    Route(
-        "GET",
-        "/forecasts/accuracy",
-        "How true forecasts were",
-        Who.ADMINS,
-        accuracy,
-        answers=ForecastAccuracy,
-    ),
-)

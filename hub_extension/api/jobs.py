@@ -13,7 +13,7 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.project_choice import own_projects, project_for, unknown_project
-from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply, Route, Who
+from springtide.hub_extension.api.routes import Call, File, Pool, Reply, Who, route
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
@@ -98,16 +98,17 @@ class PointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
-async def submit(call: Call[NoQuery, Submission]) -> Reply:
+@route("POST", "/jobs", Who.LOGGED_IN, status=201, also=(200,))
+async def submit(call: Call, body: Submission) -> Reply[Job]:
     """Accept a job; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
     with hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
-        project = await project_for(pool, caller, call.body.project)
-        size = sum(map(len, call.body.files.values())) + parameters_size(call.body)
+        project = await project_for(pool, caller, body.project)
+        size = sum(map(len, body.files.values())) + parameters_size(body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         asked = pool.clock()
-        accepted = await pool.engine.submit(call.body, caller.name, project)
+        accepted = await pool.engine.submit(body, caller.name, project)
         return Reply(accepted, 201 if accepted.submitted >= asked else 200)
 
 
@@ -139,9 +140,10 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
         raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
 
 
-async def jobs(call: Call[JobsQuery, None]) -> JobPage:
+@route("GET", "/jobs", Who.LOGGED_IN)
+async def jobs(call: Call, query: JobsQuery) -> JobPage:
     """Return a page of the jobs that the caller may see, newest first unless another order is asked for."""
-    query, caller = call.query, call.caller
+    caller = call.caller
     states = frozenset(filter(None, query.state.split(",")))
     unknown = sorted(states - set(JobState))
     if unknown:
@@ -173,17 +175,16 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     return page
 
 
-async def seen(call: Call[object, object], job_id: str = "") -> Job:
-    """Return a job, by default that of the path. Raises `Refusal` 404 if there is none that the caller may see."""
-    job_id = job_id or call.path["id"]
+async def seen(call: Call, job_id: str) -> Job:
+    """Return a job. Raises `Refusal` 404 if there is none that the caller may see."""
     job = await call.pool.engine.job(job_id)
     if not permissions.may_see_job(call.caller, job):
         raise Refusal(404, "not_found", f"There is no job {given(job_id)}.")
     return job
 
 
-async def _owned(call: Call[object, object]) -> Job:
-    job = await seen(call)
+async def _owned(call: Call, job_id: str) -> Job:
+    job = await seen(call, job_id)
     if not permissions.may(call.caller, Action.STOP, job.project, job.user):
         message = (
             f"The job is {job.user}'s; only {job.user} and administrators of {given(job.project)} may pause, "
@@ -193,14 +194,14 @@ async def _owned(call: Call[object, object]) -> Job:
     return job
 
 
-async def _record(call: Call[object, object], job: Job, what: str) -> None:
+async def _record(call: Call, job: Job, what: str) -> None:
     """Record in the audit trail what the caller did with another person's job."""
     if not permissions.owns(call.caller, job.user):
         before = {"user": job.user, "name": job.name}
         await call.pool.engine.record(call.caller.name, what, job.id, before, {})
 
 
-async def _record_reading(call: Call[object, object], job: Job, what: str) -> None:
+async def _record_reading(call: Call, job: Job, what: str) -> None:
     """Record that somebody who is not of the project reads what a job wrote, at most once in `READING_S`."""
     caller, now = call.caller, call.pool.clock()
     if permissions.owns(caller, job.user) or (job.project in caller.groups and not caller.service):
@@ -212,55 +213,62 @@ async def _record_reading(call: Call[object, object], job: Job, what: str) -> No
         await _record(call, job, what)
 
 
-async def job(call: Call[NoQuery, None]) -> Job:
+@route("GET", "/jobs/{id}", Who.LOGGED_IN)
+async def job(call: Call, id: str) -> Job:
     """Return one job, with its expected start if it waits."""
-    found = await seen(call)
+    found = await seen(call, id)
     if await call.pool.engine.request_starts([found], STARTS_WAIT_S):
-        found = await seen(call)
+        found = await seen(call, id)
     return found
 
 
-async def pause(call: Call[NoQuery, None]) -> Job:
+@route("POST", "/jobs/{id}/pause", Who.LOGGED_IN)
+async def pause(call: Call, id: str) -> Job:
     """Pause a job at its next checkpoint, until it is resumed."""
-    return await call.pool.engine.pause((await _owned(call)).id, call.caller.name)
+    return await call.pool.engine.pause((await _owned(call, id)).id, call.caller.name)
 
 
-async def resume(call: Call[NoQuery, None]) -> Job:
+@route("POST", "/jobs/{id}/resume", Who.LOGGED_IN)
+async def resume(call: Call, id: str) -> Job:
     """Resume a job that was paused by a user."""
-    found = await _owned(call)
+    found = await _owned(call, id)
     if not permissions.may(call.caller, Action.RESUME, found.project, found.user):
         message = f"You are no longer in project {given(found.project)}, on whose account the job runs."
         raise Refusal(403, "forbidden", message)
     return await call.pool.engine.resume(found.id, call.caller.name)
 
 
-async def cancel(call: Call[NoQuery, None]) -> Job:
+@route("POST", "/jobs/{id}/cancel", Who.LOGGED_IN)
+async def cancel(call: Call, id: str) -> Job:
     """Cancel a job permanently."""
-    return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
+    return await call.pool.engine.cancel((await _owned(call, id)).id, call.caller.name)
 
 
-async def finish(call: Call[NoQuery, None]) -> Job:
+@route("POST", "/jobs/{id}/finish", Who.LOGGED_IN)
+async def finish(call: Call, id: str) -> Job:
     """Mark a job that waits after an attempt as finished: it ends as succeeded."""
-    return await call.pool.engine.finish((await _owned(call)).id, call.caller.name)
+    return await call.pool.engine.finish((await _owned(call, id)).id, call.caller.name)
 
 
-async def hold(call: Call[NoQuery, HoldRequest]) -> Job:
+@route("POST", "/jobs/{id}/hold", Who.LOGGED_IN)
+async def hold(call: Call, id: str, body: HoldRequest) -> Job:
     """Put a job on hold: it does not start, or not again, until it is released."""
-    return await call.pool.engine.hold((await _administered(call)).id, call.caller.name, call.body.reason)
+    return await call.pool.engine.hold((await _administered(call, id)).id, call.caller.name, body.reason)
 
 
-async def release(call: Call[NoQuery, ReleaseRequest]) -> Job:
+@route("POST", "/jobs/{id}/release", Who.LOGGED_IN)
+async def release(call: Call, id: str, body: ReleaseRequest) -> Job:
     """Release a job that is on hold, also to another member of its project. Raises `Refusal` 422 for others."""
-    found, user = await _administered(call), call.body.user
+    found, user = await _administered(call, id), body.user
     if user is not None and user not in (await call.pool.groups.members(fresh=True)).get(found.project, ()):
         message = f"{given(user)} is not a member of {given(found.project)}, on whose account the job runs."
         raise Refusal(422, "invalid", message, field="user", hint="Add this person to the project first.")
     return await call.pool.engine.release(found.id, call.caller.name, user)
 
 
-async def _administered(call: Call[object, object]) -> Job:
+async def _administered(call: Call, job_id: str) -> Job:
     """Return a job that the caller may hold and release. Raises `Refusal` 403 for another one."""
-    found = await seen(call)
+    found = await seen(call, job_id)
     if not permissions.may(call.caller, Action.HOLD, found.project):
         message = f"Only administrators of {given(found.project)} and of the pool may hold and release its jobs."
         raise Refusal(403, "forbidden", message)
@@ -276,25 +284,28 @@ class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_TRIALS_PAGE)] = 100
 
 
-async def trials(call: Call[TrialsQuery, None]) -> TrialPage:
+@route("GET", "/jobs/{id}/trials", Who.LOGGED_IN)
+async def trials(call: Call, id: str, query: TrialsQuery) -> TrialPage:
     """Return a page of the trials of a sweep, also of those that have not begun."""
-    query, sweep = call.query, (await seen(call)).id
+    sweep = (await seen(call, id)).id
     wanted = trial_query(sweep, query.sort, query.state)
     return await call.pool.engine.sweeps.trials(sweep, wanted, query.cursor, query.limit)
 
 
-async def retry(call: Call[NoQuery, None]) -> Job:
+@route("POST", "/jobs/{id}/retry", Who.LOGGED_IN)
+async def retry(call: Call, id: str) -> Job:
     """Put the failed trials of a sweep in again."""
-    found = await _owned(call)
+    found = await _owned(call, id)
     await call.pool.engine.sweeps.retry(found.id)
     await _record(call, found, "job.retry")
     return await call.pool.engine.job(found.id)
 
 
-async def edit_trials(call: Call[NoQuery, TrialsEdit]) -> Job:
+@route("PATCH", "/jobs/{id}/trials", Who.LOGGED_IN)
+async def edit_trials(call: Call, id: str, body: TrialsEdit) -> Job:
     """Change the number or the bounds of a sweep's trials."""
-    found = await _owned(call)
-    await call.pool.engine.sweeps.edit(found.id, call.body)
+    found = await _owned(call, id)
+    await call.pool.engine.sweeps.edit(found.id, body)
     await _record(call, found, "job.edit_trials")
     return await call.pool.engine.job(found.id)
 
@@ -302,30 +313,32 @@ async def edit_trials(call: Call[NoQuery, TrialsEdit]) -> Job:
 ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
 
 
-async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
+@route("POST", "/jobs/actions", Who.LOGGED_IN)
+async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
     """Pause, resume or cancel several jobs, each by itself: what one is refused does not stop the others."""
 
     async def act(job_id: str) -> JobActed:
-        one = Call(call.pool, call.caller, {"id": job_id}, call.query, None)
         try:
-            return JobActed(id=job_id, job=await ACTIONS[call.body.action](one))
+            return JobActed(id=job_id, job=await ACTIONS[body.action](call, job_id))
         except Refusal as refusal:
             return JobActed(id=job_id, problem=problem_of(refusal, ""))
 
-    chosen = dict.fromkeys(call.body.jobs)
+    chosen = dict.fromkeys(body.jobs)
     return JobsActed(results=list(await asyncio.gather(*map(act, chosen))))
 
 
-async def log(call: Call[LogQuery, None]) -> LogChunk:
+@route("GET", "/jobs/{id}/log", Who.LOGGED_IN)
+async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     """Return a part of a worker's log."""
-    query, found = call.query, await seen(call)
+    found = await seen(call, id)
     await _record_reading(call, found, "job.read_log")
     return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
 
 
-async def points(call: Call[PointsQuery, None]) -> Points:
+@route("GET", "/jobs/{id}/points", Who.LOGGED_IN)
+async def points(call: Call, id: str, query: PointsQuery) -> Points:
     """Return the job's reports in order."""
-    return await call.pool.engine.points((await seen(call)).id, call.query.after, call.query.limit)
+    return await call.pool.engine.points((await seen(call, id)).id, query.after, query.limit)
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -335,9 +348,10 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     end: Annotated[float, Meta(ge=0, le=1e11)] | None = None
 
 
-async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
+@route("GET", "/jobs/{id}/usage", Who.LOGGED_IN)
+async def usage(call: Call, id: str, query: UsageQuery) -> UsageSeries:
     """Return the measured use of the job's GPUs over time. Raises `Refusal` 422 for an invalid time span."""
-    found, query = await seen(call), call.query
+    found = await seen(call, id)
     start = (found.started or found.submitted) if query.start is None else query.start
     end = (found.ended or call.pool.clock()) if query.end is None else query.end
     if query.end is not None and not start < end:
@@ -347,96 +361,17 @@ async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
     return await call.pool.engine.usage.of_job(found.id, start, end)
 
 
-async def outputs(call: Call[NoQuery, None]) -> OutputList:
+@route("GET", "/jobs/{id}/output", Who.LOGGED_IN)
+async def outputs(call: Call, id: str) -> OutputList:
     """Return the files that the job left so far."""
-    found = await seen(call)
+    found = await seen(call, id)
     await _record_reading(call, found, "job.read_outputs")
     return await call.pool.engine.outputs(found.id)
 
 
-async def output(call: Call[NoQuery, None]) -> File:
+@route("GET", "/jobs/{id}/output/{name:path}", Who.LOGGED_IN)
+async def output(call: Call, id: str, name: str) -> File:
     """Return a file of the job's output directory."""
-    name, found = call.path["name"], await seen(call)
+    found = await seen(call, id)
     await _record_reading(call, found, "job.read_outputs")
     return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/jobs",
-        "Submit a job",
-        Who.LOGGED_IN,
-        submit,
-        takes=Submission,
-        answers=Job,
-        status=201,
-        also=(200,),
-    ),
-    Route("GET", "/jobs", "List jobs", Who.LOGGED_IN, jobs, query=JobsQuery, answers=JobPage),
-    Route(
-        "POST",
-        "/jobs/actions",
-        "Pause, resume or cancel several jobs",
-        Who.LOGGED_IN,
-        act_on_many,
-        takes=JobsAction,
-        answers=JobsActed,
-    ),
-    Route("GET", "/jobs/{id}", "One job", Who.LOGGED_IN, job, answers=Job),
-    Route("POST", "/jobs/{id}/pause", "Pause a job until it is resumed", Who.LOGGED_IN, pause, answers=Job),
-    Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),
-    Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
-    Route("POST", "/jobs/{id}/finish", "Mark a waiting job as finished", Who.LOGGED_IN, finish, answers=Job),
-    Route("POST", "/jobs/{id}/hold", "Put a job on hold", Who.LOGGED_IN, hold, takes=HoldRequest, answers=Job),
-    Route(
-        "POST",
-        "/jobs/{id}/release",
-        "Release a job on hold",
-        Who.LOGGED_IN,
-        release,
-        takes=ReleaseRequest,
-        answers=Job,
-    ),
-    Route(
-        "GET",
-        "/jobs/{id}/trials",
-        "Trials of a sweep",
-        Who.LOGGED_IN,
-        trials,
-        query=TrialsQuery,
-        answers=TrialPage,
-    ),
-    Route(
-        "PATCH",
-        "/jobs/{id}/trials",
-        "Change a sweep",
-        Who.LOGGED_IN,
-        edit_trials,
-        takes=TrialsEdit,
-        answers=Job,
-    ),
-    Route("POST", "/jobs/{id}/retry", "Retry failed trials of a sweep", Who.LOGGED_IN, retry, answers=Job),
-    Route("GET", "/jobs/{id}/log", "A piece of a log", Who.LOGGED_IN, log, query=LogQuery, answers=LogChunk),
-    Route(
-        "GET", "/jobs/{id}/points", "What it reported", Who.LOGGED_IN, points, query=PointsQuery, answers=Points
-    ),
-    Route(
-        "GET",
-        "/jobs/{id}/usage",
-        "How much it used its GPUs over time",
-        Who.LOGGED_IN,
-        usage,
-        query=UsageQuery,
-        answers=UsageSeries,
-    ),
-    Route("GET", "/jobs/{id}/output", "The files that the job left", Who.LOGGED_IN, outputs, answers=OutputList),
-    Route(
-        "GET",
-        "/jobs/{id}/output/{name:path}",
-        "A file that the job left",
-        Who.LOGGED_IN,
-        output,
-        media="application/octet-stream",
-    ),
-)

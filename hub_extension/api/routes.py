@@ -1,13 +1,29 @@
-"""Calls of the API as data, from which the handlers and the OpenAPI document are made."""
+"""Routes of the API, declared by `route` beside their functions; handlers and documents are made from them."""
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, BinaryIO, Generic, TypeVar
+from importlib import import_module
+from types import ModuleType, NoneType
+from typing import (
+    Annotated,
+    Any,
+    BinaryIO,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -49,8 +65,11 @@ SUBMISSIONS_AT_ONCE = 200
 What comes beyond it is refused at once, so that answers stay fast however many come.
 """
 
-Q_co = TypeVar("Q_co", covariant=True)
-B_co = TypeVar("B_co", covariant=True)
+JSON: Final = "application/json"
+
+P = ParamSpec("P")
+A = TypeVar("A", bound="Answered")
+S_co = TypeVar("S_co", bound=msgspec.Struct, covariant=True)
 
 
 class Who(StrEnum):
@@ -66,7 +85,7 @@ class Who(StrEnum):
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Query of a call without parameters."""
+    """Query of a route without parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +117,18 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[Q_co, B_co]):
-    """One validated request: ``path`` holds the parts of the path, ``query`` and ``body`` are structs."""
+class Call:
+    """The pool, and who calls it: the first argument of the function of every route."""
 
     pool: Pool
     caller: Caller
-    path: Mapping[str, str]
-    query: Q_co
-    body: B_co
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Generic[S_co]):
     """An answer with a status code other than the route's."""
 
-    body: msgspec.Struct
+    body: S_co
     status: int
 
 
@@ -125,37 +141,39 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """An answer that is JSON already."""
+class Encoded(Generic[S_co]):
+    """An answer that is JSON already, that of the struct."""
 
     json: bytes
 
 
-Answered = msgspec.Struct | Reply | File | Encoded | None
+Answered = msgspec.Struct | Reply[msgspec.Struct] | File | Encoded[msgspec.Struct] | None
 
 
-@dataclass(frozen=True, slots=True)
+class RouteError(TypeError):
+    """A function cannot be a route; the message names both and the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One row of the API's table.
+    """A call of the API.
 
-    ``path`` is below ``/api/v1`` with ``{parts}``; ``parts`` gives their types where they are not plain text.
-    ``takes`` is the type of the body, ``query`` that of the parameters, ``answers`` that of the answer with
-    ``status``; ``also`` are further status codes of success. ``most`` is the maximum size of the body, in bytes,
-    if it is smaller than the pool's. A route without ``call`` has a handler of its own.
+    ``path`` is below ``/api/v1``; ``parts`` are the types of its ``{parts}``. ``query`` is the type of the
+    parameters, ``body`` that of the body, ``answer`` that of the answer with ``status``; ``also`` are further
+    status codes of success. ``most`` is the maximum size of the body, in bytes, if it is smaller than the pool's.
     """
 
     method: str
     path: str
-    summary: str
     who: Who
-    call: Callable[[Call[Any, Any]], Awaitable[Answered]] | None = None
-    takes: type[msgspec.Struct] | None = None
-    query: type[msgspec.Struct] = NoQuery
-    answers: type[msgspec.Struct] | None = None
+    summary: str
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    query: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct] | None = None
+    answer: type[msgspec.Struct] | None = None
     status: int = 200
     also: tuple[int, ...] = ()
-    media: str = "application/json"
-    parts: Mapping[str, Any] | None = None
+    media: str = JSON
     most: int | None = None
 
     @property
@@ -164,3 +182,113 @@ class Route:
         return re.sub(
             r"\{(\w+)(:path)?\}", lambda part: rf"(?P<{part[1]}>{'.+' if part[2] else '[^/]+'})", self.path
         )
+
+    @property
+    def order(self) -> tuple[list[tuple[bool, bool, str]], str]:
+        """Key of the order in which addresses are matched: fixed words come before parts."""
+        words = self.path.split("/")
+        return [(word.startswith("{"), ":path" in word, word) for word in words], self.method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Route, Generic[P, A]):
+    """A route that a function answers. Calling it calls the function."""
+
+    function: Callable[Concatenate[Call, P], Awaitable[A]]
+
+    def __call__(self, call: Call, *arguments: P.args, **named: P.kwargs) -> Awaitable[A]:
+        """Return the answer of the function."""
+        return self.function(call, *arguments, **named)
+
+
+def route(
+    method: str,
+    path: str,
+    who: Who,
+    *,
+    status: int | None = None,
+    also: tuple[int, ...] = (),
+    most: int | None = None,
+) -> Callable[[Callable[Concatenate[Call, P], Awaitable[A]]], Operation[P, A]]:
+    """Make an asynchronous function a route of the API.
+
+    Its first parameter is the `Call`. The others are the parts of the path by name, ``query`` and ``body``, whose
+    annotations are the types that requests are converted to; the annotation of the result is the type of the
+    answer. The first sentence of the docstring is the summary in documents. ``status`` is 200 by default, 204 if
+    the function returns None. Raises `RouteError` if any of this is missing.
+    """
+
+    def declare(function: Callable[Concatenate[Call, P], Awaitable[A]]) -> Operation[P, A]:
+        name = f"{function.__module__}.{function.__name__}"
+        types = get_type_hints(function, include_extras=True)
+        first, *parameters = inspect.signature(function).parameters
+        parts = re.findall(r"\{(\w+)", path)
+        if types.get(first) is not Call:
+            raise RouteError(f"{name}: the first parameter of a route is a Call.")
+        if set(parameters) - {"query", "body"} != set(parts):
+            raise RouteError(
+                f"{name} takes {', '.join(parameters) or 'nothing'}; {path} has {', '.join(parts) or 'no parts'}."
+            )
+        if missing := [parameter for parameter in (*parameters, "return") if parameter not in types]:
+            raise RouteError(f"{name} has no annotation of {', '.join(missing)}.")
+        if not function.__doc__:
+            raise RouteError(f"{name} has no docstring for the summary of {method} {path}.")
+        media, answer = _answer(types["return"], name)
+        return Operation(
+            method=method,
+            path=path,
+            who=who,
+            summary=_summary(function.__doc__),
+            parts={part: types[part] for part in parts},
+            query=_struct(types.get("query"), name),
+            body=_struct(types.get("body"), name),
+            answer=answer,
+            status=status or (204 if types["return"] is NoneType else 200),
+            also=also,
+            media=media,
+            most=most,
+            function=function,
+        )
+
+    return declare
+
+
+def _answer(annotation: Any, name: str) -> tuple[str, type[msgspec.Struct] | None]:
+    """Return the media type and the struct of an answer. Raises `RouteError` if it is of no known kind."""
+    if annotation is File:
+        return "application/octet-stream", None
+    if get_origin(annotation) in {Reply, Encoded}:
+        annotation = get_args(annotation)[0]
+    return JSON, None if annotation is NoneType else _struct(annotation, name)
+
+
+def _struct(annotation: Any, name: str) -> type[msgspec.Struct] | None:
+    """Return the struct of an annotation; ``Annotated[Struct, …]`` names one that type checkers do not know.
+
+    Raises `RouteError` for any other type.
+    """
+    kind = get_args(annotation)[-1] if get_origin(annotation) is Annotated else annotation
+    if kind is None or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return kind
+    raise RouteError(f"{name} has the type {kind} in a place of a struct.")
+
+
+def _summary(docstring: str) -> str:
+    """Return the first sentence of a docstring without its full stop."""
+    paragraph = " ".join(docstring.partition("\n\n")[0].split())
+    return re.split(r"\.(?: |$)", paragraph)[0].replace("`", "")
+
+
+def routes_of(package: ModuleType) -> tuple[Operation[..., Any], ...]:
+    """Return the routes of all modules of a package in the order in which they are matched.
+
+    Raises `RouteError` for two of one method and address.
+    """
+    found: dict[tuple[str, str], Operation[..., Any]] = {}
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, Operation):
+                other = found.setdefault((re.sub(r"\{\w+", "{", value.path), value.method), value)
+                if other is not value:
+                    raise RouteError(f"{value.method} {value.path} is declared twice.")
+    return tuple(sorted(found.values(), key=lambda operation: operation.order))

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from springtide.hub_extension.api.permissions import may_see_of
-from springtide.hub_extension.api.routes import Call, Encoded, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Encoded, Who, route
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, UsageReport
 
@@ -39,34 +39,39 @@ class Health(Struct, frozen=True, omit_defaults=True):
     unrecorded: str = ""
 
 
-async def pool(call: Call[NoQuery, None]) -> Encoded:
+@route("GET", "/pool", Who.LOGGED_IN)
+async def pool(call: Call) -> Encoded[PoolView]:
     """Return the current state of the pool: which job or notebook holds which GPU."""
     view = call.pool.engine.pool()
     return Encoded(msgspec.json.encode(call.pool.nodes.pool(call.caller, msgspec.structs.asdict(view))))
 
 
-async def idle(call: Call[NoQuery, None]) -> Idle:
+@route("GET", "/pool/idle", Who.LOGGED_IN)
+async def idle(call: Call) -> Idle:
     """Return how many train GPUs are idle, and why."""
     return call.pool.engine.idle_gpus()
 
 
-async def history(call: Call[HistoryQuery, None]) -> History:
+@route("GET", "/history", Who.LOGGED_IN)
+async def history(call: Call, query: HistoryQuery) -> History:
     """Return the GPUs held over time by project. Raises `Refusal` 422 for an invalid time span."""
-    return await call.pool.engine.history(*_span(call.query, call.pool.clock()))
+    return await call.pool.engine.history(*_span(query, call.pool.clock()))
 
 
-async def gpus(call: Call[NoQuery, None]) -> PoolUsage:
-    """Return what each GPU reported last."""
+@route("GET", "/pool/gpus", Who.LOGGED_IN)
+async def gpus(call: Call) -> PoolUsage:
+    """Return the latest reading of each GPU."""
     return call.pool.engine.usage.pool()
 
 
-async def usage(call: Call[UsageQuery, None]) -> UsageReport:
+@route("GET", "/usage", Who.LOGGED_IN)
+async def usage(call: Call, query: UsageQuery) -> UsageReport:
     """Return the measured use of GPUs over a span: of jobs, workspaces and people those that the caller may see.
 
     Raises `Refusal` 422 for an invalid time span.
     """
-    report = await call.pool.engine.usage.report(call.query.by, *_span(call.query, call.pool.clock()))
-    if call.query.by in {"gpu", "project"}:
+    report = await call.pool.engine.usage.report(query.by, *_span(query, call.pool.clock()))
+    if query.by in {"gpu", "project"}:
         return report
     return replace(
         report, items=[each for each in report.items if may_see_of(call.caller, each.user, each.project)]
@@ -88,13 +93,15 @@ def _span(query: HistoryQuery, now: float) -> tuple[float, float]:
     return start, end
 
 
-async def health(_call: Call[NoQuery, None]) -> Health:
+@route("GET", "/health", Who.ANYONE)
+async def health(_call: Call) -> Health:
     """Return that the service is running."""
     return Health("ok")
 
 
-async def ready(call: Call[NoQuery, None]) -> Health:
-    """Return that the pool accepts and decides. Raises `Refusal` 503 while its store takes no writes.
+@route("GET", "/ready", Who.ANYONE)
+async def ready(call: Call) -> Health:
+    """Return that the pool accepts jobs and decides. Raises `Refusal` 503 while its store takes no writes.
 
     That the use of GPUs is not recorded is said, and keeps nobody from using the pool.
     """
@@ -104,30 +111,3 @@ async def ready(call: Call[NoQuery, None]) -> Health:
             503, "not_ready", trouble, hint="What runs goes on. Nothing new is accepted until this ends."
         )
     return Health("ok", unrecorded=call.pool.engine.usage.unrecorded)
-
-
-ROUTES = (
-    Route("GET", "/pool", "Who holds what", Who.LOGGED_IN, pool, answers=PoolView),
-    Route("GET", "/pool/idle", "Why GPUs are idle", Who.LOGGED_IN, idle, answers=Idle),
-    Route(
-        "GET",
-        "/history",
-        "GPUs held over time by project",
-        Who.LOGGED_IN,
-        history,
-        query=HistoryQuery,
-        answers=History,
-    ),
-    Route("GET", "/pool/gpus", "What each GPU reported last", Who.LOGGED_IN, gpus, answers=PoolUsage),
-    Route(
-        "GET",
-        "/usage",
-        "Measured use of GPUs by project, person, job, workspace or GPU",
-        Who.LOGGED_IN,
-        usage,
-        query=UsageQuery,
-        answers=UsageReport,
-    ),
-    Route("GET", "/health", "Whether the service is there", Who.ANYONE, health, answers=Health),
-    Route("GET", "/ready", "Whether the pool accepts jobs", Who.ANYONE, ready, answers=Health),
-)

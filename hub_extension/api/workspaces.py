@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, structs
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.notebook_watch import Notebook
-from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler.datasets.dataset import Dataset
@@ -42,21 +42,20 @@ async def _projects(pool: Pool, user: str, *, fresh: bool) -> list[str]:
     return sorted(project for project, people in members.items() if user in people)
 
 
-async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
+@route("POST", "/workspaces", Who.SPAWNER)
+async def reserve(call: Call, body: WorkspaceRequest) -> Workspace:
     """Reserve GPUs for a notebook, or return its existing reservation.
 
     Before a request is refused, GPUs of notebooks that have gone are released.
     """
-    pool, request = call.pool, call.body
-    notebook = request.user, request.server
+    pool = call.pool
+    notebook = body.user, body.server
     pool.notebooks.reserving(notebook)
-    projects = await _projects(pool, request.user, fresh=True)
+    projects = await _projects(pool, body.user, fresh=True)
 
     async def reserved() -> Workspace:
-        wanted = *notebook, request.gpus, projects
-        workspace = await pool.engine.reserve_workspace(
-            *wanted, gpu_type=request.gpu_type, runs_on=request.runs_on
-        )
+        wanted = *notebook, body.gpus, projects
+        workspace = await pool.engine.reserve_workspace(*wanted, gpu_type=body.gpu_type, runs_on=body.runs_on)
         return structs.replace(workspace, datasets=_datasets(pool, projects))
 
     try:
@@ -84,21 +83,23 @@ async def _released(pool: Pool, starting: Notebook) -> bool:
         return False
 
 
-async def release(call: Call[ServerQuery, None]) -> None:
+@route("DELETE", "/workspaces/{user}", Who.SPAWNER)
+async def release(call: Call, user: str, query: ServerQuery) -> None:
     """Release a notebook's GPUs, now or once its processes have ended; it is no error if it has none."""
-    await call.pool.notebooks.release(call.pool.engine, (call.path["user"], call.query.server))
+    await call.pool.notebooks.release(call.pool.engine, (user, query.server))
 
 
-async def workspaces(call: Call[WorkspacesQuery, None]) -> WorkspaceList:
+@route("GET", "/workspaces", Who.LOGGED_IN)
+async def workspaces(call: Call, query: WorkspacesQuery) -> WorkspaceList:
     """Return the caller's workspaces, or for an admin everybody's, with their GPUs.
 
     These are those that the hub has, and those that run although the hub does not know them.
     """
     pool, caller = call.pool, call.caller
-    if call.query.everybody and not permissions.may_see_all_workspaces(caller):
+    if query.everybody and not permissions.may_see_all_workspaces(caller):
         raise Refusal(403, "forbidden", "Only administrators of the pool see everybody's workspaces.")
     reserved = {(each.user, each.server): each for each in pool.engine.workspaces()}
-    users = sorted({user for user, _ in reserved} | {caller.name}) if call.query.everybody else [caller.name]
+    users = sorted({user for user, _ in reserved} | {caller.name}) if query.everybody else [caller.name]
     types = {node.name: node.gpu_type for node in pool.engine.pool().nodes}
     servers = await asyncio.gather(*map(pool.groups.servers, users))
     projects = {user: await _projects(pool, user, fresh=False) for user in users}
@@ -137,15 +138,15 @@ def _view(user: str, server: Server, reserved: Workspace | None, types: Mapping[
     )
 
 
-async def stop(call: Call[ServerQuery, None]) -> None:
+@route("POST", "/workspaces/{user}/stop", Who.LOGGED_IN)
+async def stop(call: Call, user: str, query: ServerQuery) -> None:
     """Stop a workspace with the caller's own permissions on the hub.
 
     One that the hub does not know is ended by the service.
     """
-    user = call.path["user"]
     if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
         raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may stop it.")
-    await end(call.pool, call.caller, user, call.query.server)
+    await end(call.pool, call.caller, user, query.server)
 
 
 async def end(pool: Pool, caller: Caller, user: str, server: str) -> None:
@@ -158,54 +159,12 @@ async def end(pool: Pool, caller: Caller, user: str, server: str) -> None:
     await pool.groups.stop_server(user, server, caller.token)
 
 
-async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:
+@route("GET", "/build-quota/{user}", Who.SPAWNER_OR_PERSON)
+async def build_quota(call: Call, user: str) -> BuildQuota:
     """Return a person's build quota and its use. Raises `Refusal` 403 if the caller may not see it."""
-    user = call.path["user"]
     if not permissions.may_see_build_quota(call.caller, user):
         raise Refusal(403, "forbidden", "Only the person herself and administrators may see a build quota.")
     own = permissions.owns(call.caller, user)
     projects = sorted(call.caller.groups) if own else await _projects(call.pool, user, fresh=False)
     quota = call.pool.engine.build_quota(user, projects)
     return structs.replace(quota, stopped=call.pool.engine.idle_workspaces.stopped(user))
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/workspaces",
-        "Workspaces, with their GPUs",
-        Who.LOGGED_IN,
-        workspaces,
-        query=WorkspacesQuery,
-        answers=WorkspaceList,
-    ),
-    Route(
-        "POST",
-        "/workspaces/{user}/stop",
-        "Stop a workspace",
-        Who.LOGGED_IN,
-        stop,
-        query=ServerQuery,
-        status=204,
-    ),
-    Route(
-        "POST",
-        "/workspaces",
-        "Reserve build GPUs",
-        Who.SPAWNER,
-        reserve,
-        takes=WorkspaceRequest,
-        answers=Workspace,
-    ),
-    Route(
-        "DELETE", "/workspaces/{user}", "Give build GPUs back", Who.SPAWNER, release, query=ServerQuery, status=204
-    ),
-    Route(
-        "GET",
-        "/build-quota/{user}",
-        "What a person may still start",
-        Who.SPAWNER_OR_PERSON,
-        build_quota,
-        answers=BuildQuota,
-    ),
-)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 from tornado.iostream import StreamClosedError
-from tornado.web import HTTPError
 
 from springtide.hub_extension.api import intake, permissions
+from springtide.hub_extension.api.endpoint import RoutedHandler
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.service.relay import Piece, Reader, Relay, piece_of
 from springtide.hub_extension.web.caller import Caller
-from springtide.hub_extension.web.handler import SiteHandler
-from springtide.hub_extension.web.problems import Busy, unknown_caller
+from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Event
 from springtide.scheduler.wording import given
@@ -49,20 +48,17 @@ class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_event_id: EventId | None = None
 
 
-ROUTE = Route(
-    "GET",
-    "/events",
-    "What happens, as server-sent events; resumes after the header Last-Event-ID",
-    Who.LOGGED_IN,
-    query=EventsQuery,
-    media="text/event-stream",
-)
+class EventsHandler(RoutedHandler):
+    """Handler of event streams. The hub is asked for the caller's permissions again every ``recheck`` seconds."""
 
-
-class EventsHandler(SiteHandler):
-    """``GET /events``. The hub is asked for the caller's permissions again every ``recheck`` seconds."""
-
-    allowed = ("GET",)
+    ROUTE: ClassVar = Route(
+        method="GET",
+        path="/events",
+        who=Who.LOGGED_IN,
+        summary="Stream the pool's server-sent events, resuming after the header Last-Event-ID",
+        query=EventsQuery,
+        media="text/event-stream",
+    )
 
     def initialize(self, *, pool: Pool, relay: Relay, recheck: float, **settings: Any) -> None:
         """Store the pool, the relay and the interval of the permission check, in seconds."""
@@ -71,17 +67,15 @@ class EventsHandler(SiteHandler):
         self.relay = relay
         self.recheck = recheck
 
-    def prepare(self) -> None:
-        """Raise `HTTPError` 405 for every method except GET."""
-        if self.request.method != "GET":
-            raise HTTPError(405)
+    async def prepare(self) -> None:
+        """Check method, origin and caller."""
+        if self.request.method in self.routes:
+            self.check_origin()
+        await super().prepare()
 
     async def get(self) -> None:
         """Send events until the reader disconnects, stalls, or loses the permission to read."""
-        self.check_origin()
-        caller = await self.identify()
-        if caller is None:
-            raise unknown_caller()
+        caller = self.caller
         query = intake.query_of(self.request.query_arguments, EventsQuery)
         after = self._last_event_id(query)
         if query.job is not None:

@@ -2,83 +2,42 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from tornado.http1connection import HTTP1Connection
 
+from springtide.hub_extension.api.endpoint import RoutedHandler
 from springtide.hub_extension.api.routes import Route, Who
-from springtide.hub_extension.web.handler import SiteHandler
-from springtide.hub_extension.web.peers import account_of_peer
-from springtide.hub_extension.web.problems import unknown_caller
 from springtide.scheduler.engine import Engine
+from springtide.scheduler.gpu_reading import METRICS, MIB
 from springtide.scheduler.wire import FREE, GpuReading, PoolUsage, PoolView
 
-MIB: Final = 1 << 20
-KB: Final = 1000
 LABELS: Final = ("gpu", "UUID", "modelName", "Hostname", "environment", "user", "project", "simulated")
-
-GAUGES: Final[dict[str, tuple[str, Callable[[GpuReading], float | None]]]] = {
-    "DCGM_FI_DEV_GPU_UTIL": (
-        "Part of the time in which the GPU computed (%)",
-        lambda gpu: None if gpu.utilization is None else 100 * gpu.utilization,
-    ),
-    "DCGM_FI_DEV_FB_USED": (
-        "Memory in use (MiB)",
-        lambda gpu: None if gpu.memory_used is None else gpu.memory_used / MIB,
-    ),
-    "DCGM_FI_DEV_FB_FREE": (
-        "Free memory (MiB)",
-        lambda gpu: (
-            None
-            if gpu.memory_used is None or gpu.memory_total is None
-            else (gpu.memory_total - gpu.memory_used) / MIB
-        ),
-    ),
-    "DCGM_FI_DEV_POWER_USAGE": ("Power (W)", lambda gpu: gpu.power),
-    "DCGM_FI_DEV_GPU_TEMP": ("Temperature (°C)", lambda gpu: gpu.temperature),
-    "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": (
-        "Corrected ECC errors since the driver was loaded",
-        lambda gpu: gpu.ecc_corrected,
-    ),
-    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": (
-        "Uncorrected ECC errors since the driver was loaded",
-        lambda gpu: gpu.ecc_uncorrected,
-    ),
-    "DCGM_FI_DEV_XID_ERRORS": ("Number of the newest Xid error, 0 before the first", lambda gpu: gpu.xid or 0),
-    "DCGM_FI_DEV_PCIE_TX_THROUGHPUT": (
-        "Sent through PCIe (kB/s)",
-        lambda gpu: None if gpu.pcie_sent is None else gpu.pcie_sent / KB,
-    ),
-    "DCGM_FI_DEV_PCIE_RX_THROUGHPUT": (
-        "Received through PCIe (kB/s)",
-        lambda gpu: None if gpu.pcie_received is None else gpu.pcie_received / KB,
-    ),
-    "springtide_gpu_nvlink_sent_bytes_per_second": ("Sent through all NVLinks", lambda gpu: gpu.nvlink_sent),
-    "springtide_gpu_nvlink_received_bytes_per_second": (
-        "Received through all NVLinks",
-        lambda gpu: gpu.nvlink_received,
-    ),
-    "springtide_gpu_processes": ("Processes that compute on the GPU", lambda gpu: gpu.processes),
-}
-"""Metrics of each GPU, with the reading that they show; a GPU that does not report it is left out."""
 
 
 def gpu_metrics(usage: PoolUsage, pool: PoolView) -> Iterable[Metric]:
     """Yield the latest readings of all GPUs; nothing where GPUs are not measured."""
     if not usage.measured:
         return
-    for name, (words, read) in GAUGES.items():
-        gauge = GaugeMetricFamily(name, words, labels=LABELS)
-        for gpu in usage.gpus:
-            value = None if gpu.lost else read(gpu)
-            if value is not None:
-                gauge.add_metric(_labels(gpu), value)
-        yield gauge
+    reached = [gpu for gpu in usage.gpus if not gpu.lost]
+    for name, metric in METRICS.items():
+        if metric.gauge:
+            gauge = GaugeMetricFamily(metric.gauge, metric.help, labels=LABELS)
+            for gpu in reached:
+                value = getattr(gpu, name)
+                if value is not None:
+                    gauge.add_metric(_labels(gpu), metric.scale * value)
+                elif metric.absent is not None:
+                    gauge.add_metric(_labels(gpu), metric.absent)
+            yield gauge
+    free = GaugeMetricFamily("DCGM_FI_DEV_FB_FREE", "Free memory (MiB)", labels=LABELS)
+    for gpu in reached:
+        if gpu.memory_used is not None and gpu.memory_total is not None:
+            free.add_metric(_labels(gpu), (gpu.memory_total - gpu.memory_used) / MIB)
+    yield free
     lost = GaugeMetricFamily("springtide_gpu_lost", "1 if the driver cannot reach the GPU any more", labels=LABELS)
     for gpu in usage.gpus:
         lost.add_metric(_labels(gpu), float(gpu.lost))
@@ -109,10 +68,7 @@ def _used_by_project(usage: PoolUsage, pool: PoolView) -> Metric:
 
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
 BUCKETS: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-
-ROUTE = Route("GET", "/metrics", "Prometheus metrics", Who.LOGGED_IN_OR_OWN, media="text/plain")
 
 PROJECT_GAUGES: Final = {
     "quota": "Guaranteed GPUs",
@@ -253,24 +209,23 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class MetricsHandler(SiteHandler):
-    """``GET /metrics``, for every logged-in caller, and on this machine for root and the service's own account."""
+class MetricsHandler(RoutedHandler):
+    """Handler of the metrics."""
+
+    ROUTE: ClassVar = Route(
+        method="GET",
+        path="/metrics",
+        who=Who.LOGGED_IN_OR_OWN,
+        summary="Return the Prometheus metrics of the pool",
+        media="text/plain",
+    )
 
     def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
         """Store the function that returns the metrics."""
         super().initialize(**settings)
         self._text = text
 
-    async def get(self) -> None:
-        """Send the metrics. Raises `Refusal` 401 for another's request without good credentials."""
-        if not self._is_own() and await self.identify() is None:
-            raise unknown_caller()
+    def get(self) -> None:
+        """Send the metrics."""
         self.set_header("Content-Type", CONTENT_TYPE)
         self.finish(self._text())
-
-    def _is_own(self) -> bool:
-        """Return whether the request comes directly from a process that runs as root or as this one's account."""
-        if any(name in self.request.headers for name in FORWARDED):
-            return False
-        connection: HTTP1Connection = self.request.connection  # type: ignore[assignment]
-        return account_of_peer(connection.stream.socket) in {0, os.geteuid()}

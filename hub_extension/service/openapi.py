@@ -1,25 +1,24 @@
-"""The OpenAPI document, made from the same table as the handlers."""
+"""The OpenAPI document, made from the same routes as the handlers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from springtide.hub_extension.api.routes import Route, Who
-from springtide.hub_extension.web.handler import SiteHandler
+from springtide.hub_extension.api.endpoint import RoutedHandler
+from springtide.hub_extension.api.routes import JSON, Route, Who
 from springtide.scheduler.wire import OPTIONS, Problem
 
 TEMPLATE = "#/components/schemas/{name}"
-JSON = "application/json"
 
 
 def document(routes: Sequence[Route], *, server: str, version: str) -> dict[str, Any]:
     """Return the API's description in OpenAPI 3.1. ``server`` is the path below which all routes are."""
-    structs = [struct for route in routes for struct in (route.takes, route.answers) if struct is not None]
+    structs = [struct for route in routes for struct in (route.body, route.answer) if struct is not None]
     _, components = msgspec.json.schema_components([*structs, Problem], ref_template=TEMPLATE)
     for name, option in product(("Submission", "Wish"), OPTIONS.values()):
         if (field := components.get(name, {}).get("properties", {}).get(option.name)) is not None:
@@ -66,8 +65,8 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if parameters := [*_path_parameters(route), *_query_parameters(route)]:
         operation["parameters"] = parameters
-    if route.takes is not None:
-        schema = {"$ref": TEMPLATE.format(name=route.takes.__name__)}
+    if route.body is not None:
+        schema = {"$ref": TEMPLATE.format(name=route.body.__name__)}
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     if route.who is Who.ANYONE:
         operation["security"] = []
@@ -80,27 +79,31 @@ def _answer(route: Route) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     if route.media == "application/octet-stream":
         schema = {}
-    elif route.answers is not None:
-        schema = {"$ref": TEMPLATE.format(name=route.answers.__name__)}
+    elif route.answer is not None:
+        schema = {"$ref": TEMPLATE.format(name=route.answer.__name__)}
     elif route.media == JSON:
         schema = {"type": "object"}
     return {"description": f"{route.summary}.", "content": {route.media: {"schema": schema}}}
 
 
 def _path_parameters(route: Route) -> Iterable[dict[str, Any]]:
-    for name in re.findall(r"\{(\w+)(?::path)?\}", route.path):
-        schema = msgspec.json.schema((route.parts or {}).get(name, str))
+    for name, kind in route.parts.items():
+        schema = msgspec.json.schema(kind)
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
 def _query_parameters(route: Route) -> Iterable[dict[str, Any]]:
+    if route.query is None:
+        return
     properties = msgspec.json.schema_components([route.query])[1][route.query.__name__]["properties"]
     for name, schema in properties.items():
         yield {"name": name, "in": "query", "required": False, "schema": schema}
 
 
-class OpenApiHandler(SiteHandler):
-    """``GET /openapi.json``."""
+class OpenApiHandler(RoutedHandler):
+    """Handler of the document."""
+
+    ROUTE: ClassVar = Route(method="GET", path="/openapi.json", who=Who.ANYONE, summary="Return this document")
 
     def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
         """Store what returns the document as JSON."""
@@ -108,6 +111,6 @@ class OpenApiHandler(SiteHandler):
         self._text = text
 
     def get(self) -> None:
-        """Send the document; no login is needed."""
+        """Send the document."""
         self.set_header("Content-Type", JSON)
         self.finish(self._text())

@@ -7,25 +7,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from tornado.web import Application, RequestHandler
 
-from springtide.hub_extension.api import (
-    administration,
-    forecasts,
-    jobs,
-    permissions,
-    status,
-    workspaces,
-)
-from springtide.hub_extension.api.endpoint import Endpoint
-from springtide.hub_extension.api.idle import reports as idle_reports
-from springtide.hub_extension.api.idle import rules as idle_rules
-from springtide.hub_extension.api.people import me, notifications
-from springtide.hub_extension.api.routes import Pool, Route, Who
-from springtide.hub_extension.api.runs import comparison, datasets, images, reruns, tags, tracking
+from springtide.hub_extension import api
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.endpoint import Endpoint, RoutedHandler
+from springtide.hub_extension.api.routes import Pool, Route, routes_of
 from springtide.hub_extension.pages.pages import page_handlers
 from springtide.hub_extension.service import events, metrics, openapi
 from springtide.hub_extension.service.relay import Frames, Relay
@@ -37,27 +27,12 @@ from springtide.scheduler.engine import Engine
 
 log = logging.getLogger("springtide")
 
-ROUTES: tuple[Route, ...] = (
-    *jobs.ROUTES,
-    *reruns.ROUTES,
-    *tags.ROUTES,
-    *images.ROUTES,
-    *datasets.ROUTES,
-    *comparison.ROUTES,
-    *tracking.ROUTES,
-    *me.ROUTES,
-    *status.ROUTES,
-    *forecasts.ROUTES,
-    *administration.ROUTES,
-    *workspaces.ROUTES,
-    *idle_reports.ROUTES,
-    *idle_rules.ROUTES,
-    *notifications.ROUTES,
-    events.ROUTE,
-    metrics.ROUTE,
-    Route("GET", "/openapi.json", "This document", Who.ANYONE),
+OPERATIONS: Final = routes_of(api)
+ROUTES: Final[tuple[Route, ...]] = (
+    *OPERATIONS,
+    *(handler.ROUTE for handler in (events.EventsHandler, metrics.MetricsHandler, openapi.OpenApiHandler)),
 )
-"""All routes of the API, as in the table of ``docs/architecture.md``."""
+"""All routes of the API, as in the table of ``docs/reference/api.md``."""
 
 Handlers = list[tuple[str, type[RequestHandler], dict[str, Any]]]
 
@@ -131,14 +106,20 @@ class Site:
                 openapi.document(ROUTES, server=f"{self.prefix}api/v1", version=self.pool.version)
             )
 
+        single: list[tuple[type[RoutedHandler], Route, dict[str, Any]]] = [
+            (events.EventsHandler, events.EventsHandler.ROUTE, stream),
+            (metrics.MetricsHandler, metrics.MetricsHandler.ROUTE, {"text": measured.text}),
+            (openapi.OpenApiHandler, openapi.OpenApiHandler.ROUTE, {"text": document}),
+        ]
         return [
             *(
-                (f"{base}{path}", Endpoint, {"pool": self.pool, "routes": routes, "timed": measured.answered})
-                for path, routes in by_address(ROUTES).items()
+                (f"{base}{pattern}", Endpoint, {"pool": self.pool, "routes": routes, "timed": measured.answered})
+                for pattern, routes in by_address(OPERATIONS).items()
             ),
-            (f"{base}{events.ROUTE.path}", events.EventsHandler, stream),
-            (f"{base}{metrics.ROUTE.path}", metrics.MetricsHandler, {"text": measured.text}),
-            (f"{base}/openapi\\.json", openapi.OpenApiHandler, {"text": document}),
+            *(
+                (f"{base}{route.pattern}", handler, {"routes": {route.method: route}, **settings})
+                for handler, route, settings in single
+            ),
         ]
 
     def _pages(self) -> Handlers:
@@ -151,11 +132,10 @@ class Site:
 
 
 def by_address(routes: Iterable[Route]) -> Mapping[str, Mapping[str, Route]]:
-    """Return the routes that `Endpoint` answers, by pattern of the path and then by method."""
+    """Return the routes by pattern of the path, in the given order, and then by method."""
     found: dict[str, dict[str, Route]] = {}
     for route in routes:
-        if route.call is not None:
-            found.setdefault(route.pattern, {})[route.method] = route
+        found.setdefault(route.pattern, {})[route.method] = route
     return found
 
 

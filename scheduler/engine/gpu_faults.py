@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from springtide.scheduler.engine.requests.drains import drain_faulty
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.model import Reason
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.gpu_usage import UsageRecord
@@ -27,13 +28,13 @@ class GpuFaults:
     ) -> None:
         self._rules = rules
         self._change = change
-        self._before: dict[str, GpuSample] = {}
+        self._before: dict[str, Reading] = {}
         self._open: dict[str, Reason] = {}
 
     def recall(self, records: Sequence[UsageRecord]) -> None:
         """Take in the last readings from before a restart: their errors are not new."""
         for record in records:
-            self._before[record.gpu] = GpuSample(record.gpu, ecc_uncorrected=record.ecc_uncorrected)
+            self._before[record.key.gpu] = record.reading
 
     async def check(self, samples: Sequence[GpuSample]) -> None:
         """Drain the GPUs that show a fault which they did not show before."""
@@ -42,7 +43,7 @@ class GpuFaults:
             found = fault(before, sample, self._rules)
             if found is not None:
                 self._open.setdefault(sample.uuid, found)
-            self._before[sample.uuid] = remembered(before, sample)
+            self._before[sample.uuid] = remembered(before, sample.reading)
         if not self._open:
             return
         faults = dict(self._open)

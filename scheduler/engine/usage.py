@@ -24,16 +24,27 @@ from springtide.scheduler.telemetry.sample import GpuSample
 
 
 def attributed(samples: Iterable[GpuSample], pool: wire.PoolView, at: int) -> list[UsageRecord]:
-    """Return what was measured in the interval from ``at``, by GPU and holder.
+    """Return the use in the interval from ``at``, by GPU and holder.
 
     A GPU that is lost, or that the pool does not have, is left out. Of several samples of a GPU the first counts.
     """
     holders = {cell.uuid: cell.holder for node in pool.nodes for cell in node.gpus}
     found: dict[str, GpuSample] = {}
     for sample in samples:
-        if sample.uuid in holders and not sample.lost:
+        if sample.uuid in holders and not sample.reading.lost:
             found.setdefault(sample.uuid, sample)
-    return [_record(sample, _key(uuid, holders[uuid]), at) for uuid, sample in found.items()]
+    return [
+        UsageRecord(
+            step=FINE,
+            at=at,
+            seconds=FINE,
+            key=_key(uuid, holders[uuid]),
+            simulated=sample.simulated,
+            memory_peak=sample.reading.memory_used,
+            reading=sample.reading,
+        )
+        for uuid, sample in found.items()
+    ]
 
 
 def _key(gpu: str, holder: wire.Holder | None) -> UsageKey:
@@ -41,30 +52,6 @@ def _key(gpu: str, holder: wire.Holder | None) -> UsageKey:
         return UsageKey(gpu)
     server = holder.name if holder.kind == "workspace" else ""
     return UsageKey(gpu, holder.kind, holder.job, holder.user, server, holder.project)
-
-
-def _record(sample: GpuSample, key: UsageKey, at: int) -> UsageRecord:
-    return UsageRecord(
-        step=FINE,
-        at=at,
-        **key._asdict(),
-        simulated=sample.simulated,
-        seconds=FINE,
-        utilization=sample.utilization,
-        memory_used=sample.memory_used,
-        memory_peak=sample.memory_used,
-        memory_total=sample.memory_total,
-        power=sample.power,
-        temperature=sample.temperature,
-        processes=sample.processes,
-        ecc_corrected=sample.ecc_corrected,
-        ecc_uncorrected=sample.ecc_uncorrected,
-        xid=sample.xid,
-        nvlink_received=sample.nvlink_received,
-        nvlink_sent=sample.nvlink_sent,
-        pcie_received=sample.pcie_received,
-        pcie_sent=sample.pcie_sent,
-    )
 
 
 UNUSED_BELOW = 0.1
@@ -231,9 +218,9 @@ class GpuUsage:
         for gone in self._workspaces.keys() - held.keys():
             del self._workspaces[gone]
         for record in records:
-            key = (record.user, record.server)
-            if record.kind == "workspace" and (record.utilization or 0.0) >= WORKSPACE_USED_FROM:
-                self._workspaces[key] = float(record.at + record.seconds)
+            key = record.key
+            if key.kind == "workspace" and (record.reading.utilization or 0.0) >= WORKSPACE_USED_FROM:
+                self._workspaces[key.user, key.server] = float(record.at + record.seconds)
 
     async def recall(self) -> None:
         """Continue from what was measured before a restart. Raises `StoreError`."""
@@ -279,8 +266,8 @@ class GpuUsage:
 def _by_job(records: Sequence[UsageRecord]) -> Mapping[str, list[UsageRecord]]:
     found: dict[str, list[UsageRecord]] = defaultdict(list)
     for record in records:
-        if record.job:
-            found[record.job].append(record)
+        if record.key.job:
+            found[record.key.job].append(record)
     return found
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from springtide.scheduler.gpu_reading import METRICS, Metric, Reading, Summary
 
 FINE = 10
 MINUTE = 60
@@ -29,48 +34,20 @@ class UsageKey(NamedTuple):
     project: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRecord:
+class UsageRecord(Struct, frozen=True, kw_only=True):
     """Use of one GPU by one holder in the ``step`` seconds from ``at``, which is in seconds since the epoch.
 
-    ``seconds`` is how long it was measured. None means that the GPU does not report it: ``utilization`` is a mean
-    from 0 to 1; ``memory_used`` is a mean, ``memory_peak`` the highest value, in bytes; ``power`` is a mean in
-    watts, ``temperature`` the highest in degrees Celsius, ``processes`` the highest number. ECC errors and the Xid
-    error are the newest values, traffic is a mean in bytes per second.
+    ``seconds`` is how long it was measured. ``reading`` sums up the values of that time as their `Metric` says;
+    ``memory_peak`` is the most memory in use, in bytes.
     """
 
     step: int
     at: int
-    gpu: str
-    kind: str = ""
-    job: str = ""
-    user: str = ""
-    server: str = ""
-    project: str = ""
-    simulated: bool = False
     seconds: int
-    utilization: float | None = None
-    memory_used: int | None = None
+    key: UsageKey
+    simulated: bool = False
     memory_peak: int | None = None
-    memory_total: int | None = None
-    power: float | None = None
-    temperature: int | None = None
-    processes: int | None = None
-    ecc_corrected: int | None = None
-    ecc_uncorrected: int | None = None
-    xid: int | None = None
-    nvlink_received: float | None = None
-    nvlink_sent: float | None = None
-    pcie_received: float | None = None
-    pcie_sent: float | None = None
-
-    @property
-    def key(self) -> UsageKey:
-        """The GPU and its holder."""
-        return UsageKey(self.gpu, self.kind, self.job, self.user, self.server, self.project)
-
-
-COLUMNS = tuple(field.name for field in fields(UsageRecord))
+    reading: Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +67,6 @@ class UsageSum:
     simulated: bool
 
 
-MEANS = ("utilization", "power", "nvlink_received", "nvlink_sent", "pcie_received", "pcie_sent")
-HIGHEST = ("memory_peak", "temperature", "processes")
-NEWEST = ("memory_total", "ecc_corrected", "ecc_uncorrected", "xid")
 MOST_POINTS = 1_500
 """Maximum number of intervals of a series."""
 
@@ -107,26 +81,29 @@ def downsample(records: Iterable[UsageRecord], step: int) -> list[UsageRecord]:
 
 def _merged(group: Sequence[UsageRecord], step: int, at: int) -> UsageRecord:
     """Return one record for those of one holder, in the order of time."""
-    memory = _mean(group, "memory_used")
-    summed: dict[str, Any] = {
-        **{name: _mean(group, name) for name in MEANS},
-        **{name: max(_known(group, name), default=None) for name in HIGHEST},
-        **{name: next(reversed(_known(group, name)), None) for name in NEWEST},
-        "memory_used": None if memory is None else round(memory),
-        "seconds": sum(record.seconds for record in group),
-    }
-    return replace(group[-1], step=step, at=at, **summed)
+    return replace(
+        group[-1],
+        step=step,
+        at=at,
+        seconds=sum(record.seconds for record in group),
+        memory_peak=max((record.memory_peak for record in group if record.memory_peak is not None), default=None),
+        reading=Reading(**{name: _summary(group, name, metric) for name, metric in METRICS.items()}),
+    )
 
 
-def _known(group: Sequence[UsageRecord], name: str) -> list[int]:
-    return [value for record in group if (value := getattr(record, name)) is not None]
-
-
-def _mean(group: Sequence[UsageRecord], name: str) -> float | None:
-    """Return the mean over the time in which the GPU reported the value; None if it never did."""
-    reported = [record for record in group if getattr(record, name) is not None]
-    seconds = sum(record.seconds for record in reported)
-    return sum(record.seconds * getattr(record, name) for record in reported) / seconds if seconds else None
+def _summary(group: Sequence[UsageRecord], name: str, metric: Metric) -> Any:
+    """Return a value over the time in which the GPU reported it; None if it never did."""
+    values = [(value, record.seconds) for record in group if (value := getattr(record.reading, name)) is not None]
+    if not values:
+        return None
+    match metric.summary:
+        case Summary.NEWEST:
+            return values[-1][0]
+        case Summary.HIGHEST:
+            return max(value for value, _ in values)
+        case Summary.MEAN:
+            mean = sum(value * seconds for value, seconds in values) / sum(seconds for _, seconds in values)
+            return mean if metric.most is None else round(mean)
 
 
 def step_for(start: float, end: float, now: float) -> int:

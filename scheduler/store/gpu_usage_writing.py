@@ -1,12 +1,13 @@
-"""What is written of measured use: one transaction for each interval, and as much as is kept."""
+"""Writes of measured use: one transaction for each interval, which also drops what is too old."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from springtide.scheduler.gpu_reading import METRICS
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.gpu_usage import FINE, HOUR, KEPT, MINUTE, UsageRecord, downsample
 from springtide.scheduler.store.queries import usage
@@ -39,4 +40,16 @@ def _complete(connection: Connection, shorter: int, longer: int, now: float) -> 
 
 def _insert(connection: Connection, records: Sequence[UsageRecord]) -> None:
     if records:
-        connection.execute(insert(_table), [asdict(record) for record in records])
+        connection.execute(insert(_table), [_row(record) for record in records])
+
+
+def _row(record: UsageRecord) -> dict[str, Any]:
+    return {
+        "step": record.step,
+        "at": record.at,
+        "seconds": record.seconds,
+        **record.key._asdict(),
+        "simulated": record.simulated,
+        "memory_peak": record.memory_peak,
+        **{name: getattr(record.reading, name) for name in METRICS},
+    }

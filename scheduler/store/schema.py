@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -19,6 +20,11 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
 )
+
+from springtide.scheduler.gpu_reading import METRICS
+
+MOST_INTEGER: Final = (1 << 31) - 1
+"""Highest value of a column of 32 bits."""
 
 metadata = MetaData()
 
@@ -251,6 +257,16 @@ audit = Table(
     Column("undone", Boolean, nullable=False),
 )
 
+
+def _reading_columns() -> Iterator[Column[Any]]:
+    """Yield a column for each value of a GPU's reading."""
+    for name, metric in METRICS.items():
+        if metric.most is None:
+            yield Column(name, Double)
+        else:
+            yield Column(name, Integer if metric.most <= MOST_INTEGER else BigInteger)
+
+
 gpu_usage = Table(
     "gpu_usage",
     metadata,
@@ -264,20 +280,8 @@ gpu_usage = Table(
     Column("project", String(64), primary_key=True),
     Column("simulated", Boolean, nullable=False),
     Column("seconds", Integer, nullable=False),
-    Column("utilization", Double),
-    Column("memory_used", BigInteger),
     Column("memory_peak", BigInteger),
-    Column("memory_total", BigInteger),
-    Column("power", Double),
-    Column("temperature", Integer),
-    Column("processes", Integer),
-    Column("ecc_corrected", BigInteger),
-    Column("ecc_uncorrected", BigInteger),
-    Column("xid", BigInteger),
-    Column("nvlink_received", Double),
-    Column("nvlink_sent", Double),
-    Column("pcie_received", Double),
-    Column("pcie_sent", Double),
+    *_reading_columns(),
 )
 Index("ix_gpu_usage_job", gpu_usage.c.job, gpu_usage.c.step, gpu_usage.c.at)
 

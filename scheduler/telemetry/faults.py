@@ -1,4 +1,4 @@
-"""What counts as a fault of a GPU's hardware; pure.
+"""Faults of a GPU's hardware, recognised in its readings; pure.
 
 `HARDWARE_XIDS` are the Xid errors after which a GPU must not be used before it was reset, or the machine was
 restarted or serviced. They follow the actions in NVIDIA's Xid catalog
@@ -11,9 +11,12 @@ is among the uncorrected ECC errors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.model import Reason
 from springtide.scheduler.telemetry.sample import GpuSample
 
@@ -49,17 +52,18 @@ class FaultRules:
     slow_ratio: float | None = 1.5
 
 
-def fault(before: GpuSample | None, after: GpuSample, rules: FaultRules) -> Reason | None:
-    """Return the fault that a GPU shows in a reading and did not show in the one before, None if there is none.
+def fault(before: Reading | None, sample: GpuSample, rules: FaultRules) -> Reason | None:
+    """Return the fault that a GPU shows in a sample and did not show in the reading before, None without one.
 
     Without a reading ``before``, everything that the GPU reports is new. A count that is lower than before began
     anew, because the driver was loaded again.
     """
     if not rules.enabled:
         return None
+    after = sample.reading
     if after.lost and not (before is not None and before.lost):
         return Reason("gpu-lost")
-    xid = next((each for each in after.new_xids if each in rules.xids), None)
+    xid = next((number for number in sample.new_xids if number in rules.xids), None)
     if xid is not None:
         return Reason("gpu-xid", {"xid": xid, "what": HARDWARE_XIDS.get(xid, "")})
     errors = after.ecc_uncorrected or 0
@@ -70,7 +74,7 @@ def fault(before: GpuSample | None, after: GpuSample, rules: FaultRules) -> Reas
     return None
 
 
-def remembered(before: GpuSample | None, after: GpuSample) -> GpuSample:
+def remembered(before: Reading | None, after: Reading) -> Reading:
     """Return the reading to compare the next one with, with the last count of errors that was reported."""
     if after.ecc_uncorrected is not None or before is None:
         return after

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.model import Environment, Gpu, Node
 from springtide.scheduler.resources.network_cards import NearestCards
@@ -110,15 +111,11 @@ def _simulated(each: Computing, now: float, use: Use, before: tuple[float, Use] 
     share = None
     if before is not None and now > before[0]:
         share = (use.seconds - before[1].seconds) / (now - before[0]) / max(1, each.workers)
-    return [
-        GpuSample(
-            uuid,
-            simulated=True,
-            utilization=None if share is None else min(1.0, max(0.0, share)),
-            memory_used=use.resident // len(each.uuids),
-        )
-        for uuid in each.uuids
-    ]
+    reading = Reading(
+        utilization=None if share is None else min(1.0, max(0.0, share)),
+        memory_used=use.resident // len(each.uuids),
+    )
+    return [GpuSample(uuid, reading, simulated=True) for uuid in each.uuids]
 
 
 def islands(devices: Sequence[Device]) -> tuple[tuple[int, ...], ...]:

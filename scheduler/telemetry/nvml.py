@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.resources.network_cards import PciPlace, nearest_cards
 from springtide.scheduler.telemetry.machine import Device, GpuCount, Machine, divide
@@ -66,17 +68,17 @@ class NvmlReader:
 
     def read(self) -> list[GpuSample]:
         """Return the present readings of each GPU, in the order of the UUIDs."""
-        samples = [self._sample(uuid) for uuid in self._uuids]
+        readings = [self._reading(uuid) for uuid in self._uuids]
         self._xids.collect()
-        return [self._xids.added_to(sample) for sample in samples]
+        return [self._xids.sample(uuid, reading) for uuid, reading in zip(self._uuids, readings, strict=True)]
 
-    def _sample(self, uuid: str) -> GpuSample:
+    def _reading(self, uuid: str) -> Reading:
         try:
-            return self._readings(uuid, self._handle(uuid))
+            return self._values(uuid, self._handle(uuid))
         except _GpuLostError:
             self._handles.pop(uuid, None)
             self._links.pop(uuid, None)
-            return GpuSample(uuid, lost=True)
+            return Reading(lost=True)
 
     def _handle(self, uuid: str) -> Any:
         """Return the GPU's handle. Raises `_GpuLostError` if the driver does not find the GPU."""
@@ -88,14 +90,13 @@ class NvmlReader:
             self._xids.follow(uuid, self._handles[uuid])
         return self._handles[uuid]
 
-    def _readings(self, uuid: str, handle: Any) -> GpuSample:
+    def _values(self, uuid: str, handle: Any) -> Reading:
         memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
         busy = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
         milliwatts = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
         processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
         received, sent = self._nvlink(uuid, handle)
-        return GpuSample(
-            uuid,
+        return Reading(
             utilization=None if busy is None else busy.gpu / 100,
             memory_used=None if memory is None else memory.used,
             memory_total=None if memory is None else memory.total,
@@ -160,11 +161,13 @@ class _XidEvents:
                     self._newest[uuid] = event.eventData
                     self._new[uuid] = (*self._new.get(uuid, ()), event.eventData)
 
-    def added_to(self, sample: GpuSample) -> GpuSample:
-        """Return the sample with its GPU's newest Xid error, and those since the reading before."""
-        whole = self._whole.get(sample.uuid, sample.uuid)
+    def sample(self, uuid: str, reading: Reading) -> GpuSample:
+        """Return the GPU's sample: its reading with its newest Xid error, and those since the reading before."""
+        whole = self._whole.get(uuid, uuid)
         xid = self._newest.get(whole)
-        return sample if xid is None else replace(sample, xid=xid, new_xids=self._new.get(whole, ()))
+        if xid is None:
+            return GpuSample(uuid, reading)
+        return GpuSample(uuid, replace(reading, xid=xid), new_xids=self._new.get(whole, ()))
 
 
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,40 +1,25 @@
-"""What one GPU reports at a moment, as plain data."""
+"""Measurements as plain data: the sample of one GPU at a moment, and an attempt to measure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class GpuSample:
-    """Readings of the GPU ``uuid``. None means that the GPU does not report it, which is not the same as 0.
+from springtide.scheduler.gpu_reading import Reading
 
-    ``utilization`` is the part of the time in which it computed, from 0 to 1; memory is in bytes, ``power`` in
-    watts, ``temperature`` in degrees Celsius, traffic in bytes per second. ``processes`` counts the processes
-    that compute on it. ECC errors are counted since the driver was loaded; ``xid`` is the number of the newest Xid
-    error since the service was started, ``new_xids`` are those since the reading before. ``lost`` says that the
-    driver cannot reach the GPU any more. Of a ``simulated`` GPU the readings are those of the processes that hold
-    it.
+
+class GpuSample(Struct, frozen=True):
+    """Reading of the GPU ``uuid``. That of a ``simulated`` GPU is the use of the processes that hold it.
+
+    ``new_xids`` are the numbers of the Xid errors since the sample before.
     """
 
     uuid: str
+    reading: Reading
     simulated: bool = False
-    lost: bool = False
-    utilization: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
-    power: float | None = None
-    temperature: int | None = None
-    processes: int | None = None
-    ecc_corrected: int | None = None
-    ecc_uncorrected: int | None = None
-    xid: int | None = None
     new_xids: tuple[int, ...] = ()
-    nvlink_received: float | None = None
-    nvlink_sent: float | None = None
-    pcie_received: float | None = None
-    pcie_sent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from springtide.scheduler.gpu_reading import METRICS, Reading
 from springtide.scheduler.wire.shapes import Answer
 
 
@@ -45,14 +48,8 @@ class UsageSeries(Answer, frozen=True, kw_only=True):
     points: list[UsagePoint]
 
 
-class GpuReading(Answer, frozen=True, kw_only=True):
-    """What one GPU reported last; None where it does not report it.
-
-    Memory is in bytes, ``power`` in watts, ``temperature`` in degrees Celsius, traffic in bytes per second.
-    ``processes`` counts those that compute on it. ECC errors are counted since the driver was loaded; ``xid``
-    is the number of the newest Xid error since the service was started. ``lost`` says that the driver cannot
-    reach it.
-    """
+class GpuReading(Reading, Answer, frozen=True, kw_only=True, omit_defaults=False):
+    """The latest reading of one GPU, with its place and its holder."""
 
     uuid: str
     node: str
@@ -60,35 +57,39 @@ class GpuReading(Answer, frozen=True, kw_only=True):
     environment: str
     model: str
     simulated: bool
-    lost: bool
     user: str
     project: str
     """Whose job or workspace holds it; empty while nobody does."""
     held: bool
-    utilization: float | None
-    memory_used: int | None
-    memory_total: int | None
-    power: float | None
-    temperature: int | None
-    processes: int | None
-    ecc_corrected: int | None
-    ecc_uncorrected: int | None
-    xid: int | None
-    nvlink_received: float | None
-    nvlink_sent: float | None
-    pcie_received: float | None
-    pcie_sent: float | None
+
+
+class ShownMetric(Answer, frozen=True, kw_only=True):
+    """A value of `Reading` that the tooltip of a GPU says, as its `Metric` declares it."""
+
+    name: str
+    words: str
+    scale: float
+    positive: bool
+
+
+SHOWN: Final = tuple(
+    ShownMetric(name=name, words=metric.words, scale=metric.scale, positive=metric.positive)
+    for name, metric in METRICS.items()
+    if metric.words
+)
 
 
 class PoolUsage(Answer, frozen=True, kw_only=True):
     """The latest readings of all GPUs that were measured, at ``at``; None before the first and where none are.
 
-    Simulated GPUs are measured while jobs hold them. ``measured`` tells whether the pool measures at all.
+    Simulated GPUs are measured while jobs hold them. ``measured`` is whether the pool measures at all. ``shown``
+    are the values that tooltips say, in their order.
     """
 
     measured: bool
     at: float | None
     gpus: list[GpuReading]
+    shown: tuple[ShownMetric, ...] = SHOWN
     unrecorded: str = ""
     """Why the latest readings were not recorded; empty if they were."""
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.executors.base import InventoryChanged
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.model import Settings
 from springtide.scheduler.notifications import (
     Channel,
@@ -54,10 +55,10 @@ async def mails(pool: Any, user: str) -> list[str]:
 async def test_a_gpu_with_an_error_is_drained_its_job_goes_on_elsewhere_and_the_admin_is_told(pool: Any) -> None:
     job = await pool.submit(gpus=2)
     held = [gpu.uuid for gpu in (await pool.state(job.id, "running")).held]
-    await read(pool, *(GpuSample(uuid, ecc_uncorrected=0) for uuid in held))
+    await read(pool, *(GpuSample(uuid, Reading(ecc_uncorrected=0)) for uuid in held))
     assert drained(pool) == {}
-    bad = GpuSample(held[1], ecc_uncorrected=0, xid=48, new_xids=(48,))
-    await read(pool, GpuSample(held[0], ecc_uncorrected=0), bad)
+    bad = GpuSample(held[1], Reading(ecc_uncorrected=0, xid=48), new_xids=(48,))
+    await read(pool, GpuSample(held[0], Reading(ecc_uncorrected=0)), bad)
     found = await pool.job(job.id)
     assert (found.state, [attempt.state for attempt in found.attempts]) == ("running", ["paused", "running"])
     assert held[1] not in [gpu.uuid for gpu in found.held]
@@ -75,14 +76,14 @@ async def test_a_gpu_with_an_error_is_drained_its_job_goes_on_elsewhere_and_the_
 
 
 async def test_the_same_error_is_told_once_and_does_not_drain_a_gpu_again_that_was_given_back(pool: Any) -> None:
-    bad = GpuSample("GPU-train-3", ecc_uncorrected=1)
+    bad = GpuSample("GPU-train-3", Reading(ecc_uncorrected=1))
     await read(pool, bad)
     await read(pool, bad)
     assert len(await mails(pool, "admin")) == 1
     await pool.engine.undrain_node(wire.UndrainRequest(node="train", gpu=3), "admin")
     await read(pool, bad)
     assert drained(pool) == {}
-    await read(pool, GpuSample("GPU-train-3", ecc_uncorrected=2))
+    await read(pool, GpuSample("GPU-train-3", Reading(ecc_uncorrected=2)))
     assert list(drained(pool)) == ["GPU-train-3"]
 
 
@@ -90,7 +91,7 @@ async def test_who_is_told_of_faults_is_everybodys_own_choice(pool: Any) -> None
     fault = frozenset({NotificationEvent.FAULT})
     await pool.engine.outbox.choose(NotificationChoice("joe", {Channel.EMAIL: fault}))
     await pool.engine.outbox.choose(NotificationChoice("admin", {}))
-    await read(pool, GpuSample("GPU-train-0", lost=True), GpuSample("GPU-build-0", lost=True))
+    await read(pool, GpuSample("GPU-train-0", Reading(lost=True)), GpuSample("GPU-build-0", Reading(lost=True)))
     told = await mails(pool, "joe")
     assert [line.partition(" has")[0] for line in told] == ["The GPU 0 of train", "The GPU 0 of build"]
     assert "Its driver cannot reach it any more." in told[0]
@@ -104,14 +105,14 @@ async def test_a_fault_that_could_not_be_acted_on_is_not_forgotten(pool: Any, mo
     faults = pool.engine.usage._faults
     with monkeypatch.context() as patch:
         patch.setattr(faults, "_change", away)
-        await read(pool, GpuSample("GPU-train-2", xid=79, new_xids=(79,)))
+        await read(pool, GpuSample("GPU-train-2", Reading(xid=79), new_xids=(79,)))
     assert drained(pool) == {}
-    await read(pool, GpuSample("GPU-train-2", xid=79))
+    await read(pool, GpuSample("GPU-train-2", Reading(xid=79)))
     assert list(drained(pool)) == ["GPU-train-2"]
 
 
 async def test_a_fault_of_a_gpu_that_the_pool_does_not_have_changes_nothing(pool: Any) -> None:
-    await read(pool, GpuSample("GPU-elsewhere", lost=True))
+    await read(pool, GpuSample("GPU-elsewhere", Reading(lost=True)))
     assert drained(pool) == {}
     assert await mails(pool, "admin") == []
 
@@ -123,8 +124,8 @@ async def test_where_nodes_give_out_their_gpus_the_node_is_drained_and_other_job
     first, second = await pool.submit(gpus=2), await pool.submit(gpus=2)
     bad = (await pool.state(first.id, "running")).held[0]
     await pool.state(second.id, "running")
-    await read(pool, GpuSample(bad.uuid, ecc_uncorrected=0))
-    await read(pool, GpuSample(bad.uuid, ecc_uncorrected=2))
+    await read(pool, GpuSample(bad.uuid, Reading(ecc_uncorrected=0)))
+    await read(pool, GpuSample(bad.uuid, Reading(ecc_uncorrected=2)))
     await pool.state(first.id, "paused")
     assert (await pool.job(second.id)).state == "running"
     [drain] = [node.drain for node in pool.engine.pool().nodes if node.name == bad.node]
@@ -135,5 +136,5 @@ async def test_where_nodes_give_out_their_gpus_the_node_is_drained_and_other_job
     [told] = await mails(pool, "admin")
     begin = f"The node train was drained. {why} Nothing new starts on it;"
     assert told.startswith(begin)
-    await read(pool, GpuSample(bad.uuid, ecc_uncorrected=3))
+    await read(pool, GpuSample(bad.uuid, Reading(ecc_uncorrected=3)))
     assert len(await mails(pool, "admin")) == 1

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.usage import LONGEST_GAP, UNUSED_AFTER, Stretch, extended, stretch_of
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.telemetry import GpuSample
 from springtide.scheduler.telemetry.faults import FaultRules
 
@@ -43,9 +44,9 @@ async def test_a_gpu_that_is_among_the_samples_twice_costs_no_other_gpu_its_reco
     first, second = uuids(await pool.job(job.id))
     measured(
         pool,
-        GpuSample(first, utilization=0.5),
-        GpuSample(second, utilization=1.0),
-        GpuSample(first, utilization=0),
+        GpuSample(first, Reading(utilization=0.5)),
+        GpuSample(second, Reading(utilization=1.0)),
+        GpuSample(first, Reading(utilization=0)),
     )
     await sampled(pool)
     now = pool.clock.now
@@ -61,11 +62,16 @@ async def test_what_gpus_report_is_attributed_to_job_workspace_person_and_projec
     held = uuids(await pool.job(first.id))
     idle = "GPU-train-7"
     samples = [
-        GpuSample(held[0], utilization=0.9),
-        GpuSample(held[1], utilization=0.5),
-        GpuSample("GPU-elsewhere"),
+        GpuSample(held[0], Reading(utilization=0.9)),
+        GpuSample(held[1], Reading(utilization=0.5)),
+        GpuSample("GPU-elsewhere", Reading()),
     ]
-    measured(pool, *samples, GpuSample(workspace.uuids[0], utilization=0.2), GpuSample(idle, utilization=0.0))
+    measured(
+        pool,
+        *samples,
+        GpuSample(workspace.uuids[0], Reading(utilization=0.2)),
+        GpuSample(idle, Reading(utilization=0.0)),
+    )
     await sampled(pool)
     now = pool.clock.now
     by = {
@@ -86,8 +92,8 @@ async def test_a_running_job_shows_its_use_and_a_paused_one_none(pool: Any) -> N
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     first, second = uuids(await pool.job(job.id))
-    sample = GpuSample(first, utilization=0.9, memory_used=3 * GIB, memory_total=80 * GIB)
-    measured(pool, sample, replace(sample, uuid=second, utilization=0.5))
+    reading = Reading(utilization=0.9, memory_used=3 * GIB, memory_total=80 * GIB)
+    measured(pool, GpuSample(first, reading), GpuSample(second, replace(reading, utilization=0.5)))
     assert (await pool.job(job.id)).usage is None
     await sampled(pool)
     usage = (await pool.job(job.id)).usage
@@ -105,7 +111,7 @@ async def test_what_is_not_reported_is_absent_and_a_lost_gpu_counts_for_nobody(m
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     first, second = uuids(await pool.job(job.id))
-    measured(pool, GpuSample(first, memory_used=GIB), GpuSample(second, lost=True))
+    measured(pool, GpuSample(first, Reading(memory_used=GIB)), GpuSample(second, Reading(lost=True)))
     await sampled(pool)
     usage = (await pool.job(job.id)).usage
     assert (usage.gpus, usage.utilization, usage.memory_used, usage.memory_total) == (1, None, GIB, None)
@@ -119,13 +125,13 @@ async def test_a_job_that_holds_gpus_and_does_not_use_them_says_so_until_it_does
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     held = uuids(await pool.job(job.id))
-    measured(pool, *(GpuSample(uuid, utilization=0.03) for uuid in held))
+    measured(pool, *(GpuSample(uuid, Reading(utilization=0.03)) for uuid in held))
     for _ in range(int(UNUSED_AFTER // 10) - 1):
         await sampled(pool)
     assert "used" not in (await pool.job(job.id)).reason.text
     await sampled(pool)
     assert "Its 2 GPUs have been 3 % used for 10 min." in (await pool.job(job.id)).reason.text
-    measured(pool, *(GpuSample(uuid, utilization=0.8) for uuid in held))
+    measured(pool, *(GpuSample(uuid, Reading(utilization=0.8)) for uuid in held))
     await sampled(pool)
     assert "used" not in (await pool.job(job.id)).reason.text
 
@@ -134,7 +140,7 @@ async def test_how_long_gpus_were_not_used_outlives_a_restart(pool: Any) -> None
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
     [held] = uuids(await pool.job(job.id))
-    measured(pool, GpuSample(held, utilization=0.0))
+    measured(pool, GpuSample(held, Reading(utilization=0.0)))
     for _ in range(60):
         await sampled(pool)
     await pool.restart()
@@ -147,7 +153,7 @@ async def test_subscribers_hear_of_use_and_of_sentences_that_change(pool: Any) -
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
     [held] = uuids(await pool.job(job.id))
-    measured(pool, GpuSample(held, utilization=0.0, simulated=True))
+    measured(pool, GpuSample(held, Reading(utilization=0.0), simulated=True))
     stream = pool.engine.subscribe()
     await anext(stream)
     await sampled(pool)
@@ -166,7 +172,7 @@ async def test_history_tells_what_was_held_and_what_of_that_was_used(pool: Any) 
     await pool.state(job.id, "running")
     start = pool.clock.now
     assert (await pool.engine.history(start - 60, start)).share_used is None
-    measured(pool, *(GpuSample(uuid, utilization=0.25) for uuid in uuids(await pool.job(job.id))))
+    measured(pool, *(GpuSample(uuid, Reading(utilization=0.25)) for uuid in uuids(await pool.job(job.id))))
     await sampled(pool)
     history = await pool.engine.history(start, start + 10)
     assert (history.share_held, history.share_used) == (0.25, 0.25)

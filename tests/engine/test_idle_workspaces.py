@@ -11,6 +11,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.settings import IdleSettings
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.notifications import Channel, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import IdleRule, RuleScope
@@ -125,7 +126,7 @@ async def test_measured_use_of_its_gpus_counts_also_after_a_restart(pool: Any) -
     [workspace] = pool.engine.workspaces()
 
     async def gpu_samples(_: Any) -> list[GpuSample]:
-        return [GpuSample(workspace.uuids[0], utilization=utilization)]
+        return [GpuSample(workspace.uuids[0], Reading(utilization=utilization))]
 
     utilization, pool.executor.measures_gpus, pool.executor.gpu_samples = 0.4, True, gpu_samples
     await pool.later(1.9 * HOUR)

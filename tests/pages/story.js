@@ -58,9 +58,14 @@ export function use(utilization, memory, changes = {}) {
   return { at: NOW - 3, gpus: 4, utilization, memory_used: memory, memory_total: null, simulated: true, unused_for: null, unused_share: null, ...changes };
 }
 
+const SHOWN = [
+  { name: "utilization", words: "{} % used", scale: 100, positive: false },
+  { name: "memory_used", words: "{} of memory", scale: 1 / 2 ** 20, positive: false },
+];
+
 /** Readings of the first GPUs of the pool, with these utilizations. */
 export function gpuUsage(...utilizations) {
-  return { measured: true, at: NOW - 3, gpus: utilizations.map((utilization, index) => ({ uuid: `SIM-${index}`, node: "train", index, environment: "train", model: "", simulated: true, lost: false, user: "", project: "", held: true, utilization, memory_used: 12 * GIB, memory_total: null, power: null, temperature: null, processes: null, ecc_corrected: null, ecc_uncorrected: null, xid: null })) };
+  return { measured: true, at: NOW - 3, shown: SHOWN, gpus: utilizations.map((utilization, index) => ({ uuid: `SIM-${index}`, node: "train", index, environment: "train", model: "", simulated: true, lost: false, user: "", project: "", held: true, utilization, memory_used: 12 * GIB, memory_total: null, power: null, temperature: null, processes: null, ecc_corrected: null, ecc_uncorrected: null, xid: null })) };
 }
 
 export function attempt(number, state, started, ended, changes = {}) {

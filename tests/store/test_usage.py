@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from earlier_store import EARLIER, write_earlier
+from msgspec.structs import replace
 
+from springtide.scheduler.gpu_reading import METRICS, Reading
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.gpu_usage import (
     DAY,
@@ -23,12 +25,27 @@ from springtide.scheduler.store.gpu_usage import (
 
 Opener = Callable[..., Store]
 START = 1_000 * HOUR
-SUSAN = {"kind": "job", "job": "digits", "user": "susan", "project": "vision"}
+SUSAN = UsageKey("GPU-0", kind="job", job="digits", user="susan", project="vision")
 
 
-def record(at: int, utilization: float | None = 0.5, gpu: str = "GPU-0", **more: object) -> UsageRecord:
-    fields = {**SUSAN, **more}
-    return UsageRecord(step=FINE, at=at, gpu=gpu, seconds=FINE, utilization=utilization, **fields)  # type: ignore[arg-type]
+def record(
+    at: int,
+    utilization: float | None = 0.5,
+    key: UsageKey = SUSAN,
+    *,
+    memory_peak: int | None = None,
+    simulated: bool = False,
+    **values: Any,
+) -> UsageRecord:
+    return UsageRecord(
+        step=FINE,
+        at=at,
+        seconds=FINE,
+        key=key,
+        memory_peak=memory_peak,
+        simulated=simulated,
+        reading=Reading(utilization=utilization, **values),
+    )
 
 
 def test_longer_intervals_have_means_peaks_and_the_newest_counters() -> None:
@@ -39,29 +56,29 @@ def test_longer_intervals_have_means_peaks_and_the_newest_counters() -> None:
         record(START + 60, 1.0),
     ]
     first, second = downsample(reversed(records), MINUTE)
-    assert first.utilization == pytest.approx(0.3)
-    assert replace(first, utilization=0.3) == replace(
-        records[2],
-        step=MINUTE,
-        at=START,
-        seconds=30,
-        utilization=0.3,
+    assert (first.step, first.at, first.seconds, first.memory_peak) == (MINUTE, START, 30, 40)
+    assert first.reading == Reading(
+        utilization=pytest.approx(0.3),
         memory_used=20,
-        memory_peak=40,
         temperature=70,
         ecc_corrected=3,
         xid=63,
         power=200.0,
     )
-    assert (second.at, second.seconds, second.utilization, second.power) == (START + 60, 10, 1.0, None)
+    assert (second.at, second.seconds, second.reading.utilization, second.reading.power) == (
+        START + 60,
+        10,
+        1.0,
+        None,
+    )
 
 
 def test_holders_and_gpus_are_summed_up_by_themselves() -> None:
     records = [
         record(START),
-        record(START + 10, gpu="GPU-1"),
-        record(START + 20, kind="job", job="bert", user="joe", project="nlp"),
-        record(START + 30, kind="", job="", user="", project=""),
+        record(START + 10, key=SUSAN._replace(gpu="GPU-1")),
+        record(START + 20, key=UsageKey("GPU-0", kind="job", job="bert", user="joe", project="nlp")),
+        record(START + 30, key=UsageKey("GPU-0")),
     ]
     assert [each.key for each in downsample(records, HOUR)] == [each.key for each in records]
     assert {each.at for each in downsample(records, HOUR)} == {START}
@@ -72,7 +89,7 @@ def test_summing_up_in_two_steps_is_summing_up_in_one() -> None:
     [by_minutes] = downsample(downsample(records, MINUTE), HOUR)
     [at_once] = downsample(records, HOUR)
     assert (by_minutes.seconds, by_minutes.at) == (at_once.seconds, at_once.at) == (HOUR, START)
-    assert by_minutes.utilization == pytest.approx(at_once.utilization, abs=0.02)
+    assert by_minutes.reading.utilization == pytest.approx(at_once.reading.utilization, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +125,7 @@ def test_minutes_and_hours_are_written_when_they_have_ended_and_old_intervals_go
     hour, last = store.usage_of_job("digits", HOUR, 0, 1e12)
     assert (last.step, last.at) == (FINE, START + HOUR), "what no hour has yet is told in shorter intervals"
     assert hour.seconds == 130
-    assert hour.utilization == pytest.approx(0.5)
+    assert hour.reading.utilization == pytest.approx(0.5)
     later = START + 2 * DAY
     store.save_usage([record(later)], later + FINE)
     store.save_usage([record(later + 60)], later + 70)
@@ -123,23 +140,30 @@ def test_minutes_and_hours_are_written_when_they_have_ended_and_old_intervals_go
     assert whole.held == 130 + 10 + 20 + 20
 
 
+def test_every_value_of_a_reading_is_kept(open_store: Opener) -> None:
+    store = open_store()
+    values = {name: number if metric.most else number / 2 for number, (name, metric) in enumerate(METRICS.items())}
+    saved = replace(record(START, memory_peak=7), reading=Reading(**values))
+    store.save_usage([saved], START + FINE)
+    assert store.usage_of_job("digits", FINE, 0, 1e12) == [saved]
+
+
 def test_an_interval_that_is_measured_again_after_a_restart_is_replaced(open_store: Opener) -> None:
     store = open_store()
-    store.save_usage([record(START, 0.1), record(START, 0.1, gpu="GPU-1")], START + 5)
+    store.save_usage([record(START, 0.1), record(START, 0.1, key=SUSAN._replace(gpu="GPU-1"))], START + 5)
     store.save_usage([record(START, 0.9)], START + 8)
-    assert [each.utilization for each in store.usage_of_job("digits", FINE, 0, 1e12)] == [0.9]
+    assert [each.reading.utilization for each in store.usage_of_job("digits", FINE, 0, 1e12)] == [0.9]
 
 
 def test_use_is_summed_up_by_what_is_asked_for(open_store: Opener) -> None:
     store = open_store()
-    bert = {"kind": "job", "job": "bert", "user": "joe", "project": "vision"}
-    idle = {"kind": "", "job": "", "user": "", "project": ""}
+    bert = UsageKey("GPU-2", kind="job", job="bert", user="joe", project="vision")
     store.save_usage(
         [
             record(START, 0.5, memory_peak=7),
-            record(START, None, gpu="GPU-1", memory_peak=9),
-            record(START, 1.0, gpu="GPU-2", simulated=True, **bert),
-            record(START, 0.0, gpu="GPU-3", **idle),
+            record(START, None, key=SUSAN._replace(gpu="GPU-1"), memory_peak=9),
+            record(START, 1.0, key=bert, simulated=True),
+            record(START, 0.0, key=UsageKey("GPU-3")),
         ],
         START + FINE,
     )

@@ -20,8 +20,9 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
-from springtide.scheduler.store.gpu_usage import FINE, UsageRecord
+from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
 from springtide.scheduler.store.records import IdleRule, RuleScope
 from springtide.scheduler.store.shown_forecasts import ShownForecast
 
@@ -99,8 +100,8 @@ async def fill(path: Path) -> None:
     await pool.submit("joe", gpus=6, name="waiting", env={"EPOCHS": "3"})
     await pool.later(100.0)
     await pool.idle()
-    holder = {"kind": "job", "job": borrower, "user": "susan", "project": "susan"}
-    use = UsageRecord(step=FINE, at=1_000_000, gpu="GPU-train-0", seconds=FINE, utilization=0.5, **holder)
+    key = UsageKey("GPU-train-0", kind="job", job=borrower, user="susan", project="susan")
+    use = UsageRecord(step=FINE, at=1_000_000, seconds=FINE, key=key, reading=Reading(utilization=0.5))
     pool.store.save_usage([use], pool.clock())
     pool.store.save_forecasts([ShownForecast(f"{sweep}t0", pool.clock(), None, pool.clock() + 60, None)])
     await pool.stop()

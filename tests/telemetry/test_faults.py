@@ -6,10 +6,10 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from new_store import open_store
 from nvml_library import LOST, Driver
 from patience import PATIENCE_S
@@ -17,12 +17,13 @@ from patience import PATIENCE_S
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
-from springtide.scheduler.model import Settings
+from springtide.scheduler.gpu_reading import Reading
+from springtide.scheduler.model import Reason, Settings
 from springtide.scheduler.store.records import JobQuery
 from springtide.scheduler.telemetry import GpuSample, discover
 from springtide.scheduler.telemetry.faults import HARDWARE_XIDS, FaultRules, fault, remembered
 
-WELL = GpuSample("GPU-1", ecc_uncorrected=0)
+WELL = Reading(ecc_uncorrected=0)
 RULES = FaultRules()
 UNTIL_PAUSED = """
 import os, time
@@ -32,9 +33,13 @@ raise SystemExit(75)
 """
 
 
-def code(before: GpuSample | None, after: GpuSample, rules: FaultRules = RULES) -> str | None:
-    found = fault(before, after, rules)
-    return None if found is None else found.code
+def found(before: Reading | None, after: Reading, *new_xids: int, rules: FaultRules = RULES) -> Reason | None:
+    return fault(before, GpuSample("GPU-1", after, new_xids=new_xids), rules)
+
+
+def code(before: Reading | None, after: Reading, *new_xids: int, rules: FaultRules = RULES) -> str | None:
+    reason = found(before, after, *new_xids, rules=rules)
+    return None if reason is None else reason.code
 
 
 # ---------- the rule
@@ -47,21 +52,21 @@ def test_a_gpu_that_is_well_has_no_fault() -> None:
 
 @pytest.mark.parametrize("xid", sorted(HARDWARE_XIDS))
 def test_xid_errors_of_the_hardware_are_faults_that_are_named(xid: int) -> None:
-    found = fault(WELL, replace(WELL, xid=xid, new_xids=(xid,)), RULES)
-    assert found is not None
-    assert (found.code, found.params["xid"], found.params["what"]) == ("gpu-xid", xid, HARDWARE_XIDS[xid])
+    reason = found(WELL, replace(WELL, xid=xid), xid)
+    assert reason is not None
+    assert (reason.code, reason.params["xid"], reason.params["what"]) == ("gpu-xid", xid, HARDWARE_XIDS[xid])
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 63, 68, 94, 109])
 def test_xid_errors_that_programs_cause_or_that_tell_of_repairs_are_none(xid: int) -> None:
-    assert code(WELL, replace(WELL, xid=xid, new_xids=(xid,))) is None
+    assert code(WELL, replace(WELL, xid=xid), xid) is None
 
 
 def test_an_xid_error_counts_once_and_another_of_the_same_number_again() -> None:
-    after = replace(WELL, xid=79, new_xids=(13, 79))
-    assert code(WELL, after) == "gpu-xid"
-    assert code(after, replace(after, new_xids=())) is None
-    assert code(after, after) == "gpu-xid"
+    after = replace(WELL, xid=79)
+    assert code(WELL, after, 13, 79) == "gpu-xid"
+    assert code(after, after) is None
+    assert code(after, after, 79) == "gpu-xid"
 
 
 def test_new_uncorrected_memory_errors_count_and_known_ones_do_not() -> None:
@@ -69,7 +74,7 @@ def test_new_uncorrected_memory_errors_count_and_known_ones_do_not() -> None:
     assert code(WELL, two) == "gpu-ecc"
     assert code(None, two) == "gpu-ecc"
     assert code(two, two) is None
-    again = fault(two, replace(two, ecc_uncorrected=3), RULES)
+    again = found(two, replace(two, ecc_uncorrected=3))
     assert again is not None
     assert again.params == {"new": 1, "errors": 3}
 
@@ -82,27 +87,28 @@ def test_a_count_that_began_anew_is_compared_with_zero() -> None:
 
 def test_a_count_that_is_not_reported_for_a_while_is_not_forgotten() -> None:
     five = replace(WELL, ecc_uncorrected=5)
-    between = remembered(five, GpuSample("GPU-1", lost=True))
+    between = remembered(five, Reading(lost=True))
     assert (between.lost, between.ecc_uncorrected) == (True, 5)
     assert code(between, five) is None
 
 
 def test_a_lost_gpu_is_a_fault_when_it_gets_lost() -> None:
-    lost = GpuSample("GPU-1", lost=True)
+    lost = Reading(lost=True)
     assert code(WELL, lost) == code(None, lost) == "gpu-lost"
     assert code(lost, lost) is None
 
 
 def test_the_admin_chooses_what_counts() -> None:
-    bad = replace(WELL, new_xids=(48, 94), ecc_uncorrected=2)
-    assert code(WELL, bad, FaultRules(enabled=False)) is None
-    assert code(WELL, replace(WELL, lost=True), FaultRules(enabled=False)) is None
-    found = fault(WELL, bad, FaultRules(xids=frozenset({94})))
-    assert found is not None
-    assert (found.params["xid"], found.params["what"]) == (94, "")
-    assert code(WELL, bad, FaultRules(xids=frozenset(), ecc_errors=3)) is None
-    assert code(bad, replace(bad, ecc_uncorrected=3), FaultRules(xids=frozenset(), ecc_errors=3)) == "gpu-ecc"
-    assert code(WELL, bad, FaultRules(xids=frozenset(), ecc_errors=0)) is None
+    bad = replace(WELL, ecc_uncorrected=2)
+    assert code(WELL, bad, 48, 94, rules=FaultRules(enabled=False)) is None
+    assert code(WELL, replace(WELL, lost=True), rules=FaultRules(enabled=False)) is None
+    reason = found(WELL, bad, 48, 94, rules=FaultRules(xids=frozenset({94})))
+    assert reason is not None
+    assert (reason.params["xid"], reason.params["what"]) == (94, "")
+    tolerant = FaultRules(xids=frozenset(), ecc_errors=3)
+    assert code(WELL, bad, 48, 94, rules=tolerant) is None
+    assert code(bad, replace(bad, ecc_uncorrected=3), rules=tolerant) == "gpu-ecc"
+    assert code(WELL, bad, 48, 94, rules=FaultRules(xids=frozenset(), ecc_errors=0)) is None
 
 
 # ---------- on a machine: real pynvml, executor, processes and store

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pynvml
 import pytest
+from msgspec.structs import replace
 from nvml_library import GIB, LOST, UNKNOWN, Driver
 
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 from springtide.scheduler.telemetry import GpuSample, count_gpus, discover
 from springtide.scheduler.telemetry.nvml import NvmlReader
@@ -40,16 +41,18 @@ def test_all_that_a_gpu_reports_is_read(driver: Driver) -> None:
     assert reader().read() == [
         GpuSample(
             "GPU-00000000",
-            utilization=0.37,
-            memory_used=3 * GIB,
-            memory_total=80 * GIB,
-            power=312.5,
-            temperature=61,
-            processes=2,
-            ecc_corrected=12,
-            ecc_uncorrected=1,
-            pcie_received=900_000.0,
-            pcie_sent=40_000.0,
+            Reading(
+                utilization=0.37,
+                memory_used=3 * GIB,
+                memory_total=80 * GIB,
+                power=312.5,
+                temperature=61,
+                processes=2,
+                ecc_corrected=12,
+                ecc_uncorrected=1,
+                pcie_received=900_000.0,
+                pcie_sent=40_000.0,
+            ),
         )
     ]
 
@@ -61,7 +64,7 @@ def test_what_a_gpu_does_not_report_is_absent_and_not_zero(driver: Driver) -> No
     driver.fail(0, "events", error=UNKNOWN)
     [sample] = reader().read()
     assert sample == GpuSample(
-        "GPU-00000000", utilization=0.5, memory_used=0, memory_total=80 * GIB, temperature=0
+        "GPU-00000000", Reading(utilization=0.5, memory_used=0, memory_total=80 * GIB, temperature=0)
     )
 
 
@@ -69,14 +72,14 @@ def test_traffic_of_links_is_counted_between_two_readings(driver: Driver) -> Non
     driver.add()
     clock = Clock()
     reading = reader(clock=clock)
-    assert reading.read()[0].nvlink_sent is None
+    assert reading.read()[0].reading.nvlink_sent is None
     driver[0].nvlink_received, driver[0].nvlink_sent = 20_000, 10_000
     clock.now += 10.0
     [sample] = reading.read()
-    assert (sample.nvlink_received, sample.nvlink_sent) == (2_048_000.0, 1_024_000.0)
+    assert (sample.reading.nvlink_received, sample.reading.nvlink_sent) == (2_048_000.0, 1_024_000.0)
     driver[0].nvlink_sent = 0
     clock.now += 10.0
-    assert reading.read()[0].nvlink_sent is None, "a counter that began anew says nothing"
+    assert reading.read()[0].reading.nvlink_sent is None, "a counter that began anew says nothing"
 
 
 def test_a_lost_gpu_is_told_and_found_again(driver: Driver) -> None:
@@ -86,35 +89,35 @@ def test_a_lost_gpu_is_told_and_found_again(driver: Driver) -> None:
     reading.read()
     driver.fail(0, error=LOST)
     lost, other = reading.read()
-    assert lost == GpuSample("GPU-00000000", lost=True)
-    assert (other.lost, other.utilization) == (False, 0.8)
+    assert lost == GpuSample("GPU-00000000", Reading(lost=True))
+    assert (other.reading.lost, other.reading.utilization) == (False, 0.8)
     driver.fail(0, error=0)
-    assert not reading.read()[0].lost
+    assert not reading.read()[0].reading.lost
 
 
 def test_a_gpu_that_is_lost_in_the_middle_of_a_reading_has_no_half_a_sample(driver: Driver) -> None:
     driver.add()
     driver.fail(0, "pcie", error=LOST)
-    assert reader().read() == [GpuSample("GPU-00000000", lost=True)]
+    assert reader().read() == [GpuSample("GPU-00000000", Reading(lost=True))]
 
 
 def test_a_gpu_that_the_driver_does_not_know_is_lost(driver: Driver) -> None:
     driver.add()
-    assert [sample.lost for sample in reader(("GPU-00000000", "GPU-00000009")).read()] == [False, True]
+    assert [sample.reading.lost for sample in reader(("GPU-00000000", "GPU-00000009")).read()] == [False, True]
 
 
 def test_the_newest_xid_error_stays(driver: Driver) -> None:
     driver.add(2)
     reading = reader(("GPU-00000000", "GPU-00000001"))
-    assert [sample.xid for sample in reading.read()] == [None, None]
+    assert [sample.reading.xid for sample in reading.read()] == [None, None]
     driver.raise_xid(1, 63)
     driver.raise_xid(1, 79)
-    assert [(sample.xid, sample.new_xids) for sample in reading.read()] == [(None, ()), (79, (63, 79))]
-    assert [(sample.xid, sample.new_xids) for sample in reading.read()] == [(None, ()), (79, ())]
+    assert [(sample.reading.xid, sample.new_xids) for sample in reading.read()] == [(None, ()), (79, (63, 79))]
+    assert [(sample.reading.xid, sample.new_xids) for sample in reading.read()] == [(None, ()), (79, ())]
     driver.fail(1, error=LOST)
-    assert [sample.lost for sample in reading.read()] == [False, True]
+    assert [sample.reading.lost for sample in reading.read()] == [False, True]
     driver.fail(1, error=0)
-    assert [sample.xid for sample in reading.read()] == [None, 79]
+    assert [sample.reading.xid for sample in reading.read()] == [None, 79]
 
 
 def test_a_partition_reports_its_memory_and_the_errors_of_its_gpu(driver: Driver) -> None:
@@ -126,10 +129,13 @@ def test_a_partition_reports_its_memory_and_the_errors_of_its_gpu(driver: Driver
     train = discover().nodes[1]
     assert [gpu.uuid for gpu in train.devices] == ["MIG-00000001", "MIG-00000002"]
     reading = reader(("MIG-00000001", "MIG-00000002"))
-    first = GpuSample("MIG-00000001", memory_used=0, memory_total=40 * GIB, processes=0)
-    assert reading.read() == [first, replace(first, uuid="MIG-00000002", memory_used=GIB)]
+    values = Reading(memory_used=0, memory_total=40 * GIB, processes=0)
+    assert reading.read() == [
+        GpuSample("MIG-00000001", values),
+        GpuSample("MIG-00000002", replace(values, memory_used=GIB)),
+    ]
     driver.raise_xid(0, 94)
-    assert [sample.xid for sample in reading.read()] == [94, 94]
+    assert [sample.reading.xid for sample in reading.read()] == [94, 94]
 
 
 def test_the_machine_has_the_drivers_gpus_their_links_and_processes(driver: Driver) -> None:
@@ -172,10 +178,10 @@ def test_readings_are_those_of_nvidia_smi() -> None:
     samples = reader(tuple(line[0] for line in lines)).read()
     assert len(samples) == count_gpus()
     for sample, (uuid, used, total, temperature, power, utilization) in zip(samples, lines, strict=True):
-        assert (sample.uuid, sample.lost) == (uuid, False)
-        assert sample.memory_total is not None
-        assert sample.memory_total >> 20 == int(total)
-        assert sample.memory_used == pytest.approx(int(used) << 20, abs=GIB)
+        assert (sample.uuid, sample.reading.lost) == (uuid, False)
+        assert sample.reading.memory_total is not None
+        assert sample.reading.memory_total >> 20 == int(total)
+        assert sample.reading.memory_used == pytest.approx(int(used) << 20, abs=GIB)
         assert sample.temperature == pytest.approx(int(temperature), abs=10)
         assert sample.power == pytest.approx(float(power), abs=150)
-        assert sample.utilization == pytest.approx(int(utilization) / 100, abs=1)
+        assert sample.reading.utilization == pytest.approx(int(utilization) / 100, abs=1)

@@ -74,15 +74,19 @@ def test_a_simulated_gpu_is_used_as_its_processes_use_the_processor(attempt: Att
     computing = Computing(attempt.process.pid, GPUS, workers=1)
     attempt.compute()
     first = machine.samples([computing])
-    assert [(sample.uuid, sample.simulated, sample.utilization) for sample in first] == [
+    assert [(sample.uuid, sample.simulated, sample.reading.utilization) for sample in first] == [
         (uuid, True, None) for uuid in GPUS
     ]
-    assert all(sample.memory_used for sample in first)
+    assert all(sample.reading.memory_used for sample in first)
     clock.now = 10.0
-    assert [sample.utilization for sample in machine.samples([computing])] == [pytest.approx(0, abs=0.01)] * 2
+    assert [sample.reading.utilization for sample in machine.samples([computing])] == [
+        pytest.approx(0, abs=0.01)
+    ] * 2
     attempt.compute()
     clock.now = 20.0
-    assert [sample.utilization for sample in machine.samples([computing])] == [pytest.approx(0.05, abs=0.02)] * 2
+    assert [sample.reading.utilization for sample in machine.samples([computing])] == [
+        pytest.approx(0.05, abs=0.02)
+    ] * 2
 
 
 def test_workers_share_what_their_attempt_uses_and_none_is_used_more_than_whole(attempt: Attempt) -> None:
@@ -93,7 +97,7 @@ def test_workers_share_what_their_attempt_uses_and_none_is_used_more_than_whole(
         machine.samples([computing])
         attempt.compute()
         clock.now = passed
-        assert machine.samples([computing])[0].utilization == pytest.approx(expected, abs=0.015)
+        assert machine.samples([computing])[0].reading.utilization == pytest.approx(expected, abs=0.015)
 
 
 def test_a_simulated_gpu_that_nobody_holds_reports_nothing() -> None:
@@ -114,5 +118,5 @@ async def test_the_executor_samples_the_gpus_of_its_attempts(tmp_path: Path) -> 
     samples = await bench.executor.gpu_samples({})
     assert [sample.uuid for sample in samples] == [gpu.uuid for gpu in held]
     assert all(isinstance(sample, GpuSample) and sample.simulated for sample in samples)
-    assert os.sysconf("SC_PAGE_SIZE") < (samples[0].memory_used or 0)
+    assert os.sysconf("SC_PAGE_SIZE") < (samples[0].reading.memory_used or 0)
     await bench.close()

@@ -10,7 +10,7 @@ import logging
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.people.person import person
-from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.api.workspaces import ServerQuery
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.refusal import Refusal
@@ -22,9 +22,10 @@ log = logging.getLogger("springtide")
 ACTS = frozenset({Step.TELL, Step.STOP})
 
 
-async def report(call: Call[NoQuery, WorkspaceActivity]) -> ReportAgain:
-    """Take in what a notebook server of the caller does, act on it, and return when it is to report again."""
-    user, activity, pool = person(call, "workspaces"), call.body, call.pool
+@route("POST", "/workspace-activity", Who.LOGGED_IN)
+async def report(call: Call, body: WorkspaceActivity) -> ReportAgain:
+    """Record the activity of a notebook server of the caller, and return when it is to report again."""
+    user, activity, pool = person(call, "workspaces"), body, call.pool
     server, idle, projects = activity.server, pool.engine.idle_workspaces, sorted(call.caller.groups)
     idle.report(user, server, activity)
     decision = idle.decide(user, server, projects)
@@ -63,31 +64,9 @@ async def _carry_out(pool: Pool, user: str, server: str, projects: list[str], de
             await idle.not_stopped(user, server)
 
 
-async def keep(call: Call[ServerQuery, None]) -> None:
-    """Keep a workspace as if it were used now."""
-    user = call.path["user"]
+@route("POST", "/workspaces/{user}/keep", Who.LOGGED_IN)
+async def keep(call: Call, user: str, query: ServerQuery) -> None:
+    """Keep an idle workspace as if it were used now."""
     if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
         raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may keep it.")
-    await call.pool.engine.idle_workspaces.keep(user, call.query.server, call.caller.name)
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/workspace-activity",
-        "Report the use of a workspace, as its notebook server does",
-        Who.LOGGED_IN,
-        report,
-        takes=WorkspaceActivity,
-        answers=ReportAgain,
-    ),
-    Route(
-        "POST",
-        "/workspaces/{user}/keep",
-        "Keep a workspace whose GPUs are not used",
-        Who.LOGGED_IN,
-        keep,
-        query=ServerQuery,
-        status=204,
-    ),
-)
+    await call.pool.engine.idle_workspaces.keep(user, query.server, call.caller.name)

@@ -7,13 +7,14 @@ from msgspec import UNSET
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.project_choice import check_may_submit, default_of
-from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.hub_extension.api.runs.datasets import usable
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.wire import Me, MeEdit
 
 
-async def me(call: Call[NoQuery, object]) -> Me:
+@route("GET", "/me", Who.LOGGED_IN)
+async def me(call: Call) -> Me:
     """Return the caller's identity and the choices of the form for jobs."""
     caller, pool = call.caller, call.pool
     view = pool.engine.pool()
@@ -38,17 +39,12 @@ async def me(call: Call[NoQuery, object]) -> Me:
     )
 
 
-async def edit_me(call: Call[NoQuery, MeEdit]) -> Me:
+@route("PATCH", "/me", Who.LOGGED_IN)
+async def edit_me(call: Call, body: MeEdit) -> Me:
     """Change the caller's default project. Raises `Refusal` for one that the caller may not submit for."""
-    user, chosen, pool = person(call, "a default project"), call.body.default_project, call.pool
+    user, chosen, pool = person(call, "a default project"), body.default_project, call.pool
     if chosen is not UNSET:
         if chosen is not None:
             check_may_submit(pool, call.caller, chosen, field="default_project")
         await pool.engine.default_projects.choose(user, chosen)
     return await me(call)
-
-
-ROUTES = (
-    Route("GET", "/me", "Who the caller is and what she may ask for", Who.LOGGED_IN, me, answers=Me),
-    Route("PATCH", "/me", "Choose one's default project", Who.LOGGED_IN, edit_me, takes=MeEdit, answers=Me),
-)

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UNSET
 
 from springtide.hub_extension.api.people.person import person
-from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.hub_extension.notifications import webhook
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.message import trial_notification
@@ -26,15 +26,17 @@ from springtide.scheduler.wire import ChannelView, Notifications, NotificationsE
 UNDELIVERED = frozenset({DeliveryState.FAILED, DeliveryState.WAITING})
 
 
-async def notifications(call: Call[NoQuery, None]) -> Notifications:
-    """Return what the caller is told, and what became of the latest messages."""
+@route("GET", "/notifications", Who.LOGGED_IN)
+async def notifications(call: Call) -> Notifications:
+    """Return the caller's notifications, and the delivery of the latest messages."""
     user = person(call, "notifications")
     return _view(call, call.pool.engine.outbox.choice(user), await call.pool.engine.outbox.latest(user))
 
 
-async def edit_notifications(call: Call[NoQuery, NotificationsEdit]) -> Notifications:
-    """Change what the caller is told. Raises `Refusal` for a webhook that is not allowed."""
-    user, edit, outbox = person(call, "notifications"), call.body, call.pool.engine.outbox
+@route("PATCH", "/notifications", Who.LOGGED_IN)
+async def edit_notifications(call: Call, body: NotificationsEdit) -> Notifications:
+    """Change the caller's notifications. Raises `Refusal` for a webhook that is not allowed."""
+    user, edit, outbox = person(call, "notifications"), body, call.pool.engine.outbox
     before = outbox.choice(user)
     events = dict(before.events)
     for channel, chosen in (
@@ -53,24 +55,23 @@ async def edit_notifications(call: Call[NoQuery, NotificationsEdit]) -> Notifica
     return _view(call, choice, await outbox.latest(user))
 
 
-async def send_trial(call: Call[NoQuery, None]) -> TrialSent:
-    """Send the caller a test message and wait for what becomes of it."""
-    user, channel, pool = person(call, "notifications"), Channel(call.path["channel"]), call.pool
+@route("POST", "/notifications/{channel}/test", Who.LOGGED_IN)
+async def send_trial(call: Call, channel: Literal["email", "webhook"]) -> TrialSent:
+    """Send the caller a test message and return whether it was delivered."""
+    user, target, pool = person(call, "notifications"), Channel(channel), call.pool
     wait = pool.trials.take(user)
     if wait:
         message = "You have sent several test messages just now."
         raise Busy("too_many_messages", message, retry_after=int(wait) + 1, hint="Try again in a moment.")
     try:
         choice = pool.engine.outbox.choice(user)
-        await pool.channels.send(channel, choice, [trial_notification(user, channel)])
+        await pool.channels.send(target, choice, [trial_notification(user, target)])
     except NotDelivered as failure:
         return TrialSent(delivered=False, problem=sentences.text(failure.why))
     return TrialSent(delivered=True)
 
 
-def _view(
-    call: Call[NoQuery, object], choice: NotificationChoice, latest: dict[Channel, Delivery]
-) -> Notifications:
+def _view(call: Call, choice: NotificationChoice, latest: dict[Channel, Delivery]) -> Notifications:
     channels, outbox = call.pool.channels, call.pool.engine.outbox
     target = {
         Channel.EMAIL: channels.address_of(choice.user) or "",
@@ -107,26 +108,3 @@ def _problem(delivery: Delivery) -> str:
     if delivery.state is DeliveryState.WAITING:
         told.append(Reason("notify-again"))
     return " ".join(map(sentences.text, told))
-
-
-ROUTES = (
-    Route("GET", "/notifications", "What the caller is told", Who.LOGGED_IN, notifications, answers=Notifications),
-    Route(
-        "PATCH",
-        "/notifications",
-        "Change what the caller is told",
-        Who.LOGGED_IN,
-        edit_notifications,
-        takes=NotificationsEdit,
-        answers=Notifications,
-    ),
-    Route(
-        "POST",
-        "/notifications/{channel}/test",
-        "Send a test message",
-        Who.LOGGED_IN,
-        send_trial,
-        answers=TrialSent,
-        parts={"channel": Literal["email", "webhook"]},
-    ),
-)

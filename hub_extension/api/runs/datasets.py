@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from springtide.hub_extension.api.permissions import Action, may
-from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.engine.requests.datasets import datasets_of
 from springtide.scheduler.wire import DatasetList, DatasetView
@@ -17,11 +17,7 @@ def usable(pool: Pool, caller: Caller) -> list[DatasetView]:
     return [DatasetView(name=each.name, path=each.place, projects=mine) for each, mine in found.values()]
 
 
-async def datasets(call: Call[NoQuery, None]) -> DatasetList:
+@route("GET", "/datasets", Who.LOGGED_IN)
+async def datasets(call: Call) -> DatasetList:
     """Return the datasets that the caller may use."""
     return DatasetList(items=usable(call.pool, call.caller))
-
-
-ROUTES = (
-    Route("GET", "/datasets", "Datasets that the caller may use", Who.LOGGED_IN, datasets, answers=DatasetList),
-)

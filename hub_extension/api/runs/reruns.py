@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from springtide.hub_extension.api import permissions
@@ -9,7 +11,7 @@ from springtide.hub_extension.api.jobs import hold_intake, parameters_size, seen
 from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.project_choice import project_for
-from springtide.hub_extension.api.routes import Call, NoQuery, Reply, Route, Who
+from springtide.hub_extension.api.routes import Call, Reply, Who, route
 from springtide.scheduler.engine.reruns import options_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
@@ -18,13 +20,13 @@ from springtide.scheduler.wire.form_fields import Form, filled, form_of
 from springtide.scheduler.wording import given
 
 
-async def _first(call: Call[NoQuery, object]) -> JobSpec:
+async def _first(call: Call, job_id: str) -> JobSpec:
     """Return what the job of the path was submitted with. Raises `Refusal` unless the caller may run it again.
 
     What was submitted runs under its user's account and has variables that nobody else is told, so it is run again
     by that person alone.
     """
-    caller, job = call.caller, await seen(call)
+    caller, job = call.caller, await seen(call, job_id)
     if not permissions.may(caller, Action.RERUN, job.project, job.user):
         if not permissions.owns(caller, job.user):
             message = f"The job is {job.user}'s; only {job.user} may run it again, with its files and variables."
@@ -34,15 +36,16 @@ async def _first(call: Call[NoQuery, object]) -> JobSpec:
     return await call.pool.engine.reruns.first(job.id)
 
 
-async def rerun(call: Call[NoQuery, Struct]) -> Reply:
+@route("POST", "/jobs/{id}/rerun", Who.LOGGED_IN, status=201, also=(200,))
+async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Job]:
     """Submit a job once more, with some other options; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
-    first = await _first(call)
-    key: str | None = getattr(call.body, "key")  # noqa: B009 - made from the table, unknown to type checkers
+    first = await _first(call, id)
+    key: str | None = getattr(body, "key")  # noqa: B009 - made from the table, unknown to type checkers
     with hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
         try:
-            changes = changes_of(call.body)
+            changes = changes_of(body)
         except BadOption as error:
             raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
         project = await project_for(pool, caller, changes.get("project") or first.project)
@@ -55,16 +58,8 @@ async def rerun(call: Call[NoQuery, Struct]) -> Reply:
         return Reply(accepted, 201 if accepted.submitted >= asked else 200)
 
 
-async def form(call: Call[NoQuery, None]) -> Form:
+@route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN)
+async def form(call: Call, id: str) -> Form:
     """Return the form to edit a job with before it is run again, filled in; variables are left out."""
-    first = await _first(call)
+    first = await _first(call, id)
     return filled(form_of(await me(call), []), options_of(first))
-
-
-PATH = "/jobs/{id}/rerun"
-ROUTES = (
-    Route(
-        "POST", PATH, "Run a job again", Who.LOGGED_IN, rerun, takes=Rerun, answers=Job, status=201, also=(200,)
-    ),
-    Route("GET", PATH, "The form to edit a job before it is run again", Who.LOGGED_IN, form, answers=Form),
-)

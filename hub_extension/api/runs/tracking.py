@@ -1,4 +1,4 @@
-"""The call that tells where else the reports of a job are shown."""
+"""The addresses of a job in trackers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from springtide.hub_extension.api.jobs import seen
-from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.hub_extension.tracking.tracker import NotTakenError, Tracker, TrackerDownError
 from springtide.scheduler.wire import Job, TrackerLink, TrackerLinks
 
@@ -17,9 +17,10 @@ PATIENCE_S: Final = 3.0
 """Maximum time that an answer waits for trackers, in seconds."""
 
 
-async def tracking(call: Call[NoQuery, None]) -> TrackerLinks:
-    """Return where each tracker shows a job, as far as it knows the job and answers."""
-    job = await seen(call)
+@route("GET", "/jobs/{id}/tracking", Who.LOGGED_IN)
+async def tracking(call: Call, id: str) -> TrackerLinks:
+    """Return the addresses of a job in trackers, such as MLflow and TensorBoard, that know it and answer."""
+    job = await seen(call, id)
     return TrackerLinks(items=await asyncio.gather(*(_link(tracker, job) for tracker in call.pool.trackers)))
 
 
@@ -31,15 +32,3 @@ async def _link(tracker: Tracker, job: Job) -> TrackerLink:
     except (TrackerDownError, NotTakenError, TimeoutError) as error:
         log.info("%s does not tell where it shows job %s: %s", tracker.name, job.id, error)
     return TrackerLink(name=tracker.name, url=address)
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/jobs/{id}/tracking",
-        "Where else its reports are shown: MLflow, TensorBoard",
-        Who.LOGGED_IN,
-        tracking,
-        answers=TrackerLinks,
-    ),
-)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from msgspec.structs import asdict
+
 from springtide.scheduler import wire
 from springtide.scheduler.model import Node
 from springtide.scheduler.store.gpu_usage import UsageRecord, UsageSum
@@ -13,7 +15,11 @@ from springtide.scheduler.telemetry.sample import GpuSample
 
 def mean_utilization(records: Sequence[UsageRecord]) -> float | None:
     """Return the mean utilization of several GPUs, None if none reports it."""
-    known = [(record.utilization, record.seconds) for record in records if record.utilization is not None]
+    known = [
+        (record.reading.utilization, record.seconds)
+        for record in records
+        if record.reading.utilization is not None
+    ]
     seconds = sum(weight for _, weight in known)
     return sum(value * weight for value, weight in known) / seconds if seconds else None
 
@@ -33,8 +39,8 @@ def job_usage(records: Sequence[UsageRecord], at: float, unused: tuple[float, fl
         at=at,
         gpus=len(records),
         utilization=mean_utilization(records),
-        memory_used=_total(record.memory_used for record in records),
-        memory_total=_total(record.memory_total for record in records),
+        memory_used=_total(record.reading.memory_used for record in records),
+        memory_total=_total(record.reading.memory_total for record in records),
         simulated=any(record.simulated for record in records),
         unused_for=None if unused is None else unused[0],
         unused_share=None if unused is None else unused[1],
@@ -47,13 +53,13 @@ def series(records: Sequence[UsageRecord], step: int) -> wire.UsageSeries:
     return wire.UsageSeries(
         step=step,
         simulated=any(record.simulated for record in records),
-        memory_total=_total(record.memory_total for record in groups[-1][1]) if groups else None,
+        memory_total=_total(record.reading.memory_total for record in groups[-1][1]) if groups else None,
         points=[
             wire.UsagePoint(
                 at=at,
                 gpus=len(group),
                 utilization=mean_utilization(group),
-                memory_used=_total(record.memory_used for record in group),
+                memory_used=_total(record.reading.memory_used for record in group),
                 power=_power(group),
             )
             for at, group in groups
@@ -62,7 +68,7 @@ def series(records: Sequence[UsageRecord], step: int) -> wire.UsageSeries:
 
 
 def _power(records: Sequence[UsageRecord]) -> float | None:
-    known = [record.power for record in records if record.power is not None]
+    known = [record.reading.power for record in records if record.reading.power is not None]
     return sum(known) if len(known) == len(records) else None
 
 
@@ -107,21 +113,8 @@ def _reading(
         environment=node.environment,
         model=models.get(sample.uuid, ""),
         simulated=sample.simulated,
-        lost=sample.lost,
         user="" if holder is None else holder.user,
         project="" if holder is None else holder.project,
         held=holder is not None and holder.kind != "foreign",
-        utilization=sample.utilization,
-        memory_used=sample.memory_used,
-        memory_total=sample.memory_total,
-        power=sample.power,
-        temperature=sample.temperature,
-        processes=sample.processes,
-        ecc_corrected=sample.ecc_corrected,
-        ecc_uncorrected=sample.ecc_uncorrected,
-        xid=sample.xid,
-        nvlink_received=sample.nvlink_received,
-        nvlink_sent=sample.nvlink_sent,
-        pcie_received=sample.pcie_received,
-        pcie_sent=sample.pcie_sent,
+        **asdict(sample.reading),
     )

@@ -327,7 +327,7 @@ class NodeAgents:
         """
         shown = {gpu for slots in self._slots.values() for gpu in slots.values()} - self._moved
         return [
-            gpu.reading.sample(gpu.uuid, self._new_xids.pop(gpu.uuid, ()))
+            GpuSample(gpu.uuid, gpu.reading, new_xids=self._new_xids.pop(gpu.uuid, ()))
             for host in sorted(self._answered)
             for gpu in self._gpus(host)
             if gpu.uuid in shown

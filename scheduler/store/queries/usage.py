@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, false, func, or_, select
 
+from springtide.scheduler.gpu_reading import METRICS, Reading
 from springtide.scheduler.store import schema
-from springtide.scheduler.store.gpu_usage import COLUMNS, FINE, HOUR, MINUTE, UsageKey, UsageRecord, UsageSum
+from springtide.scheduler.store.gpu_usage import FINE, HOUR, MINUTE, UsageKey, UsageRecord, UsageSum
 
 MOST_SUMS = 5_000
 """Maximum number of sums that a query returns: the use of those that held the most."""
@@ -94,4 +95,12 @@ def _during(connection: Connection, step: int, start: float, end: float) -> Colu
 
 
 def _record(row: Row[Any]) -> UsageRecord:
-    return UsageRecord(**{name: getattr(row, name) for name in COLUMNS})
+    return UsageRecord(
+        step=row.step,
+        at=row.at,
+        seconds=row.seconds,
+        key=UsageKey(row.gpu, row.kind, row.job, row.user, row.server, row.project),
+        simulated=row.simulated,
+        memory_peak=row.memory_peak,
+        reading=Reading(**{name: getattr(row, name) for name in METRICS}),
+    )

@@ -19,7 +19,6 @@ from springtide.scheduler.telemetry.agent.report import (
     MOST_CARDS,
     NodeReport,
     PodGpus,
-    Reading,
     ReportedCards,
     ReportedGpu,
     XidEvent,
@@ -147,7 +146,7 @@ class Collector:
             socket=device.socket,
             resource=resources.get(device.uuid, ""),
             cards=None if device.cards is None else _reported(device.cards),
-            reading=Reading.of(sample),
+            reading=sample.reading,
             xids=tuple(XidEvent(each.seq, each.xid) for each in self._xids if each.gpu == device.uuid),
         )
 

@@ -1,4 +1,4 @@
-"""What an agent tells of its node: GPUs, their readings, and the pods that they are assigned to.
+"""Report of an agent on its node: GPUs, their readings, and the pods that they are assigned to.
 
 The service takes a report for hostile input: `decode` accepts nothing that is out of bounds.
 """
@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from springtide.scheduler.gpu_reading import Count, Reading
 from springtide.scheduler.resources.network_cards import Within
-from springtide.scheduler.telemetry.sample import GpuSample
 
 MOST_GPUS: Final = 256
 """Maximum number of GPUs and MIG devices of one node."""
@@ -26,8 +26,6 @@ ObjectName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a
 ResourceName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9./_-]{0,253})?$")]
 CardName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 PlainText = Annotated[str, msgspec.Meta(pattern=r"^[ -~]{0,200}$")]
-Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-Rate = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 
 
 class ReportError(Exception):
@@ -39,35 +37,6 @@ class XidEvent(msgspec.Struct, frozen=True):
 
     seq: Count
     xid: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-
-
-class Reading(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Readings of a GPU, in the units of `GpuSample`; None where it does not report one."""
-
-    lost: bool = False
-    utilization: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    memory_used: Count | None = None
-    memory_total: Count | None = None
-    power: Annotated[float, msgspec.Meta(ge=0, le=100_000)] | None = None
-    temperature: Annotated[int, msgspec.Meta(ge=-300, le=1000)] | None = None
-    processes: Count | None = None
-    ecc_corrected: Count | None = None
-    ecc_uncorrected: Count | None = None
-    xid: Annotated[int, msgspec.Meta(ge=0, le=100_000)] | None = None
-    nvlink_received: Rate | None = None
-    nvlink_sent: Rate | None = None
-    pcie_received: Rate | None = None
-    pcie_sent: Rate | None = None
-
-    @classmethod
-    def of(cls, sample: GpuSample) -> Reading:
-        """Return the readings of a sample."""
-        return cls(**{name: getattr(sample, name) for name in cls.__struct_fields__})
-
-    def sample(self, uuid: str, new_xids: tuple[int, ...]) -> GpuSample:
-        """Return the sample of the GPU ``uuid`` with these readings, and the Xid errors since the one before."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        return GpuSample(uuid, new_xids=new_xids, **fields)
 
 
 class ReportedCards(msgspec.Struct, frozen=True):
@@ -82,7 +51,7 @@ class ReportedGpu(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``linked`` are the GPUs that it has the fastest link to, as indexes of the report's list; ``socket`` is the
     number of its processor socket (NUMA node). ``resource`` is the extended resource under which the node offers
-    it, empty if the kubelet does not tell. ``cards`` are the network cards nearest to it. ``xids`` are its Xid
+    it, empty if the kubelet does not say. ``cards`` are the network cards nearest to it. ``xids`` are its Xid
     errors of the last minute.
     """
 
@@ -106,7 +75,7 @@ class PodGpus(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that an agent tells.
+    """Report on one node.
 
     ``agent`` is chosen anew whenever the agent starts; the numbers of its Xid errors begin anew then. ``problem``
     says why the agent does not know all of this, in a sentence.

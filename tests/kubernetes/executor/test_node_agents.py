@@ -18,8 +18,9 @@ from ports import free_port
 
 from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.executors.kubernetes import agents as requests
+from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.model import Node
-from springtide.scheduler.telemetry.agent.report import NodeReport, PodGpus, Reading, ReportedGpu, XidEvent
+from springtide.scheduler.telemetry.agent.report import NodeReport, PodGpus, ReportedGpu, XidEvent
 from springtide.scheduler.telemetry.agent.server import make_server
 from springtide.scheduler.telemetry.sample import GpuSample
 
@@ -166,7 +167,7 @@ async def test_the_slots_of_a_job_stand_for_the_gpus_that_the_kubelet_gave_its_p
     assert node.islands[0] == tuple(sorted(node.islands[0]))
     assert {0, 1} & set(node.islands[0]) in ({0}, {1})  # one of them in each island
     assert {agent.uuids[3], agent.uuids[6]} & moved.keys() == set()  # nobody knows who held them until now
-    assert (await agents.samples())[agent.uuids[3]].utilization == 0.5
+    assert (await agents.samples())[agent.uuids[3]].reading.utilization == 0.5
 
 
 async def test_a_notebooks_gpus_are_those_of_its_pod(agents: AgentsBench) -> None:
@@ -219,7 +220,7 @@ async def test_a_node_speaks_for_its_own_gpus_and_pods_only(agents: AgentsBench)
     found = await agents.samples()
     nodes = await agents.nodes()
     assert [gpu.uuid for gpu in nodes[first].devices] == honest.uuids
-    assert {uuid for uuid, each in found.items() if each.lost} == set(liar.uuids[4:])
+    assert {uuid for uuid, each in found.items() if each.reading.lost} == set(liar.uuids[4:])
     assert set(honest.uuids) <= found.keys()
 
 

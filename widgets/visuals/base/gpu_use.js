@@ -49,18 +49,13 @@ export function readingsOf(usage) {
   return new Map((usage?.gpus ?? []).map((reading) => [reading.uuid, reading]));
 }
 
-/** What one GPU reports, in words, without what it does not report. */
-export function gpuWords(reading) {
+/** The reading of one GPU in words; values that it does not report are left out. `shown`: those of the `PoolUsage`. */
+export function gpuWords(reading, shown) {
   if (reading.lost) return "The driver cannot reach this GPU";
-  const parts = [
-    Number.isFinite(reading.utilization) && `${percentWords(reading.utilization)} used`,
-    Number.isFinite(reading.memory_used) && `${memoryWords(reading)} of memory`,
-    Number.isFinite(reading.power) && `${Math.round(reading.power)} W`,
-    Number.isFinite(reading.temperature) && `${reading.temperature} °C`,
-    Number.isFinite(reading.xid) && `Xid error ${reading.xid}`,
-    reading.ecc_uncorrected > 0 && `${reading.ecc_uncorrected} uncorrected ECC errors`,
-  ];
-  const words = parts.filter(Boolean).join(", ");
+  const words = shown
+    .filter(({ name, positive }) => Number.isFinite(reading[name]) && (reading[name] > 0 || !positive))
+    .map(({ name, words, scale }) => words.replace("{}", name === "memory_used" ? memoryWords(reading) : Math.round(scale * reading[name])))
+    .join(", ");
   return words && reading.simulated ? `${words} (simulated)` : words;
 }
 

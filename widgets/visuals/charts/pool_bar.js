@@ -21,7 +21,7 @@ export function renderPoolBar(element, data, actions = {}) {
   const nodes = pool.nodes.filter((node) => !environment || node.environment === environment).sort(trainFirst);
   const colours = new Map(pool.projects.map((project) => [project.name, project.colour]));
   const gpus = nodes.reduce((sum, node) => sum + node.gpus.length, 0);
-  const scene = { colours, readings: readingsOf(data.usage), actions };
+  const scene = { colours, readings: readingsOf(data.usage), shown: data.usage?.shown ?? [], actions };
   const size = gpus <= ROOMY ? "roomy" : gpus <= SNUG ? "snug" : "tight";
   tips(stage(element, "st-pool-bar"));
   patch(
@@ -130,9 +130,9 @@ function captionOf(node, gpu) {
   return clean(holder.name && holder.kind === "job" ? holder.name : holder.user || holder.project);
 }
 
-function drawCell(node, gpu, first, { colours, readings, actions }) {
+function drawCell(node, gpu, first, { colours, readings, shown, actions }) {
   const reading = readings.get(gpu.uuid);
-  const words = cellWords(node, gpu, reading);
+  const words = cellWords(node, gpu, reading && gpuWords(reading, shown));
   const job = gpu.holder?.kind === "job" && gpu.holder.job;
   return h("div", {
     key: gpu.index,
@@ -168,10 +168,9 @@ function cellClass({ holder, reserved_for: reserved, drain }) {
   return `${holder.borrowed ? "st-hatched" : "st-solid"}${moving}`;
 }
 
-function cellWords(node, gpu, reading) {
+function cellWords(node, gpu, used) {
   const held = gpu.holder || node.available ? holderWords(gpu.holder) : "Held by nobody";
   const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, held];
-  const used = reading ? gpuWords(reading) : "";
   if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
   if (gpu.drain) lines.push(`Drained by ${clean(gpu.drain.by)}${gpu.drain.why ? `: ${clean(gpu.drain.why)}` : ""}`);
