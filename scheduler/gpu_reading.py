@@ -33,7 +33,10 @@ class Summary(Enum):
     NEWEST = "newest"
 
 
-class Metric(Struct, frozen=True, kw_only=True):
+MEAN, HIGHEST, NEWEST = Summary
+
+
+class Metric(Struct, frozen=True):
     """Meaning of a value of `Reading`, and where it is shown.
 
     ``gauge`` is the name of its Prometheus gauge, empty if it has none, and ``help`` the gauge's text. ``scale``
@@ -66,101 +69,62 @@ class Reading(Struct, frozen=True, omit_defaults=True):
     utilization: Annotated[
         Share | None,
         Metric(
-            help="Part of the time in which the GPU computed (%)",
-            summary=Summary.MEAN,
-            gauge="DCGM_FI_DEV_GPU_UTIL",
+            "Part of the time in which the GPU computed (%)",
+            MEAN,
+            "DCGM_FI_DEV_GPU_UTIL",
             scale=100,
             words="{} % used",
         ),
     ] = None
     memory_used: Annotated[
         Count | None,
-        Metric(
-            help="Memory in use (MiB)",
-            summary=Summary.MEAN,
-            gauge="DCGM_FI_DEV_FB_USED",
-            scale=1 / MIB,
-            words="{} of memory",
-        ),
+        Metric("Memory in use (MiB)", MEAN, "DCGM_FI_DEV_FB_USED", scale=1 / MIB, words="{} of memory"),
     ] = None
-    memory_total: Annotated[Count | None, Metric(help="Memory (MiB)", summary=Summary.NEWEST, scale=1 / MIB)] = (
-        None
-    )
-    power: Annotated[
-        Watts | None,
-        Metric(help="Power (W)", summary=Summary.MEAN, gauge="DCGM_FI_DEV_POWER_USAGE", words="{} W"),
-    ] = None
+    memory_total: Annotated[Count | None, Metric("Memory (MiB)", NEWEST, scale=1 / MIB)] = None
+    power: Annotated[Watts | None, Metric("Power (W)", MEAN, "DCGM_FI_DEV_POWER_USAGE", words="{} W")] = None
     temperature: Annotated[
-        Celsius | None,
-        Metric(help="Temperature (°C)", summary=Summary.HIGHEST, gauge="DCGM_FI_DEV_GPU_TEMP", words="{} °C"),
+        Celsius | None, Metric("Temperature (°C)", HIGHEST, "DCGM_FI_DEV_GPU_TEMP", words="{} °C")
     ] = None
     processes: Annotated[
-        SmallCount | None,
-        Metric(
-            help="Processes that compute on the GPU", summary=Summary.HIGHEST, gauge="springtide_gpu_processes"
-        ),
+        SmallCount | None, Metric("Processes that compute on the GPU", HIGHEST, "springtide_gpu_processes")
     ] = None
     xid: Annotated[
         Count | None,
         Metric(
-            help="Number of the newest Xid error, 0 before the first",
-            summary=Summary.NEWEST,
-            gauge="DCGM_FI_DEV_XID_ERRORS",
+            "Number of the newest Xid error, 0 before the first",
+            NEWEST,
+            "DCGM_FI_DEV_XID_ERRORS",
             absent=0,
             words="Xid error {}",
         ),
     ] = None
     ecc_corrected: Annotated[
         Count | None,
-        Metric(
-            help="Corrected ECC errors since the driver was loaded",
-            summary=Summary.NEWEST,
-            gauge="DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
-        ),
+        Metric("Corrected ECC errors since the driver was loaded", NEWEST, "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"),
     ] = None
     ecc_uncorrected: Annotated[
         Count | None,
         Metric(
-            help="Uncorrected ECC errors since the driver was loaded",
-            summary=Summary.NEWEST,
-            gauge="DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+            "Uncorrected ECC errors since the driver was loaded",
+            NEWEST,
+            "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
             words="{} uncorrected ECC errors",
             positive=True,
         ),
     ] = None
     nvlink_received: Annotated[
         Rate | None,
-        Metric(
-            help="Received through all NVLinks",
-            summary=Summary.MEAN,
-            gauge="springtide_gpu_nvlink_received_bytes_per_second",
-        ),
+        Metric("Received through all NVLinks", MEAN, "springtide_gpu_nvlink_received_bytes_per_second"),
     ] = None
     nvlink_sent: Annotated[
-        Rate | None,
-        Metric(
-            help="Sent through all NVLinks",
-            summary=Summary.MEAN,
-            gauge="springtide_gpu_nvlink_sent_bytes_per_second",
-        ),
+        Rate | None, Metric("Sent through all NVLinks", MEAN, "springtide_gpu_nvlink_sent_bytes_per_second")
     ] = None
     pcie_received: Annotated[
         Rate | None,
-        Metric(
-            help="Received through PCIe (kB/s)",
-            summary=Summary.MEAN,
-            gauge="DCGM_FI_DEV_PCIE_RX_THROUGHPUT",
-            scale=1e-3,
-        ),
+        Metric("Received through PCIe (kB/s)", MEAN, "DCGM_FI_DEV_PCIE_RX_THROUGHPUT", scale=1e-3),
     ] = None
     pcie_sent: Annotated[
-        Rate | None,
-        Metric(
-            help="Sent through PCIe (kB/s)",
-            summary=Summary.MEAN,
-            gauge="DCGM_FI_DEV_PCIE_TX_THROUGHPUT",
-            scale=1e-3,
-        ),
+        Rate | None, Metric("Sent through PCIe (kB/s)", MEAN, "DCGM_FI_DEV_PCIE_TX_THROUGHPUT", scale=1e-3)
     ] = None
 
 
