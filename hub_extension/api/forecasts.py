@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import take
-from springtide.hub_extension.api.project_choice import project_for
 from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.refusal import Refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AbstractContextManager
 from typing import Annotated
 
@@ -10,10 +11,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.choices import own_projects, project_for, unknown_project
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.project_choice import own_projects, project_for, unknown_project
 from springtide.hub_extension.api.routes import Call, File, Pool, Reply, Who, route
+from springtide.hub_extension.tracking.tracker import NotTakenError, Tracker, TrackerDownError
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
@@ -22,8 +24,10 @@ from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
+    MAX_COMPARED,
     MAX_JOBS_PAGE,
     MAX_TRIALS_PAGE,
+    Comparison,
     HoldRequest,
     Job,
     JobActed,
@@ -36,11 +40,16 @@ from springtide.scheduler.wire import (
     ReleaseRequest,
     Submission,
     Tag,
+    TagsEdit,
+    TrackerLink,
+    TrackerLinks,
     TrialPage,
     TrialsEdit,
     UsageSeries,
 )
 from springtide.scheduler.wording import given, is_printable
+
+logger = logging.getLogger("springtide")
 
 READING_S = 3600
 """Time in which a person's readings of a job's log, or of its files, are one entry of the audit trail, in s."""
@@ -51,6 +60,8 @@ BUSY_RETRY_S = 2
 """Value of ``Retry-After`` for a submission beyond those that the pool takes at once, in seconds."""
 STARTS_WAIT_S = 0.3
 """Maximum time that an answer waits for unknown expected starts, in seconds; later ones are sent as events."""
+TRACKERS_WAIT_S = 3.0
+"""Maximum time that an answer waits for trackers, in seconds."""
 
 Rank = Annotated[int, Meta(ge=0, le=1_000_000)]
 Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
@@ -107,9 +118,9 @@ async def submit(call: Call, body: Submission) -> Reply[Job]:
         project = await project_for(pool, caller, body.project)
         size = sum(map(len, body.files.values())) + parameters_size(body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
-        asked = pool.clock()
+        requested_at = pool.clock()
         accepted = await pool.engine.submit(body, caller.name, project)
-        return Reply(accepted, 201 if accepted.submitted >= asked else 200)
+        return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 
 def hold_intake(pool: Pool) -> AbstractContextManager[None]:
@@ -119,8 +130,8 @@ def hold_intake(pool: Pool) -> AbstractContextManager[None]:
 
 def parameters_size(body: Submission) -> int:
     """Return the size of the parameters that a sweep keeps of its trials, in bytes."""
-    known = None if body.trials is None else body.trials.parameters
-    return 0 if known is None else len(msgspec.json.encode(known))
+    parameters = None if body.trials is None else body.trials.parameters
+    return 0 if parameters is None else len(msgspec.json.encode(parameters))
 
 
 def _too_many_at_once() -> Refusal:
@@ -216,10 +227,10 @@ async def _record_reading(call: Call, job: Job, what: str) -> None:
 @route("GET", "/jobs/{id}", Who.LOGGED_IN)
 async def job(call: Call, id: str) -> Job:
     """Return one job, with its expected start if it waits."""
-    found = await seen(call, id)
-    if await call.pool.engine.request_starts([found], STARTS_WAIT_S):
-        found = await seen(call, id)
-    return found
+    job = await seen(call, id)
+    if await call.pool.engine.request_starts([job], STARTS_WAIT_S):
+        job = await seen(call, id)
+    return job
 
 
 @route("POST", "/jobs/{id}/pause", Who.LOGGED_IN)
@@ -231,11 +242,11 @@ async def pause(call: Call, id: str) -> Job:
 @route("POST", "/jobs/{id}/resume", Who.LOGGED_IN)
 async def resume(call: Call, id: str) -> Job:
     """Resume a job that was paused by a user."""
-    found = await _owned(call, id)
-    if not permissions.may(call.caller, Action.RESUME, found.project, found.user):
-        message = f"You are no longer in project {given(found.project)}, on whose account the job runs."
+    job = await _owned(call, id)
+    if not permissions.may(call.caller, Action.RESUME, job.project, job.user):
+        message = f"You are no longer in project {given(job.project)}, on whose account the job runs."
         raise Refusal(403, "forbidden", message)
-    return await call.pool.engine.resume(found.id, call.caller.name)
+    return await call.pool.engine.resume(job.id, call.caller.name)
 
 
 @route("POST", "/jobs/{id}/cancel", Who.LOGGED_IN)
@@ -259,20 +270,20 @@ async def hold(call: Call, id: str, body: HoldRequest) -> Job:
 @route("POST", "/jobs/{id}/release", Who.LOGGED_IN)
 async def release(call: Call, id: str, body: ReleaseRequest) -> Job:
     """Release a job that is on hold, also to another member of its project. Raises `Refusal` 422 for others."""
-    found, user = await _administered(call, id), body.user
-    if user is not None and user not in (await call.pool.groups.members(fresh=True)).get(found.project, ()):
-        message = f"{given(user)} is not a member of {given(found.project)}, on whose account the job runs."
+    job, user = await _administered(call, id), body.user
+    if user is not None and user not in (await call.pool.groups.members(fresh=True)).get(job.project, ()):
+        message = f"{given(user)} is not a member of {given(job.project)}, on whose account the job runs."
         raise Refusal(422, "invalid", message, field="user", hint="Add this person to the project first.")
-    return await call.pool.engine.release(found.id, call.caller.name, user)
+    return await call.pool.engine.release(job.id, call.caller.name, user)
 
 
 async def _administered(call: Call, job_id: str) -> Job:
     """Return a job that the caller may hold and release. Raises `Refusal` 403 for another one."""
-    found = await seen(call, job_id)
-    if not permissions.may(call.caller, Action.HOLD, found.project):
-        message = f"Only administrators of {given(found.project)} and of the pool may hold and release its jobs."
+    job = await seen(call, job_id)
+    if not permissions.may(call.caller, Action.HOLD, job.project):
+        message = f"Only administrators of {given(job.project)} and of the pool may hold and release its jobs."
         raise Refusal(403, "forbidden", message)
-    return found
+    return job
 
 
 class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -295,19 +306,19 @@ async def trials(call: Call, id: str, query: TrialsQuery) -> TrialPage:
 @route("POST", "/jobs/{id}/retry", Who.LOGGED_IN)
 async def retry(call: Call, id: str) -> Job:
     """Put the failed trials of a sweep in again."""
-    found = await _owned(call, id)
-    await call.pool.engine.sweeps.retry(found.id)
-    await _record(call, found, "job.retry")
-    return await call.pool.engine.job(found.id)
+    job = await _owned(call, id)
+    await call.pool.engine.sweeps.retry(job.id)
+    await _record(call, job, "job.retry")
+    return await call.pool.engine.job(job.id)
 
 
 @route("PATCH", "/jobs/{id}/trials", Who.LOGGED_IN)
 async def edit_trials(call: Call, id: str, body: TrialsEdit) -> Job:
     """Change the number or the bounds of a sweep's trials."""
-    found = await _owned(call, id)
-    await call.pool.engine.sweeps.edit(found.id, body)
-    await _record(call, found, "job.edit_trials")
-    return await call.pool.engine.job(found.id)
+    job = await _owned(call, id)
+    await call.pool.engine.sweeps.edit(job.id, body)
+    await _record(call, job, "job.edit_trials")
+    return await call.pool.engine.job(job.id)
 
 
 ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
@@ -330,9 +341,9 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
 @route("GET", "/jobs/{id}/log", Who.LOGGED_IN)
 async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     """Return a part of a worker's log."""
-    found = await seen(call, id)
-    await _record_reading(call, found, "job.read_log")
-    return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
+    job = await seen(call, id)
+    await _record_reading(call, job, "job.read_log")
+    return await call.pool.engine.log(job.id, query.rank, query.offset, query.limit, query.wait)
 
 
 @route("GET", "/jobs/{id}/points", Who.LOGGED_IN)
@@ -351,27 +362,74 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
 @route("GET", "/jobs/{id}/usage", Who.LOGGED_IN)
 async def usage(call: Call, id: str, query: UsageQuery) -> UsageSeries:
     """Return the measured use of the job's GPUs over time. Raises `Refusal` 422 for an invalid time span."""
-    found = await seen(call, id)
-    start = (found.started or found.submitted) if query.start is None else query.start
-    end = (found.ended or call.pool.clock()) if query.end is None else query.end
+    job = await seen(call, id)
+    start = (job.started or job.submitted) if query.start is None else query.start
+    end = (job.ended or call.pool.clock()) if query.end is None else query.end
     if query.end is not None and not start < end:
         raise Refusal(
             422, "invalid", "The span ends before it starts.", field="end", hint="end must be after start."
         )
-    return await call.pool.engine.usage.of_job(found.id, start, end)
+    return await call.pool.engine.usage.of_job(job.id, start, end)
 
 
 @route("GET", "/jobs/{id}/output", Who.LOGGED_IN)
 async def outputs(call: Call, id: str) -> OutputList:
     """Return the files that the job left so far."""
-    found = await seen(call, id)
-    await _record_reading(call, found, "job.read_outputs")
-    return await call.pool.engine.outputs(found.id)
+    job = await seen(call, id)
+    await _record_reading(call, job, "job.read_outputs")
+    return await call.pool.engine.outputs(job.id)
 
 
 @route("GET", "/jobs/{id}/output/{name:path}", Who.LOGGED_IN)
 async def output(call: Call, id: str, name: str) -> File:
     """Return a file of the job's output directory."""
-    found = await seen(call, id)
-    await _record_reading(call, found, "job.read_outputs")
-    return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
+    job = await seen(call, id)
+    await _record_reading(call, job, "job.read_outputs")
+    return File(name.rpartition("/")[2], await call.pool.engine.output(job.id, name))
+
+
+@route("PATCH", "/jobs/{id}/tags", Who.LOGGED_IN)
+async def edit_tags(call: Call, id: str, body: TagsEdit) -> Job:
+    """Change the tags of a job, also of one that has ended."""
+    job = await seen(call, id)
+    if not permissions.may(call.caller, Action.TAG, job.project, job.user):
+        message = f"The job is {job.user}'s; only {job.user} and administrators may change its tags."
+        raise Refusal(403, "forbidden", message)
+    await call.pool.engine.tags.edit(job.id, body, call.caller.name)
+    return await call.pool.engine.job(job.id)
+
+
+class CompareQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: the ids of the jobs to compare, with commas between."""
+
+    jobs: Annotated[str, Meta(min_length=1, max_length=130 * MAX_COMPARED)]
+
+
+@route("GET", "/comparison", Who.LOGGED_IN)
+async def compare(call: Call, query: CompareQuery) -> Comparison:
+    """Return jobs side by side, with their differences.
+
+    Raises `Refusal` for too few or too many, and for one the caller may not see.
+    """
+    ids = list(dict.fromkeys(filter(None, query.jobs.split(","))))
+    if not 2 <= len(ids) <= MAX_COMPARED:
+        message = f"{len(ids)} job{'' if len(ids) == 1 else 's'} cannot be compared."
+        raise Refusal(422, "invalid", message, field="jobs", hint=f"Name 2 to {MAX_COMPARED} different jobs.")
+    return await call.pool.engine.reruns.compared([await seen(call, job_id) for job_id in ids])
+
+
+@route("GET", "/jobs/{id}/tracking", Who.LOGGED_IN)
+async def tracking(call: Call, id: str) -> TrackerLinks:
+    """Return the addresses of a job in trackers, such as MLflow and TensorBoard, that know it and answer."""
+    job = await seen(call, id)
+    return TrackerLinks(items=await asyncio.gather(*(_link(tracker, job) for tracker in call.pool.trackers)))
+
+
+async def _link(tracker: Tracker, job: Job) -> TrackerLink:
+    address = None
+    try:
+        async with asyncio.timeout(TRACKERS_WAIT_S):
+            address = await tracker.address(job)
+    except (TrackerDownError, NotTakenError, TimeoutError) as error:
+        logger.info("%s does not answer where it shows job %s: %s", tracker.name, job.id, error)
+    return TrackerLink(name=tracker.name, url=address)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from springtide.hub_extension.api.choices import check_may_submit, default_of, usable
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.permissions import Action, may
-from springtide.hub_extension.api.project_choice import check_may_submit, default_of
 from springtide.hub_extension.api.routes import Call, Who, route
-from springtide.hub_extension.api.runs.datasets import usable
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.wire import Me, MeEdit
 

@@ -7,10 +7,10 @@ from typing import Annotated
 from msgspec import Struct
 
 from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import hold_intake, parameters_size, seen, take
 from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.project_choice import project_for
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
 from springtide.scheduler.engine.reruns import options_of
 from springtide.scheduler.refusal import Refusal
@@ -23,8 +23,8 @@ from springtide.scheduler.wording import given
 async def _first(call: Call, job_id: str) -> JobSpec:
     """Return what the job of the path was submitted with. Raises `Refusal` unless the caller may run it again.
 
-    What was submitted runs under its user's account and has variables that nobody else is told, so it is run again
-    by that person alone.
+    What was submitted runs under its user's account and has variables that nobody else sees, so only that person
+    may run it again.
     """
     caller, job = call.caller, await seen(call, job_id)
     if not permissions.may(caller, Action.RERUN, job.project, job.user):
@@ -53,9 +53,9 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         take(pool.uploads, caller, sent, first.bundle_bytes)
         submission = await pool.engine.reruns.submission(first.id, changes, key)
         take(pool.uploads, caller, sent, parameters_size(submission))
-        asked = pool.clock()
+        requested_at = pool.clock()
         accepted = await pool.engine.submit(submission, caller.name, project, again=first)
-        return Reply(accepted, 201 if accepted.submitted >= asked else 200)
+        return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 
 @route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN)

@@ -1,16 +1,22 @@
-"""The project that a job is submitted for: the one it names, or that of its user."""
+"""Choices for a submission: its project, datasets, and the images that administrators described."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.api.permissions import Action, may
+from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.engine.requests.acceptance import declared_contents
+from springtide.scheduler.engine.requests.datasets import datasets_of
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import MAX_NAME
+from springtide.scheduler.wire import MAX_NAME, DatasetList, DatasetView, DeclaredContents
+from springtide.scheduler.wire.shapes import MAX_IMAGE
 from springtide.scheduler.wording import given
 
 
@@ -91,3 +97,30 @@ def _lost_default(pool: Pool, project: str, own: Sequence[str]) -> Refusal:
 
 def _yours(own: Sequence[str]) -> str:
     return f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
+
+
+def usable(pool: Pool, caller: Caller) -> list[DatasetView]:
+    """Return the datasets that jobs of the caller may use, by name."""
+    parents = pool.engine.project_parents()
+    own = [name for name in parents if may(caller, Action.SUBMIT, name)]
+    found = datasets_of(own, parents, pool.engine.settings.datasets)
+    return [DatasetView(name=each.name, path=each.place, projects=mine) for each, mine in found.values()]
+
+
+@route("GET", "/datasets", Who.LOGGED_IN)
+async def datasets(call: Call) -> DatasetList:
+    """Return the datasets that the caller may use."""
+    return DatasetList(items=usable(call.pool, call.caller))
+
+
+class ImageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: an image by its name."""
+
+    image: Annotated[str, Meta(max_length=MAX_IMAGE)] = ""
+
+
+@route("GET", "/images/contents", Who.LOGGED_IN)
+async def contents(call: Call, query: ImageQuery) -> DeclaredContents:
+    """Return the contents of an image, as administrators declared them."""
+    declared = call.pool.engine.settings.image_contents
+    return DeclaredContents(contents=declared_contents(query.image, declared))

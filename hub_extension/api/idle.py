@@ -1,7 +1,7 @@
-"""Reports of notebook servers about their use, and what follows: owners are told, idle workspaces are stopped.
+"""Calls about idle workspaces: reports of notebook servers about their use, and the rules for them.
 
-What to do is decided when a notebook server reports, so that what is known of it is as old as the request. Only
-then, and only if something is to be done, the hub is asked for the activity that it knows of.
+The report of a notebook server decides what to do, so that the decision is as recent as the request. Only if
+something is to be done, the hub is asked for the activity that it knows of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.api.workspaces import ServerQuery
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import ReportAgain, WorkspaceActivity
+from springtide.scheduler.store.records import IdleRule, RuleScope
+from springtide.scheduler.wire import IdleRuleEdit, IdleRules, ReportAgain, WorkspaceActivity
 from springtide.scheduler.wording import given
 
 log = logging.getLogger("springtide")
@@ -70,3 +71,21 @@ async def keep(call: Call, user: str, query: ServerQuery) -> None:
     if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
         raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may keep it.")
     await call.pool.engine.idle_workspaces.keep(user, query.server, call.caller.name)
+
+
+@route("GET", "/idle-rules", Who.ADMINS)
+async def rules(call: Call) -> IdleRules:
+    """Return the rules of the pool, of projects and of people."""
+    return call.pool.engine.idle_workspaces.rules()
+
+
+@route("PATCH", "/idle-rules", Who.ADMINS)
+async def set_rule(call: Call, body: IdleRuleEdit) -> IdleRules:
+    """Set or remove a rule and return all. Raises `Refusal` for a project or person without a name."""
+    edit, idle = body, call.pool.engine.idle_workspaces
+    if bool(edit.name) is (edit.scope == "pool"):
+        wanted = "none" if edit.scope == "pool" else f"that of the {edit.scope}"
+        raise Refusal(422, "invalid", f"The rule is for the {edit.scope}; its name is {wanted}.", field="name")
+    rule = None if edit.rule is None else IdleRule(edit.rule.tell_after, edit.rule.notice)
+    await idle.set_rule((RuleScope(edit.scope), edit.name), rule, call.caller.name)
+    return idle.rules()

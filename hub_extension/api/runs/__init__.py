@@ -1,1 +1,0 @@
-"""Calls about the runs of jobs beside the jobs themselves."""
