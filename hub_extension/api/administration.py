@@ -98,10 +98,9 @@ def _check_edit(call: Call, name: str, edit: ProjectEdit) -> None:
         kind = f"{gpu_type} GPU" if gpu_type else "GPU"
         most = views[above].build_by_type.get(gpu_type, 0) if gpu_type else views[above].build_quota
         if gpus > most:
-            told = wording.count(most, kind)
             message = (
                 f"The build quota of {wording.given(name)} cannot exceed that of {wording.given(above)}, which "
-                f"is {told}."
+                f"is {wording.count(most, kind)}."
             )
             raise Refusal(403, "forbidden", message, field="build_quota", hint="Ask an administrator of the pool.")
 
@@ -191,9 +190,9 @@ async def edit_person(call: Call, name: Person, body: PersonEdit) -> PersonView:
 
 @route("POST", "/nodes/drain", Who.ADMINS)
 async def drain(call: Call, body: DrainRequest) -> NodeView:
-    """Drain a node or a GPU: nothing new starts there, and the jobs there go on elsewhere, or finish."""
+    """Drain a node or a GPU: nothing new starts there, and its jobs move elsewhere or finish."""
     await call.pool.engine.drain_node(body, call.caller.name)
-    return next(view for view in call.pool.engine.pool().nodes if view.name == body.node)
+    return next(node for node in call.pool.engine.pool().nodes if node.name == body.node)
 
 
 @route("POST", "/nodes/undrain", Who.ADMINS)

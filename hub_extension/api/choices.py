@@ -23,7 +23,7 @@ from springtide.scheduler.wording import given
 async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
     """Return the project to submit for: the named one, else the caller's default, only, or latest job's one.
 
-    Raises `Refusal` if the project does not exist, is not permitted, or cannot be told. A default project that the
+    Raises `Refusal` if the project does not exist, is not permitted, or cannot be determined. A default project that the
     caller may not submit for any more is refused, too: nothing is submitted for another one in its place.
     """
     if named is not None:
@@ -70,7 +70,7 @@ def own_projects(pool: Pool, caller: Caller) -> list[str]:
 
 
 def unknown_project(name: str, own: Sequence[str], *, field: str = "project") -> Refusal:
-    """Return the refusal of a project that does not exist, with the caller's own as the way out."""
+    """Return the refusal of a project that does not exist, with the caller's own as a hint."""
     hint = f"Yours: {', '.join(own)}." if own else ""
     message = f"There is no project {given(name, MAX_NAME)}."
     return Refusal(422, "unknown_project", message, field=field, hint=hint)

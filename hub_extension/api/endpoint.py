@@ -199,7 +199,7 @@ class Endpoint(RoutedHandler):
             self.finish(body.json if isinstance(body, Encoded) else msgspec.json.encode(body))
 
     def compute_etag(self) -> None:
-        """Return None: no answer is to be stored, so none is asked for again by its tag."""
+        """Return None: clients store no answers, so none needs a tag."""
 
     async def _send_pieces(self, content: BinaryIO) -> None:
         """Send a file at its current size, no faster than the reader takes it.

@@ -1,7 +1,7 @@
 """Calls about idle workspaces: reports of notebook servers about their use, and the rules for them.
 
 The report of a notebook server decides what to do, so that the decision is as recent as the request. Only if
-something is to be done, the hub is asked for the activity that it knows of.
+there is something to do, the service asks the hub for the activity that it has seen.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def _carry_out(pool: Pool, user: str, server: str, projects: list[str], de
     name = f"{user}'s workspace {given(server)}"
     if decision.step is Step.TELL:
         await idle.tell(user, server, decision, idle.rule(user, projects))
-        log.info("%s has not used its GPUs for %.0f s, of which its owner is told", name, decision.unused)
+        log.info("%s has not used its GPUs for %.0f s, and its owner is notified", name, decision.unused)
     elif decision.step is Step.FORGET:
         await idle.forget(user, server)
     elif await idle.stopping(user, server, decision):

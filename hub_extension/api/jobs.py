@@ -153,7 +153,7 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
 
 @route("GET", "/jobs", Who.LOGGED_IN)
 async def jobs(call: Call, query: JobsQuery) -> JobPage:
-    """Return a page of the jobs that the caller may see, newest first unless another order is asked for."""
+    """Return a page of the jobs that the caller may see, newest first by default."""
     caller = call.caller
     states = frozenset(filter(None, query.state.split(",")))
     unknown = sorted(states - set(JobState))
@@ -326,7 +326,7 @@ ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
 
 @route("POST", "/jobs/actions", Who.LOGGED_IN)
 async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
-    """Pause, resume or cancel several jobs, each by itself: what one is refused does not stop the others."""
+    """Pause, resume or cancel several jobs, each by itself: a refusal of one does not stop the others."""
 
     async def act(job_id: str) -> JobActed:
         try:
