@@ -23,8 +23,8 @@ from springtide.scheduler.wording import given
 async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
     """Return the project to submit for: the named one, else the caller's default, only, or latest job's one.
 
-    Raises `Refusal` if the project does not exist, is not permitted, or cannot be determined. A default project that the
-    caller may not submit for any more is refused, too: nothing is submitted for another one in its place.
+    Raises `Refusal` if the project does not exist, is not permitted, or cannot be determined. A default project
+    that the caller may not submit for any more is refused, too: nothing is submitted for another one in its place.
     """
     if named is not None:
         if not permissions.may(caller, Action.SUBMIT, named):
