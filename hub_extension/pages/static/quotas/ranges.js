@@ -62,7 +62,7 @@ function names(text) {
 
 /** The ranges of one project, folded away until somebody wants to change them. */
 export function drawRanges(project, editing, refusalWords, mayChange) {
-  const { name, ranges, version } = project;
+  const { name, ranges } = project;
   const draft = editing.draft("ranges", name);
   const refusal = editing.refusal("ranges", name);
   const open = editing.asking(`ranges ${name}`) || Boolean(draft) || Boolean(refusal);
