@@ -36,7 +36,9 @@ async function read() {
   const then = events;
   try {
     Object.assign(shown, await call("GET", `comparison?${new URLSearchParams({ jobs: ids.join(",") })}`));
-    shown.jobs = shown.jobs.map((job) => (heard.get(job.id)?.at > then ? { ...heard.get(job.id).job, source: job.source } : job));
+    shown.jobs = shown.jobs.map((job) =>
+      heard.get(job.id)?.at > then ? { ...heard.get(job.id).job, source: job.source } : job,
+    );
   } catch (error) {
     page.removeAttribute("aria-busy");
     showMessage(error);
@@ -65,8 +67,20 @@ function replace(id, changed) {
 
 function drawNone() {
   page.removeAttribute("aria-busy");
-  const title = ids.length > MOST_JOBS ? `At most ${MOST_JOBS} jobs are compared at a time; these are ${ids.length}.` : "Two jobs or more are compared.";
-  patch(page, drawBack(), emptyState(title, "Select them in ", h("a", { href: `${site.prefix}?show=all` }, "My jobs"), ", or filter the trials of a sweep on its page."));
+  const title =
+    ids.length > MOST_JOBS
+      ? `At most ${MOST_JOBS} jobs are compared at a time; these are ${ids.length}.`
+      : "Two jobs or more are compared.";
+  patch(
+    page,
+    drawBack(),
+    emptyState(
+      title,
+      "Select them in ",
+      h("a", { href: `${site.prefix}?show=all` }, "My jobs"),
+      ", or filter the trials of a sweep on its page.",
+    ),
+  );
 }
 
 function drawBack() {
@@ -91,14 +105,38 @@ function draw() {
 function drawMetrics() {
   const runs = shown.jobs.map((job, place) => ({ place, name: clean(job.name) || job.id, points: curves.of(job) }));
   const names = curveNames(runs.flatMap((run) => run.points));
-  if (!names.length) return emptyState("None of these jobs has reported a metric yet.", "A training reports them with job.report(step=…, loss=…); the curves appear here as they come.");
-  const counts = new Map(names.map((name) => [name, runs.filter((run) => run.points.some((point) => name in point.values)).length]));
+  if (!names.length)
+    return emptyState(
+      "None of these jobs has reported a metric yet.",
+      "A training reports them with job.report(step=…, loss=…); the curves appear here as they come.",
+    );
+  const counts = new Map(
+    names.map((name) => [name, runs.filter((run) => run.points.some((point) => name in point.values)).length]),
+  );
   const common = names.toSorted((one, other) => counts.get(other) - counts.get(one));
   return [
-    counts.get(common[0]) < 2 && h("p", { key: "none", class: "st-muted", "data-testid": "none-in-common" }, "No metric was reported by two of these jobs."),
+    counts.get(common[0]) < 2 &&
+      h(
+        "p",
+        { key: "none", class: "st-muted", "data-testid": "none-in-common" },
+        "No metric was reported by two of these jobs.",
+      ),
     drawAcross(),
-    h("div", { key: "curves", class: "st-curves" }, common.slice(0, MOST_CURVES).map((name) => h("div", { key: name, draw: (node) => renderOverlayChart(node, { runs, name, across: shown.across }) }))),
-    names.length > MOST_CURVES && h("p", { key: "more", class: "st-muted" }, `${count(names.length - MOST_CURVES, "more metric")} on the pages of the jobs.`),
+    h(
+      "div",
+      { key: "curves", class: "st-curves" },
+      common
+        .slice(0, MOST_CURVES)
+        .map((name) =>
+          h("div", { key: name, draw: (node) => renderOverlayChart(node, { runs, name, across: shown.across }) }),
+        ),
+    ),
+    names.length > MOST_CURVES &&
+      h(
+        "p",
+        { key: "more", class: "st-muted" },
+        `${count(names.length - MOST_CURVES, "more metric")} on the pages of the jobs.`,
+      ),
   ];
 }
 
@@ -111,7 +149,12 @@ function drawAcross() {
     "label",
     { key: "across", class: "st-span" },
     "Over ",
-    h("select", { class: "form-select form-select-sm", "data-testid": "metrics-across", on: { change: choose } }, h("option", { key: "step", value: "step" }, "steps"), h("option", { key: "time", value: "time" }, "time")),
+    h(
+      "select",
+      { class: "form-select form-select-sm", "data-testid": "metrics-across", on: { change: choose } },
+      h("option", { key: "step", value: "step" }, "steps"),
+      h("option", { key: "time", value: "time" }, "time"),
+    ),
   );
 }
 

@@ -1,24 +1,24 @@
 /** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
 
-import { CurveKeeper } from "./visuals/live/curves.js";
-import { RerunEditor } from "./visuals/live/rerun_editor.js";
-import { TrialKeeper } from "./visuals/live/trial_keeper.js";
-import { OutputBrowser } from "./visuals/outputs/output_browser.js";
 import { drawEvents } from "./jobs/events.js";
+import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
-import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
-import { LogKeeper } from "./visuals/live/log_keeper.js";
 import { call, calmly, comparePath, followEvents, jobPath, oncePerFrame, openFile, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { environmentFacts } from "./visuals/base/environment.js";
 import { emptyState } from "./visuals/base/glyphs.js";
-import { renderWorkCard } from "./visuals/views/work_card.js";
 import { waits } from "./visuals/base/job_words.js";
-import { renderLog } from "./visuals/views/log_view.js";
+import { clean, clockNow } from "./visuals/base/words.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderMetricChart } from "./visuals/charts/metric_chart.js";
-import { clean, clockNow } from "./visuals/base/words.js";
+import { CurveKeeper } from "./visuals/live/curves.js";
+import { LogKeeper } from "./visuals/live/log_keeper.js";
+import { RerunEditor } from "./visuals/live/rerun_editor.js";
+import { TrialKeeper } from "./visuals/live/trial_keeper.js";
+import { OutputBrowser } from "./visuals/outputs/output_browser.js";
+import { renderLog } from "./visuals/views/log_view.js";
+import { renderWorkCard } from "./visuals/views/work_card.js";
 
 const MOST_CURVES = 12;
 const LOOK_AGAIN_S = 30;
@@ -56,7 +56,10 @@ async function start() {
 }
 
 function followJob() {
-  followEvents({ job: hearEvent, progress: hearProgress, usage: hearUsage, log: () => log.read(), again: readAll }, site.job);
+  followEvents(
+    { job: hearEvent, progress: hearProgress, usage: hearUsage, log: () => log.read(), again: readAll },
+    site.job,
+  );
   log.read();
   use.read();
 }
@@ -64,7 +67,12 @@ function followJob() {
 /** What its trials do is told in events of their own. */
 function followSweep() {
   trials.follow(shown.job.trials);
-  followEvents({ job: hearOfSweep, progress: ({ job, progress }) => trials.hearProgress(job, progress), again: readSweep, opened: reread });
+  followEvents({
+    job: hearOfSweep,
+    progress: ({ job, progress }) => trials.hearProgress(job, progress),
+    again: readSweep,
+    opened: reread,
+  });
 }
 
 function hearOfSweep(job) {
@@ -121,7 +129,12 @@ function hearEvent(job) {
 function hear(job) {
   const first = job.attempts[0]?.number ?? Infinity;
   const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
-  shown.job = { ...job, source: shown.job.source, environment: shown.job.environment, attempts: [...earlier, ...job.attempts] };
+  shown.job = {
+    ...job,
+    source: shown.job.source,
+    environment: shown.job.environment,
+    attempts: [...earlier, ...job.attempts],
+  };
   shown.notice = null;
   if (waits(job) && !job.starts) reread();
   log.read();
@@ -162,7 +175,15 @@ function draw() {
   document.getElementById("page").removeAttribute("aria-busy");
   patch(
     document.getElementById("page"),
-    h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs"), job.sweep && [" · ", h("a", { key: "sweep", href: jobPath(job.sweep), "data-testid": "sweep-link" }, "its sweep")]),
+    h(
+      "p",
+      { key: "back" },
+      h("a", { href: site.prefix }, "← My jobs"),
+      job.sweep && [
+        " · ",
+        h("a", { key: "sweep", href: jobPath(job.sweep), "data-testid": "sweep-link" }, "its sweep"),
+      ],
+    ),
     h("h2", { key: "now", class: "st-hidden" }, "Now"),
     job.trials ? drawSweep(job, now) : drawJob(job, now),
     section("what", job.trials ? "What each trial runs" : "What it runs", drawSource(job)),
@@ -173,9 +194,22 @@ function draw() {
 
 function drawCard(job, data) {
   const may = job.user === site.user || site.administers(job.project);
-  const acts = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") } : {};
-  const actions = job.user === site.user && !job.sweep ? { ...acts, rerun: () => editor.send(), edit: () => editor.open() } : acts;
-  const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, editor, pageOf: jobPath, compareOf: comparePath, ...data };
+  const acts = may
+    ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") }
+    : {};
+  const actions =
+    job.user === site.user && !job.sweep ? { ...acts, rerun: () => editor.send(), edit: () => editor.open() } : acts;
+  const card = {
+    job,
+    now: clockNow(),
+    colour: shown.colour,
+    simulated: shown.simulated,
+    notice: shown.notice,
+    editor,
+    pageOf: jobPath,
+    compareOf: comparePath,
+    ...data,
+  };
   return h("article", { key: "card", class: "st-large", draw: (node) => renderWorkCard(node, card, actions) });
 }
 
@@ -187,12 +221,21 @@ function drawJob(job, now) {
   const { colour } = shown;
   const points = curves.of(job);
   const names = curveNames(points).slice(0, MOST_CURVES);
-  const metrics = names.map((name) => h("div", { key: name, draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }) }));
+  const metrics = names.map((name) =>
+    h("div", {
+      key: name,
+      draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }),
+    }),
+  );
   const charts = [...metrics, ...use.draw(job, colour)];
   outputs.follow(job);
   return [
     drawCard(job, { points, log: null }),
-    charts.length > 0 && section("curves", "Metrics", [names.length > 0 && [drawAcross(), trackers.draw()], h("div", { key: "curves", class: "st-curves" }, charts)]),
+    charts.length > 0 &&
+      section("curves", "Metrics", [
+        names.length > 0 && [drawAcross(), trackers.draw()],
+        h("div", { key: "curves", class: "st-curves" }, charts),
+      ]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),
     section("attempts", "Attempts", drawAttempts(job, now)),
@@ -209,7 +252,12 @@ function drawAcross() {
     "label",
     { key: "across", class: "st-span" },
     "Over ",
-    h("select", { class: "form-select form-select-sm", "data-testid": "metrics-across", on: { change: choose } }, h("option", { key: "step", value: "step" }, "steps"), h("option", { key: "time", value: "time" }, "time")),
+    h(
+      "select",
+      { class: "form-select form-select-sm", "data-testid": "metrics-across", on: { change: choose } },
+      h("option", { key: "step", value: "step" }, "steps"),
+      h("option", { key: "time", value: "time" }, "time"),
+    ),
   );
 }
 

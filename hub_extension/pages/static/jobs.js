@@ -3,20 +3,39 @@
 import { drawFilters, drawPager, filtersOf, queryOf } from "./jobs/filters.js";
 import { drawTable } from "./jobs/job_table.js";
 import { Selection } from "./jobs/selection.js";
-import { CurveKeeper } from "./visuals/live/curves.js";
-import { RerunEditor } from "./visuals/live/rerun_editor.js";
-import { TrialKeeper } from "./visuals/live/trial_keeper.js";
-import { attempted, call, calmly, comparePath, followEvents, jobPath, oncePerFrame, showMessage, site, tagPath } from "./site.js";
+import {
+  attempted,
+  call,
+  calmly,
+  comparePath,
+  followEvents,
+  jobPath,
+  oncePerFrame,
+  showMessage,
+  site,
+  tagPath,
+} from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, isFinal } from "./visuals/base/glyphs.js";
 import { waits } from "./visuals/base/job_words.js";
 import { clockNow } from "./visuals/base/words.js";
+import { CurveKeeper } from "./visuals/live/curves.js";
+import { RerunEditor } from "./visuals/live/rerun_editor.js";
+import { TrialKeeper } from "./visuals/live/trial_keeper.js";
 
 const PAGE = 50;
 const LOOK_AGAIN_S = 30;
 const EXAMPLE = 'from springtide.widgets import pool\n\njob = pool.submit("python train.py", gpus=1)\njob';
 
-const shown = { filters: filtersOf(window.location.search), jobs: new Map(), cursors: [null], next: null, loaded: false, open: new Set(), notices: new Map() };
+const shown = {
+  filters: filtersOf(window.location.search),
+  jobs: new Map(),
+  cursors: [null],
+  next: null,
+  loaded: false,
+  open: new Set(),
+  notices: new Map(),
+};
 let pool = null;
 let asked = 0;
 let events = 0;
@@ -34,7 +53,15 @@ start();
 async function start() {
   [pool] = await Promise.all([attempted(() => call("GET", "pool")), load()]);
   redraw();
-  followEvents({ job: hearEvent, pool: hearPool, progress: hearProgress, usage: hearUsage, admin: refresh, again: refresh, opened: load });
+  followEvents({
+    job: hearEvent,
+    pool: hearPool,
+    progress: hearProgress,
+    usage: hearUsage,
+    admin: refresh,
+    again: refresh,
+    opened: load,
+  });
   setInterval(redraw, 1000);
   setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
 }
@@ -57,7 +84,9 @@ async function load() {
   if (!page || turn !== asked) return;
   const ended = shown.loaded ? [...shown.jobs.values()].filter((job) => isFinal(job.state)) : [];
   const listed = page.items.map((job) => (outdated(job.id, then) ? (shown.jobs.get(job.id) ?? job) : job));
-  shown.jobs = new Map([...listed, ...ended.filter((job) => !page.items.some(({ id }) => id === job.id))].map((job) => [job.id, job]));
+  shown.jobs = new Map(
+    [...listed, ...ended.filter((job) => !page.items.some(({ id }) => id === job.id))].map((job) => [job.id, job]),
+  );
   shown.next = page.next;
   shown.loaded = true;
   redraw();
@@ -151,17 +180,41 @@ function draw() {
   document.title = `${title} · Springtide`;
   document.querySelector("h1").textContent = title;
   if (shown.loaded) page.removeAttribute("aria-busy");
-  const data = { jobs, now: clockNow(), pool, filters, open: shown.open, selection, cardOf, href: jobPath, tagHref: tagPath };
+  const data = {
+    jobs,
+    now: clockNow(),
+    pool,
+    filters,
+    open: shown.open,
+    selection,
+    cardOf,
+    href: jobPath,
+    tagHref: tagPath,
+  };
   const actions = { choose, toggle };
   patch(
     page,
     drawFilters(filters, pool?.projects ?? [], choose),
     h("h2", { key: "list", class: "st-hidden" }, "List"),
-    jobs.length > 0 && h("button", { key: "select", type: "button", class: "st-button st-narrow st-select-all", "data-testid": "select-page", on: { click: () => selection.setAll(jobs, !selection.hasAll(jobs)) } }, "Select all of this page"),
+    jobs.length > 0 &&
+      h(
+        "button",
+        {
+          key: "select",
+          type: "button",
+          class: "st-button st-narrow st-select-all",
+          "data-testid": "select-page",
+          on: { click: () => selection.setAll(jobs, !selection.hasAll(jobs)) },
+        },
+        "Select all of this page",
+      ),
     selection.draw(jobs),
     jobs.length > 0 && drawTable(data, actions),
     shown.loaded && !jobs.length && drawEmpty(),
-    drawPager({ number: shown.cursors.length, next: shown.next, ready: shown.loaded }, { back: () => turn(shown.cursors.slice(0, -1)), on: () => shown.loaded && turn([...shown.cursors, shown.next]) }),
+    drawPager(
+      { number: shown.cursors.length, next: shown.next, ready: shown.loaded },
+      { back: () => turn(shown.cursors.slice(0, -1)), on: () => shown.loaded && turn([...shown.cursors, shown.next]) },
+    ),
   );
 }
 
@@ -175,7 +228,17 @@ function toggle(id) {
 function cardOf(job) {
   const colour = pool?.projects.find((project) => project.name === job.project)?.colour ?? null;
   const editor = job.user === site.user ? editorOf(job.id) : null;
-  const about = { job, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), pageOf: jobPath, compareOf: comparePath, editor };
+  const about = {
+    job,
+    now: clockNow(),
+    colour,
+    simulated: pool?.simulated,
+    href: jobPath(job.id),
+    notice: shown.notices.get(job.id),
+    pageOf: jobPath,
+    compareOf: comparePath,
+    editor,
+  };
   const data = job.trials ? { ...about, rows: rowsOf(job) } : { ...about, points: curves.of(job), log: null };
   const again = editor ? { rerun: () => editor.send(), edit: () => editor.open() } : {};
   return { data, actions: { ...(mayAct(job) ? actionsOf(job.id) : {}), ...again } };
@@ -217,16 +280,31 @@ function actionsOf(id) {
     }
     redraw();
   };
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") };
+  return {
+    pause: act("pause"),
+    resume: act("resume"),
+    cancel: act("cancel"),
+    finish: act("finish"),
+    retry: act("retry"),
+  };
 }
 
 function drawEmpty() {
   const { filters } = shown;
   if (filters.search || filters.state || filters.project || filters.within || filters.tag) {
     const all = () => choose({ search: "", state: "", project: "", within: "", tag: "" });
-    return emptyState("No job matches.", "Try other words, or ", h("button", { type: "button", class: "st-button", "data-testid": "clear-filters", on: { click: all } }, "show all"));
+    return emptyState(
+      "No job matches.",
+      "Try other words, or ",
+      h(
+        "button",
+        { type: "button", class: "st-button", "data-testid": "clear-filters", on: { click: all } },
+        "show all",
+      ),
+    );
   }
-  if (filters.show === "ended") return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
+  if (filters.show === "ended")
+    return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
   const title = filters.show === "active" ? "No job runs or waits here." : "No jobs here yet.";
   return h(
     "div",
@@ -234,6 +312,13 @@ function drawEmpty() {
     h("strong", {}, title),
     h("p", {}, "Send one from a notebook:"),
     h("pre", { class: "st-log" }, EXAMPLE),
-    h("p", { class: "mb-0" }, h("a", { href: `${site.hub}spawn` }, "Open a workspace"), ", or see ", h("a", { href: `${site.prefix}pool` }, "what is free in the pool"), "."),
+    h(
+      "p",
+      { class: "mb-0" },
+      h("a", { href: `${site.hub}spawn` }, "Open a workspace"),
+      ", or see ",
+      h("a", { href: `${site.prefix}pool` }, "what is free in the pool"),
+      ".",
+    ),
   );
 }

@@ -1,8 +1,8 @@
 /** What all pages share: who looks, calls of the pool's API, and its event stream. */
 
-import { followStream } from "./visuals/live/event_stream.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
+import { followStream } from "./visuals/live/event_stream.js";
 
 const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
 const EVENT_PAGES = { fault: "pool", workspace: "workspaces" };
@@ -14,7 +14,14 @@ let shownCode = null;
 const administered = new Set(JSON.parse(administers));
 
 /** Where this page is and who looks at it; `administers` tells of a project whether its jobs and members are theirs. */
-export const site = { prefix, hub, user, admin: admin === "yes", administers: (project) => admin === "yes" || administered.has(project) || administered.has(""), job };
+export const site = {
+  prefix,
+  hub,
+  user,
+  admin: admin === "yes",
+  administers: (project) => admin === "yes" || administered.has(project) || administered.has(""),
+  job,
+};
 
 /** A refusal of the API, in words for the one who asked. */
 export class Refused extends Error {
@@ -32,23 +39,47 @@ export async function call(method, path, body) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(`${prefix}api/v1/${path}`, { method, headers, credentials: "same-origin", body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await fetch(`${prefix}api/v1/${path}`, {
+      method,
+      headers,
+      credentials: "same-origin",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
   } catch {
-    throw new Refused({ status: 0, code: "away", message: "The pool does not answer.", hint: "Try again in a moment." });
+    throw new Refused({
+      status: 0,
+      code: "away",
+      message: "The pool does not answer.",
+      hint: "Try again in a moment.",
+    });
   }
   if (answer.status === 401) window.location.reload();
   if (answer.status === 204) return null;
   const content = await answer.json().catch(() => null);
   if (answer.ok && content !== null) return content;
-  throw new Refused(content?.message ? content : { status: answer.status, code: "error", message: `The pool answered ${answer.status}.` });
+  throw new Refused(
+    content?.message
+      ? content
+      : { status: answer.status, code: "error", message: `The pool answered ${answer.status}.` },
+  );
 }
 
 /** Opens a file of the API: answers the `Response` whose body it is. Throws `Refused`. */
 export async function openFile(path) {
-  const answer = await fetch(`${prefix}api/v1/${path}`, { headers: { "X-XSRFToken": xsrf }, credentials: "same-origin" }).catch(() => null);
+  const answer = await fetch(`${prefix}api/v1/${path}`, {
+    headers: { "X-XSRFToken": xsrf },
+    credentials: "same-origin",
+  }).catch(() => null);
   if (answer?.ok) return answer;
   const problem = await answer?.json().catch(() => null);
-  throw new Refused(problem ?? { status: answer?.status ?? 0, code: "away", message: "The file could not be fetched.", hint: "Try again in a moment." });
+  throw new Refused(
+    problem ?? {
+      status: answer?.status ?? 0,
+      code: "away",
+      message: "The file could not be fetched.",
+      hint: "Try again in a moment.",
+    },
+  );
 }
 
 /** The path of a job's own page. */
@@ -77,7 +108,12 @@ export function followEvents(on, only = null) {
   const query = only ? `?${new URLSearchParams({ job: only })}` : "";
   const open = async (headers, signal) => {
     const url = `${prefix}api/v1/events${query}`;
-    const answer = await fetch(url, { headers: { ...headers, "X-XSRFToken": xsrf }, credentials: "same-origin", cache: "no-store", signal });
+    const answer = await fetch(url, {
+      headers: { ...headers, "X-XSRFToken": xsrf },
+      credentials: "same-origin",
+      cache: "no-store",
+      signal,
+    });
     if (answer.status === 401) window.location.reload();
     return answer;
   };

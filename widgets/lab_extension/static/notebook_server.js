@@ -1,6 +1,7 @@
 /** The page's own notebook server, which passes requests on to the pool. */
 
-const NO_EXTENSION = "This notebook server has no way to the pool: its package springtide[widgets] is missing or disabled.";
+const NO_EXTENSION =
+  "This notebook server has no way to the pool: its package springtide[widgets] is missing or disabled.";
 const GONE = "The notebook server does not answer.";
 
 /** A refusal, in words. */

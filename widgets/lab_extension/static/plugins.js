@@ -67,7 +67,9 @@ function frame(shared, feed, server, pages, pageOf) {
 }
 
 function addPanel(app, shared, feed, pages, pageOf, icon) {
-  const panel = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showPanel(element, feed, pages, pageOf));
+  const panel = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) =>
+    showPanel(element, feed, pages, pageOf),
+  );
   panel.id = PANEL;
   panel.title.caption = "The pool";
   panel.title.icon = icon;

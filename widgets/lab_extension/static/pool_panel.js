@@ -35,15 +35,33 @@ function drawPanel(element, feed, pages, pageOf, openedAt) {
   patch(
     element,
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "panel-stale" }, clean(stale)),
-    feed.mine !== null && section("mine", "My jobs", pages && h("a", { href: pages, target: "_blank" }, "all"), h("div", { draw: (node) => renderJobRows(node, rows, pageOf) })),
-    waiting.length > 0 && section("line", "In line", null, h("ol", { class: "st-line-places" }, waiting.toSorted(byPlace).map(drawPlace))),
-    feed.pool !== null && section("pool", "The pool", pages && h("a", { href: `${pages}pool`, target: "_blank" }, "more"), h("div", { draw: (node) => renderPoolGlance(node, { pool: feed.pool, mine }) })),
+    feed.mine !== null &&
+      section(
+        "mine",
+        "My jobs",
+        pages && h("a", { href: pages, target: "_blank" }, "all"),
+        h("div", { draw: (node) => renderJobRows(node, rows, pageOf) }),
+      ),
+    waiting.length > 0 &&
+      section("line", "In line", null, h("ol", { class: "st-line-places" }, waiting.toSorted(byPlace).map(drawPlace))),
+    feed.pool !== null &&
+      section(
+        "pool",
+        "The pool",
+        pages && h("a", { href: `${pages}pool`, target: "_blank" }, "more"),
+        h("div", { draw: (node) => renderPoolGlance(node, { pool: feed.pool, mine }) }),
+      ),
     feed.mine === null && !stale && h("p", { key: "connecting", class: "st-muted" }, "Connecting to the pool…"),
   );
 }
 
 function section(key, title, link, ...content) {
-  return h("section", { key, "data-testid": `panel-${key}` }, h("header", { key: "head" }, h("h3", {}, title), link), ...content);
+  return h(
+    "section",
+    { key, "data-testid": `panel-${key}` },
+    h("header", { key: "head" }, h("h3", {}, title), link),
+    ...content,
+  );
 }
 
 function byPlace(one, other) {
@@ -52,7 +70,8 @@ function byPlace(one, other) {
 
 function drawPlace(job) {
   const name = clean(job.name) || job.id;
-  const before = job.place === null ? "waits" : job.place === 1 ? "is next" : `waits behind ${count(job.place - 1, "job")}`;
+  const before =
+    job.place === null ? "waits" : job.place === 1 ? "is next" : `waits behind ${count(job.place - 1, "job")}`;
   return h("li", { key: job.id }, h("strong", {}, name), ` ${before}`);
 }
 
@@ -60,7 +79,11 @@ function drawPlace(job) {
 export function showStatus(element, feed, open) {
   stage(element, "st-status");
   element.dataset.testid = "pool-status";
-  const draw = () => patch(element, h("button", { key: "open", type: "button", title: "Show the pool", on: { click: open } }, statusWords(feed)));
+  const draw = () =>
+    patch(
+      element,
+      h("button", { key: "open", type: "button", title: "Show the pool", on: { click: open } }, statusWords(feed)),
+    );
   const { stop } = feed.watchPool(draw);
   draw();
   return stop;

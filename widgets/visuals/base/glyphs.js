@@ -50,7 +50,12 @@ export function stateGlyph(state) {
 /** Glyph and word together. */
 export function stateMark(state, testid) {
   const classes = `st-state st-state-${Object.hasOwn(STATES, state) ? state : "lost"}`;
-  return h("span", { key: "state", class: classes, role: testid ? "status" : null, "data-testid": testid }, stateGlyph(state), h("span", {}, stateWord(state)));
+  return h(
+    "span",
+    { key: "state", class: classes, role: testid ? "status" : null, "data-testid": testid },
+    stateGlyph(state),
+    h("span", {}, stateWord(state)),
+  );
 }
 
 /** Style that sets the project's colour, the same everywhere; null is nobody's. */

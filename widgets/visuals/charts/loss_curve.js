@@ -43,7 +43,11 @@ export function renderLossCurve(element, data) {
         resumesOf(all).map(({ point, attempt }) => drawResume(attempt, frame.x(point))),
         attemptsOf(all).map((part) => drawPath(part, name, frame)),
       ),
-      h("span", { key: "dot", class: "st-dot", style: { left: `${frame.x(last) / 10}%`, top: `${frame.y(last.values[name])}%` } }),
+      h("span", {
+        key: "dot",
+        class: "st-dot",
+        style: { left: `${frame.x(last) / 10}%`, top: `${frame.y(last.values[name])}%` },
+      }),
     ),
     h(
       "div",

@@ -18,14 +18,23 @@ const MOST_DRAWN = 1200;
  */
 export function renderMetricChart(element, data) {
   const drawn = memory(element, {});
-  if (drawn.points === data.points && drawn.name === data.name && drawn.across === data.across && drawn.colour === data.colour) return;
+  if (
+    drawn.points === data.points &&
+    drawn.name === data.name &&
+    drawn.across === data.across &&
+    drawn.colour === data.colour
+  )
+    return;
   Object.assign(drawn, data);
   const stepped = data.across === "step" && data.points.every((point) => Number.isFinite(point.step));
   const along = stepped ? (point) => point.step : (point) => point.at - data.start;
   const points = data.points.filter((point) => Number.isFinite(point.values[data.name]));
   stage(element, "st-metric");
   if (points.length < 2) {
-    patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`));
+    patch(
+      element,
+      h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`),
+    );
     return;
   }
   const plot = plotOf(points, data.name, along, stepped, data.bounds ?? []);
@@ -35,15 +44,38 @@ export function renderMetricChart(element, data) {
     h(
       "figure",
       { key: "figure", class: "st-metric-figure", style: colourOf(data.colour) },
-      h("figcaption", { key: "name" }, h("strong", {}, clean(data.name)), h("span", { class: "st-muted" }, ` ${words}`)),
+      h(
+        "figcaption",
+        { key: "name" },
+        h("strong", {}, clean(data.name)),
+        h("span", { class: "st-muted" }, ` ${words}`),
+      ),
       s(
         "svg",
-        { key: "plot", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": `${clean(data.name)} ${words}`, "data-testid": `metric-${clean(data.name)}` },
+        {
+          key: "plot",
+          viewBox: `0 0 ${SIZE.width} ${SIZE.height}`,
+          role: "img",
+          "aria-label": `${clean(data.name)} ${words}`,
+          "data-testid": `metric-${clean(data.name)}`,
+        },
         plot.ys.map((value) => drawRow(value, plot)),
         plot.xs.map((value) => drawColumn(value, plot, stepped)),
-        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : (data.since ?? "time since the first report")),
+        s(
+          "text",
+          {
+            key: "across",
+            class: "st-axis-name",
+            x: SIZE.width - SIZE.right,
+            y: SIZE.height - 2,
+            "text-anchor": "end",
+          },
+          stepped ? "step" : (data.since ?? "time since the first report"),
+        ),
         breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
-        attemptLines(points).map((part) => s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) })),
+        attemptLines(points).map((part) =>
+          s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
+        ),
       ),
     ),
   );
@@ -59,7 +91,10 @@ function metricWords(points, name) {
 
 /** The scales of a plot, of steps or of seconds, that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */
 export function plotOf(points, name, along, stepped, bounds) {
-  const range = (values) => [values.reduce((least, value) => Math.min(least, value)), values.reduce((most, value) => Math.max(most, value))];
+  const range = (values) => [
+    values.reduce((least, value) => Math.min(least, value)),
+    values.reduce((most, value) => Math.max(most, value)),
+  ];
   const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
   const [from, to] = range(points.map(along));
   const ys = ticks(low, high);
@@ -90,20 +125,53 @@ export function drawColumn(value, { x }, stepped) {
   return s(
     "g",
     { key: `column ${value}` },
-    s("line", { class: "st-grid", x1: x(value), x2: x(value), y1: SIZE.height - SIZE.bottom, y2: SIZE.height - SIZE.bottom + 4 }),
-    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 22, "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle" }, stepped ? amount(value) : exactDuration(value)),
+    s("line", {
+      class: "st-grid",
+      x1: x(value),
+      x2: x(value),
+      y1: SIZE.height - SIZE.bottom,
+      y2: SIZE.height - SIZE.bottom + 4,
+    }),
+    s(
+      "text",
+      {
+        x: x(value),
+        y: SIZE.height - SIZE.bottom + 22,
+        "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle",
+      },
+      stepped ? amount(value) : exactDuration(value),
+    ),
   );
 }
 
 /** Where one attempt ended and the next one went on. */
 function breaksOf(points, along) {
   const parts = attemptLines(points);
-  return parts.slice(1).map((part, place) => ({ attempt: part[0].attempt, at: along(part[0]), before: parts[place].at(-1), first: part[0] }));
+  return parts
+    .slice(1)
+    .map((part, place) => ({
+      attempt: part[0].attempt,
+      at: along(part[0]),
+      before: parts[place].at(-1),
+      first: part[0],
+    }));
 }
 
 function drawBreak({ attempt, at, before, first }, { x }) {
   const words = `Paused ${duration(first.at - before.at)}; attempt ${attempt} went on from here`;
-  return s("line", { key: `break ${attempt}`, class: "st-resume", x1: x(at), x2: x(at), y1: SIZE.top, y2: SIZE.height - SIZE.bottom, "data-testid": "metric-pause" }, s("title", {}, words));
+  return s(
+    "line",
+    {
+      key: `break ${attempt}`,
+      class: "st-resume",
+      x1: x(at),
+      x2: x(at),
+      y1: SIZE.top,
+      y2: SIZE.height - SIZE.bottom,
+      "data-testid": "metric-pause",
+    },
+    s("title", {}, words),
+  );
 }
 
 /** The points of each attempt. */
@@ -115,6 +183,8 @@ export function attemptLines(points) {
 export function lineOf(part, name, along, { x, y }) {
   const every = Math.max(1, Math.ceil(part.length / MOST_DRAWN));
   const drawn = part.filter((_, place) => place % every === 0 || place === part.length - 1);
-  const d = drawn.map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`).join("");
+  const d = drawn
+    .map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`)
+    .join("");
   return part.length === 1 ? `${d}h0.01` : d;
 }

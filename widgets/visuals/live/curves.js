@@ -37,7 +37,10 @@ export class CurveKeeper {
   async #fetch(id, kept) {
     kept.stale = false;
     kept.last = performance.now();
-    const page = await this.call("GET", `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${POINTS_PIECE}`).catch(() => null);
+    const page = await this.call(
+      "GET",
+      `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${POINTS_PIECE}`,
+    ).catch(() => null);
     kept.busy = false;
     if (page?.items.length) {
       kept.points = [...kept.points, ...page.items];

@@ -1,10 +1,10 @@
 /** A form that follows the feed of its page. Its session outlives the element, so that nothing typed is lost. */
 
 import { barScale, byType } from "../charts/project_bar.js";
+import { renderJobForm } from "../views/job_form.js";
 import { FormSession } from "./form_session.js";
 import { showJob } from "./job_view.js";
 import { awayWords } from "./stale.js";
-import { renderJobForm } from "../views/job_form.js";
 
 /**
  * Shows a form in `element`, and below it the cards of the jobs that were submitted with it.

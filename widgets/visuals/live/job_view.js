@@ -24,7 +24,11 @@ export function showJob(element, feed, output, pageOf) {
   const ends = [];
   const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf, { editor, outputs });
   const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job, pageOf)));
-  const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, { most: FILES_LISTED, href: pageOf(id), target: "_blank" });
+  const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
+    most: FILES_LISTED,
+    href: pageOf(id),
+    target: "_blank",
+  });
   watching = feed.watchJob(id, draw, output.job, true);
   const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
   draw();
@@ -62,7 +66,10 @@ function drawJob(element, feed, output, watched, pageOf, { editor, outputs }) {
     outputs: watched.job && outputs,
   };
   if (watched.job) outputs.follow(watched.job);
-  renderWorkCard(element, data, { ...(mayAct(feed.me, job) ? actionsOf(watched) : {}), ...rerunsOf(feed.me, job, editor) });
+  renderWorkCard(element, data, {
+    ...(mayAct(feed.me, job) ? actionsOf(watched) : {}),
+    ...rerunsOf(feed.me, job, editor),
+  });
 }
 
 /** Why nothing can be done about the job, or null if it can. */
@@ -87,9 +94,18 @@ function rerunsOf(me, job, editor) {
 
 function actionsOf(watched) {
   const act = (name) => () => watched.act(name);
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") };
+  return {
+    pause: act("pause"),
+    resume: act("resume"),
+    cancel: act("cancel"),
+    finish: act("finish"),
+    retry: act("retry"),
+  };
 }
 
 function lastLines(text) {
-  return text.split("\n").slice(-LOG_LINES - 1).join("\n");
+  return text
+    .split("\n")
+    .slice(-LOG_LINES - 1)
+    .join("\n");
 }

@@ -21,7 +21,11 @@ export function showJobs(element, feed, output, pageOf) {
   const draw = () => {
     const jobs = output.jobs.map((job) => feed.jobs.get(job.id)?.job ?? job);
     const stale = staleWords(feed, output.at);
-    renderJobRows(rows, { jobs, now: stale ? output.at : clockNow(), colours: coloursOf(feed), more: output.more, stale }, pageOf);
+    renderJobRows(
+      rows,
+      { jobs, now: stale ? output.at : clockNow(), colours: coloursOf(feed), more: output.more, stale },
+      pageOf,
+    );
   };
   for (const job of output.jobs) watching.push(feed.watchJob(job.id, draw, job));
   const ticking = setInterval(draw, TICK_MS);

@@ -84,7 +84,8 @@ class WatchedJob {
     this.feed.looked();
     this.changed();
     if (this.problem === null && epoch !== this.feed.epoch && !this.settled) this.fetch();
-    if (this.problem !== null && isPassing(this.problem)) setTimeout(() => this.views.size > 0 && this.fetch(), AGAIN_MS);
+    if (this.problem !== null && isPassing(this.problem))
+      setTimeout(() => this.views.size > 0 && this.fetch(), AGAIN_MS);
   }
 
   /** Events have the latest attempts only, and not what the job runs. */
@@ -185,7 +186,8 @@ export class PoolFeed {
     watched.views.add(view);
     watched.readsLog ||= readsLog;
     if (known !== null && isFinal(known.state)) watched.job ??= known;
-    if (watched.settled ? readsLog && watched.epoch === null : this.#hears && watched.epoch !== this.epoch) watched.fetch();
+    if (watched.settled ? readsLog && watched.epoch === null : this.#hears && watched.epoch !== this.epoch)
+      watched.fetch();
     this.looked();
     const stop = () => {
       this.#leave(watched.views, view);

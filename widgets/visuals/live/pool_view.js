@@ -30,6 +30,7 @@ function drawPool(element, feed, output, open) {
     element,
     h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine }) }),
     h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, environment: "train" }, { open }) }),
-    stale && h("p", { key: "stale", class: "st-notice st-muted", role: "status", "data-testid": "pool-stale" }, clean(stale)),
+    stale &&
+      h("p", { key: "stale", class: "st-notice st-muted", role: "status", "data-testid": "pool-stale" }, clean(stale)),
   );
 }

@@ -1,8 +1,8 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `trials`, `notice`, `colour` and `simulated`. */
 
-import { SILENT_KERNEL, hearKernel, keepFresh } from "./freshness.js";
-import { renderWorkCard } from "../views/work_card.js";
 import { clockNow } from "../base/words.js";
+import { renderWorkCard } from "../views/work_card.js";
+import { hearKernel, keepFresh, SILENT_KERNEL } from "./freshness.js";
 
 const CARD_TRAITS = ["job", "points", "log", "trials", "notice", "colour", "simulated"];
 const CARD_TICK_MS = 1000;
@@ -17,14 +17,25 @@ export const cardWidget = {
     const card = document.createElement("article");
     el.append(card);
     const send = (action) => () => model.send({ action });
-    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel"), finish: send("finish"), retry: send("retry"), rerun: send("rerun") };
+    const actions = {
+      pause: send("pause"),
+      resume: send("resume"),
+      cancel: send("cancel"),
+      finish: send("finish"),
+      retry: send("retry"),
+      rerun: send("rerun"),
+    };
     let silentSince = null;
     const draw = () => {
       const job = model.get("job");
       if (!job?.id) return;
       const [points, log, rows, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
       const blocked = silentSince === null ? null : SILENT_KERNEL;
-      renderWorkCard(card, { job, points, log, rows, notice, colour, simulated, blocked, now: silentSince ?? clockNow() }, actions);
+      renderWorkCard(
+        card,
+        { job, points, log, rows, notice, colour, simulated, blocked, now: silentSince ?? clockNow() },
+        actions,
+      );
     };
     const silent = (is) => {
       if (is === (silentSince !== null)) return;

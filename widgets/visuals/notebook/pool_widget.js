@@ -1,10 +1,10 @@
 /** The notebook's view of the pool: traits `pool` (a PoolView) and `me` (a Me). */
 
 import { h, patch } from "../base/dom.js";
-import { hearKernel, keepFresh } from "./freshness.js";
 import { stage } from "../base/glyphs.js";
 import { renderPoolBar } from "../charts/pool_bar.js";
 import { renderPoolGlance } from "../views/pool_glance.js";
+import { hearKernel, keepFresh } from "./freshness.js";
 
 const POOL_TRAITS = ["pool", "me"];
 

@@ -17,8 +17,15 @@ export function renderJobRows(element, { jobs, now, colours, more, stale }, page
   element.dataset.testid = "job-rows";
   patch(
     element,
-    jobs.length > 0 && h("ul", { key: "rows", class: "st-job-rows" }, jobs.map((job) => drawRow(job, now, colours, pageOf(job.id)))),
-    !jobs.length && !stale && emptyState("No jobs yet.", "Send one with pool.submit(…), or a script from the file browser's context menu."),
+    jobs.length > 0 &&
+      h(
+        "ul",
+        { key: "rows", class: "st-job-rows" },
+        jobs.map((job) => drawRow(job, now, colours, pageOf(job.id))),
+      ),
+    !jobs.length &&
+      !stale &&
+      emptyState("No jobs yet.", "Send one with pool.submit(…), or a script from the file browser's context menu."),
     more > 0 && h("p", { key: "more", class: "st-muted" }, `… and ${count(more, "job")} more.`),
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "rows-stale" }, clean(stale)),
   );
@@ -28,11 +35,26 @@ function drawRow(job, now, colours, href) {
   const name = clean(job.name) || job.id;
   return h(
     "li",
-    { key: job.id, class: "st-job-row", "data-testid": "job-row", "data-job": job.id, "data-state": job.state, style: colourOf(colours.get(job.project)) },
+    {
+      key: job.id,
+      class: "st-job-row",
+      "data-testid": "job-row",
+      "data-job": job.id,
+      "data-state": job.state,
+      style: colourOf(colours.get(job.project)),
+    },
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
     stateMark(job.state),
-    job.trials ? drawTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials)) : drawProgress(job.progress),
-    h("p", { key: "why", class: "st-muted st-job-why" }, job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job), " · ", jobSentences(job, now)),
+    job.trials
+      ? drawTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
+      : drawProgress(job.progress),
+    h(
+      "p",
+      { key: "why", class: "st-muted st-job-why" },
+      job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job),
+      " · ",
+      jobSentences(job, now),
+    ),
   );
 }
 
@@ -51,7 +73,17 @@ function drawTrack(part, words) {
   const share = Math.min(1, Math.max(0, part));
   return h(
     "div",
-    { key: "progress", class: "st-track", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share), "aria-valuetext": words, title: words },
+    {
+      key: "progress",
+      class: "st-track",
+      role: "progressbar",
+      "aria-label": "Progress",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+      "aria-valuenow": Math.floor(100 * share),
+      "aria-valuetext": words,
+      title: words,
+    },
     h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
   );
 }

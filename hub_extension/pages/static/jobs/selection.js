@@ -13,8 +13,18 @@ const MOST_COMPARED = 20;
 /** The way to the comparison of the selected jobs; of too many why there is none. */
 function comparing(jobs) {
   if (jobs.length < 2) return null;
-  if (jobs.length > MOST_COMPARED) return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
-  return h("a", { key: "compare", class: "st-button", href: comparePath(jobs.map(({ id }) => id)), "data-testid": "selected-compare" }, `Compare ${jobs.length}`);
+  if (jobs.length > MOST_COMPARED)
+    return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
+  return h(
+    "a",
+    {
+      key: "compare",
+      class: "st-button",
+      href: comparePath(jobs.map(({ id }) => id)),
+      "data-testid": "selected-compare",
+    },
+    `Compare ${jobs.length}`,
+  );
 }
 
 export class Selection {
@@ -71,9 +81,16 @@ export class Selection {
     if (!chosen.length && !this.told) return null;
     return h(
       "div",
-      { key: "selection", class: "st-selection", role: "region", "aria-label": "Selected jobs", "data-testid": "selection" },
+      {
+        key: "selection",
+        class: "st-selection",
+        role: "region",
+        "aria-label": "Selected jobs",
+        "data-testid": "selection",
+      },
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
-      chosen.length > 0 && (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
+      chosen.length > 0 &&
+        (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
       this.told && this.#result(),
     );
   }
@@ -91,14 +108,35 @@ export class Selection {
 
   #confirmation(jobs) {
     return [
-      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`),
+      h(
+        "span",
+        { key: "question", role: "alert" },
+        `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`,
+      ),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
-      this.#button("confirm", `Cancel ${count(jobs.length, "job")}`, () => this.#act("cancel", jobs), false, "st-button st-danger"),
+      this.#button(
+        "confirm",
+        `Cancel ${count(jobs.length, "job")}`,
+        () => this.#act("cancel", jobs),
+        false,
+        "st-button st-danger",
+      ),
     ];
   }
 
   #button(name, words, click, disabled = false, classes = "st-button") {
-    return h("button", { key: name, type: "button", class: classes, disabled: disabled || this.busy, "data-testid": `selected-${name}`, on: { click } }, words);
+    return h(
+      "button",
+      {
+        key: name,
+        type: "button",
+        class: classes,
+        disabled: disabled || this.busy,
+        "data-testid": `selected-${name}`,
+        on: { click },
+      },
+      words,
+    );
   }
 
   #result() {
@@ -108,7 +146,8 @@ export class Selection {
       "span",
       { key: "result", role: "status", "data-testid": "selection-result" },
       done.length > 0 && `${DONE[action]} ${count(done.length, "job")}. `,
-      refused.length > 0 && h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
+      refused.length > 0 &&
+        h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
       done.length > 0 && back && this.#button("undo", "Undo", () => this.#act(back, done)),
     );
   }

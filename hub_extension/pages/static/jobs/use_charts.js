@@ -31,7 +31,22 @@ export class UseCharts {
   draw(job, colour) {
     if (!this.series) return [];
     this.drawn ??= chartsOf(this.series, job);
-    return this.drawn.map(({ name, points, bounds }) => h("div", { key: `use ${name}`, "data-testid": "use-chart", draw: (node) => renderMetricChart(node, { points, name, colour, bounds, across: "time", start: points[0].at, since: "time since the first measurement" }) }));
+    return this.drawn.map(({ name, points, bounds }) =>
+      h("div", {
+        key: `use ${name}`,
+        "data-testid": "use-chart",
+        draw: (node) =>
+          renderMetricChart(node, {
+            points,
+            name,
+            colour,
+            bounds,
+            across: "time",
+            start: points[0].at,
+            since: "time since the first measurement",
+          }),
+      }),
+    );
   }
 }
 
@@ -41,10 +56,20 @@ function chartsOf({ points, memory_total: total, simulated }, job) {
   const [unit, length] = small ? ["MiB", GIB / 1024] : ["GiB", GIB];
   const values = [
     [`GPUs used (%${label})`, ({ utilization }) => utilization !== null && Math.round(100 * utilization), [0, 100]],
-    [`GPU memory (${unit}${label})`, ({ memory_used: used }) => used !== null && Number((used / length).toPrecision(3)), [0, total && !small ? total / length : 0]],
+    [
+      `GPU memory (${unit}${label})`,
+      ({ memory_used: used }) => used !== null && Number((used / length).toPrecision(3)),
+      [0, total && !small ? total / length : 0],
+    ],
   ];
   return values
-    .map(([name, read, bounds]) => ({ name, bounds, points: points.filter((point) => Number.isFinite(read(point))).map((point) => ({ at: point.at, attempt: attemptAt(job, point.at), values: { [name]: read(point) } })) }))
+    .map(([name, read, bounds]) => ({
+      name,
+      bounds,
+      points: points
+        .filter((point) => Number.isFinite(read(point)))
+        .map((point) => ({ at: point.at, attempt: attemptAt(job, point.at), values: { [name]: read(point) } })),
+    }))
     .filter(({ points: found }) => found.length > 1);
 }
 

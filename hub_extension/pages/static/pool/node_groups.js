@@ -15,8 +15,20 @@ export function drawNodeGroups(groups, now) {
     h(
       "table",
       { class: "table st-table", "data-testid": "node-groups" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, groups.map((group) => drawGroup(group, now))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          HEADS.map((head) => h("th", { key: head, scope: "col" }, head)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        groups.map((group) => drawGroup(group, now)),
+      ),
     ),
   );
 }
@@ -24,14 +36,27 @@ export function drawNodeGroups(groups, now) {
 function drawGroup({ name, gpu_type: type, gpus, nodes, asked, most, since, error }, now) {
   const request = [
     h("span", { key: "asked" }, asked || "none"),
-    asked > 0 && since !== null && h("div", { key: "since", class: "st-muted" }, asked > 1 ? "the first " : null, when(since, now)),
-    error && h("div", { key: "error", class: "st-muted", "data-testid": "node-group-error" }, `No more can be asked for: ${clean(error)}`),
+    asked > 0 &&
+      since !== null &&
+      h("div", { key: "since", class: "st-muted" }, asked > 1 ? "the first " : null, when(since, now)),
+    error &&
+      h(
+        "div",
+        { key: "error", class: "st-muted", "data-testid": "node-group-error" },
+        `No more can be asked for: ${clean(error)}`,
+      ),
   ];
   const cells = [clean(type) || "–", gpus, nodes, most, request];
   return h(
     "tr",
     { key: name, "data-testid": "node-group" },
     h("th", { key: "name", scope: "row", class: "st-across" }, clean(name)),
-    cells.map((content, place) => h("td", { key: HEADS[place + 1], "data-label": HEADS[place + 1], class: content === request ? "st-across" : null }, content)),
+    cells.map((content, place) =>
+      h(
+        "td",
+        { key: HEADS[place + 1], "data-label": HEADS[place + 1], class: content === request ? "st-across" : null },
+        content,
+      ),
+    ),
   );
 }

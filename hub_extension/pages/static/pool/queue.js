@@ -18,15 +18,30 @@ const RESERVED = -1;
  */
 export function drawQueue(pool, jobs, now) {
   const lines = treeOrder(pool.projects).filter(({ project }) => project.waiting_jobs > 0);
-  if (!lines.length) return emptyState("No job waits.", "What is submitted now starts as soon as enough GPUs are idle.");
+  if (!lines.length)
+    return emptyState("No job waits.", "What is submitted now starts as soon as enough GPUs are idle.");
   return h(
     "div",
     { key: "queue", class: "st-wide-table" },
     h(
       "table",
       { class: "table st-table st-queue", "data-testid": "queue" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      lines.map(({ project }) => drawLine(project, jobs.filter((job) => job.project === project.name && !job.held_by_user && !job.hold), now)),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          HEADS.map((head) => h("th", { key: head, scope: "col" }, head)),
+        ),
+      ),
+      lines.map(({ project }) =>
+        drawLine(
+          project,
+          jobs.filter((job) => job.project === project.name && !job.held_by_user && !job.hold),
+          now,
+        ),
+      ),
     ),
   );
 }
@@ -37,9 +52,31 @@ function drawLine(project, jobs, now) {
   return h(
     "tbody",
     { key: project.name, "data-testid": `queue-${clean(project.name)}` },
-    h("tr", { key: "project", class: "st-line" }, h("th", { scope: "rowgroup", class: "st-across", colspan: HEADS.length }, projectMark(project.name, project.colour), h("span", { class: "st-muted" }, ` · ${count(project.waiting_jobs, "job")} ${project.waiting_jobs === 1 ? "waits" : "wait"}, ${count(project.waiting, "more GPU")} requested`))),
+    h(
+      "tr",
+      { key: "project", class: "st-line" },
+      h(
+        "th",
+        { scope: "rowgroup", class: "st-across", colspan: HEADS.length },
+        projectMark(project.name, project.colour),
+        h(
+          "span",
+          { class: "st-muted" },
+          ` · ${count(project.waiting_jobs, "job")} ${project.waiting_jobs === 1 ? "waits" : "wait"}, ${count(project.waiting, "more GPU")} requested`,
+        ),
+      ),
+    ),
     line.map((job) => drawJob(job, now)),
-    hidden > 0 && h("tr", { key: "hidden" }, h("td", { class: "st-across st-muted", colspan: HEADS.length }, line.length ? `and ${count(hidden, "other")}` : `${count(hidden, "job")} of others`)),
+    hidden > 0 &&
+      h(
+        "tr",
+        { key: "hidden" },
+        h(
+          "td",
+          { class: "st-across st-muted", colspan: HEADS.length },
+          line.length ? `and ${count(hidden, "other")}` : `${count(hidden, "job")} of others`,
+        ),
+      ),
   );
 }
 
@@ -71,6 +108,16 @@ function drawJob(job, now) {
   return h(
     "tr",
     { key: job.id, "data-testid": "queue-row", "data-job": job.id },
-    cells.map((content, place) => h("td", { key: HEADS[place], "data-label": HEADS[place], class: HEADS[place] === "reason" || HEADS[place] === "expected" ? "st-across st-reason" : null }, content)),
+    cells.map((content, place) =>
+      h(
+        "td",
+        {
+          key: HEADS[place],
+          "data-label": HEADS[place],
+          class: HEADS[place] === "reason" || HEADS[place] === "expected" ? "st-across st-reason" : null,
+        },
+        content,
+      ),
+    ),
   );
 }

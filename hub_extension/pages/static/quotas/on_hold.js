@@ -27,7 +27,9 @@ function drawJob({ id, name, user, project, state, hold }, editing) {
         class: "st-button",
         disabled: editing.busy(`job ${id}`),
         "data-testid": `${what}-${id}`,
-        on: { click: () => editing.change("job", id, () => call("POST", `jobs/${encodeURIComponent(id)}/${what}`, body)) },
+        on: {
+          click: () => editing.change("job", id, () => call("POST", `jobs/${encodeURIComponent(id)}/${what}`, body)),
+        },
       },
       words,
     );
@@ -35,8 +37,19 @@ function drawJob({ id, name, user, project, state, hold }, editing) {
   return h(
     "li",
     { key: id, "data-testid": `on-hold-${id}` },
-    h("p", { key: "job", class: "mb-1" }, h("a", { href: jobPath(id) }, clean(name || id)), ` of ${clean(user)} in ${clean(project)}, ${clean(state)}`),
-    h("p", { key: "why", class: "mb-1" }, "Put on hold ", when(hold.at, clockNow()), ` by ${by}: ${clean(hold.reason)}`),
+    h(
+      "p",
+      { key: "job", class: "mb-1" },
+      h("a", { href: jobPath(id) }, clean(name || id)),
+      ` of ${clean(user)} in ${clean(project)}, ${clean(state)}`,
+    ),
+    h(
+      "p",
+      { key: "why", class: "mb-1" },
+      "Put on hold ",
+      when(hold.at, clockNow()),
+      ` by ${by}: ${clean(hold.reason)}`,
+    ),
     h("p", { key: "buttons", class: "mb-1" }, button("release", "Release", {}), " ", button("cancel", "Cancel")),
     refusal && h("p", { key: "refusal", class: "st-problem", role: "alert" }, clean(refusal.message)),
   );
