@@ -1,8 +1,9 @@
 /** What one is told of the own jobs, by channel: in this browser, by e-mail, to a webhook. */
 
-import { attempted, call, calmly, followEvents, inOrder, notifyHere, oncePerFrame } from "./site.js";
+import { attempted, call, followEvents, notifyHere } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { when } from "./visuals/base/glyphs.js";
+import { button, when } from "./visuals/base/glyphs.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 
 const EVENTS = [
@@ -143,11 +144,7 @@ function drawPermission() {
   return h(
     "p",
     { key: "permission" },
-    h(
-      "button",
-      { type: "button", class: "st-button st-primary", "data-testid": "allow-browser", on: { click: ask } },
-      "Allow notifications in this browser",
-    ),
+    button("allow-browser", "Allow notifications in this browser", ask, { class: "st-button st-primary" }),
   );
 }
 
@@ -169,16 +166,7 @@ function drawWebhook({ target }) {
         "To ",
         h("strong", {}, clean(target)),
         "; the address itself is a secret and is not shown again. ",
-        h(
-          "button",
-          {
-            type: "button",
-            class: "st-button",
-            "data-testid": "webhook-remove",
-            on: { click: () => change({ webhook_url: "" }) },
-          },
-          "Remove it",
-        ),
+        button("webhook-remove", "Remove it", () => change({ webhook_url: "" })),
       ),
     h(
       "form",
@@ -209,18 +197,10 @@ function drawTest(channel, title) {
   return h(
     "p",
     { key: "test" },
-    h(
-      "button",
-      {
-        type: "button",
-        class: "st-button",
-        disabled: shown.busy.has(channel),
-        "aria-label": `Send a test message: ${title}`,
-        "data-testid": `test-${channel}`,
-        on: { click: () => sendTest(channel) },
-      },
-      "Send a test message",
-    ),
+    button(`test-${channel}`, "Send a test message", () => sendTest(channel), {
+      disabled: shown.busy.has(channel),
+      "aria-label": `Send a test message: ${title}`,
+    }),
     h("span", { key: "result", role: "status", "data-testid": `result-${channel}` }, result ? ` ${result}` : ""),
   );
 }

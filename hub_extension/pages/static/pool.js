@@ -9,9 +9,10 @@ import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { drawTopology } from "./pool/topology.js";
 import { UnmatchedHolders } from "./pool/unmatched.js";
-import { attempted, call, calmly, followEvents, inOrder, jobPath, oncePerFrame, site } from "./site.js";
+import { attempted, call, followEvents, jobPath, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 import { renderPoolBar } from "./visuals/charts/pool_bar.js";
 import { renderTideChart } from "./visuals/charts/tide_chart.js";
@@ -186,10 +187,6 @@ function drawUsed(pool, usage) {
     { key: "used", class: "mb-1", "data-testid": "pool-used" },
     `${count(held.length, "train GPU")} held, ${words}.`,
   );
-}
-
-function section(key, title, ...content) {
-  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
 }
 
 function drawSpans() {

@@ -8,8 +8,10 @@ import { drawPeople, OWN } from "./quotas/people.js";
 import { drawProjects } from "./quotas/project_table.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { WhatIf } from "./quotas/what_if.js";
-import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, showMessage, site } from "./site.js";
+import { attempted, call, followEvents, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
+import { button } from "./visuals/base/glyphs.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { given } from "./visuals/base/words.js";
 
 const NEW = "";
@@ -26,7 +28,7 @@ start();
 
 async function start() {
   await read();
-  followEvents({ admin: reread, again: reread, opened: reread });
+  followEvents({ admin: reread, again: reread }, null, (state) => state === "live" && reread());
 }
 
 async function read() {
@@ -279,16 +281,7 @@ function draw() {
         h(
           "p",
           { key: "all" },
-          h(
-            "button",
-            {
-              type: "button",
-              class: "st-button st-primary",
-              "data-testid": "save-all",
-              on: { click: editing.saveAll },
-            },
-            `Save all ${changed} changes`,
-          ),
+          button("save-all", `Save all ${changed} changes`, editing.saveAll, { class: "st-button st-primary" }),
         ),
     ),
     shown.admin.on_hold.length > 0 &&

@@ -1,8 +1,10 @@
 /** Workspaces: one's own, and for admins everybody's, with their GPUs, since when, last use, and a way to stop them. */
 
-import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, site } from "./site.js";
+import { attempted, call, followEvents, showTitle, site } from "./site.js";
+import { dataCells, dataTable } from "./table.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
+import { button, emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 import { drawStopped, useWords } from "./workspaces/idle.js";
 import { IdleRules } from "./workspaces/rules.js";
@@ -63,9 +65,7 @@ function take({ asked, me, list }) {
 function draw() {
   const { items, me, everybody } = shown;
   if (!items) return;
-  const title = everybody ? "Everybody's workspaces" : "My workspaces";
-  document.title = `${title} · Springtide`;
-  document.querySelector("h1").textContent = title;
+  showTitle(everybody ? "Everybody's workspaces" : "My workspaces");
   const page = document.getElementById("page");
   page.removeAttribute("aria-busy");
   patch(
@@ -120,27 +120,10 @@ function choose(event) {
 function drawTable(items) {
   const now = clockNow();
   const heads = HEADS.filter((head) => head !== "user" || shown.everybody);
-  return h(
-    "div",
-    { key: "table", class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "workspaces" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          heads.map((head) => h("th", { key: head, scope: "col" }, head)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        items.map((item) => drawRow(item, now)),
-      ),
-    ),
+  return dataTable(
+    "workspaces",
+    heads,
+    items.map((item) => drawRow(item, now)),
   );
 }
 
@@ -160,7 +143,7 @@ function drawRow(item, now) {
   } = item;
   const name = clean(server) || "default";
   const cells = {
-    user: clean(user),
+    ...(shown.everybody ? { user: clean(user) } : {}),
     state:
       state === "unknown"
         ? [
@@ -189,9 +172,7 @@ function drawRow(item, now) {
       { key: "name", scope: "row" },
       opens ? h("a", { href: `${new URL(site.hub, window.location).origin}${path}` }, name) : name,
     ),
-    Object.entries(cells)
-      .filter(([head]) => head !== "user" || shown.everybody)
-      .map(([head, content]) => h("td", { key: head, "data-label": head }, content)),
+    dataCells(Object.keys(cells), Object.values(cells)),
     h("td", { key: "actions", class: "st-across" }, drawKeep(item, name), drawStop(item, name)),
   );
 }
@@ -203,19 +184,10 @@ function drawStop(item, name) {
     redraw();
   };
   if (shown.stopping !== key)
-    return h(
-      "button",
-      {
-        key: "stop",
-        type: "button",
-        class: "st-button",
-        disabled: item.state === "stopping" || shown.busy.has(key),
-        "aria-label": `Stop the workspace ${name} of ${clean(item.user)}`,
-        "data-testid": "workspace-stop",
-        on: { click: ask(key) },
-      },
-      "Stop…",
-    );
+    return button("workspace-stop", "Stop…", ask(key), {
+      disabled: item.state === "stopping" || shown.busy.has(key),
+      "aria-label": `Stop the workspace ${name} of ${clean(item.user)}`,
+    });
   return [
     h(
       "span",
@@ -224,17 +196,7 @@ function drawStop(item, name) {
     ),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: ask(null) } }, "Keep it"),
     " ",
-    h(
-      "button",
-      {
-        key: "confirm",
-        type: "button",
-        class: "st-button st-danger",
-        "data-testid": "workspace-confirm",
-        on: { click: () => act(item, key, "stop") },
-      },
-      "Stop it",
-    ),
+    button("workspace-confirm", "Stop it", () => act(item, key, "stop"), { class: "st-button st-danger" }),
   ];
 }
 
@@ -243,19 +205,11 @@ function drawKeep(item, name) {
   const key = `${item.user}\n${item.server}`;
   const keep = () => act(item, key, "keep");
   return [
-    h(
-      "button",
-      {
-        key: "keep idle",
-        type: "button",
-        class: "st-button st-primary st-keep",
-        disabled: shown.busy.has(key),
-        "aria-label": `Keep the workspace ${name} of ${clean(item.user)}`,
-        "data-testid": "workspace-keep",
-        on: { click: keep },
-      },
-      "Keep",
-    ),
+    button("workspace-keep", "Keep", keep, {
+      class: "st-button st-primary st-keep",
+      disabled: shown.busy.has(key),
+      "aria-label": `Keep the workspace ${name} of ${clean(item.user)}`,
+    }),
     " ",
   ];
 }

@@ -3,8 +3,8 @@
 import { h, patch } from "./visuals/base/dom.js";
 import { stage } from "./visuals/base/glyphs.js";
 import { waits } from "./visuals/base/job_words.js";
+import { oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
-import { coloursOf } from "./visuals/live/jobs_view.js";
 import { isLive, staleWords } from "./visuals/live/stale.js";
 import { renderJobRows } from "./visuals/views/job_rows.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
@@ -12,12 +12,12 @@ import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 const TICK_MS = 1000;
 
 /** Shows the pool, the caller's jobs and their places in line in `element`; answers what ends it. */
-export function showPanel(element, feed, pages, pageOf) {
+export function showPanel(element, feed, pages) {
   stage(element, "st-panel");
   element.dataset.testid = "pool-panel";
   const openedAt = clockNow();
-  const draw = () => drawPanel(element, feed, pages, pageOf, openedAt);
-  const watching = [feed.watchPool(draw), feed.watchMine(draw)];
+  const draw = oncePerFrame(() => drawPanel(element, feed, pages, openedAt));
+  const watching = [feed.watchPool(draw), feed.watchList(feed.mine, draw)];
   const ticking = setInterval(draw, TICK_MS);
   draw();
   return () => {
@@ -26,21 +26,21 @@ export function showPanel(element, feed, pages, pageOf) {
   };
 }
 
-function drawPanel(element, feed, pages, pageOf, openedAt) {
+function drawPanel(element, feed, pages, openedAt) {
   const stale = staleWords(feed, openedAt) ?? feed.listProblem?.message ?? null;
-  const known = (feed.mine ?? []).map((job) => feed.jobs.get(job.id)?.job ?? job);
-  const waiting = known.filter(waits);
+  const jobs = feed.mine.jobs ?? [];
+  const waiting = jobs.filter(waits);
   const mine = (feed.me?.projects ?? []).map((project) => project.name);
-  const rows = { jobs: known, now: stale ? openedAt : clockNow(), colours: coloursOf(feed), more: 0, stale: null };
+  const rows = { jobs, now: stale ? openedAt : clockNow(), colours: feed.colours, more: 0, stale: null };
   patch(
     element,
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "panel-stale" }, clean(stale)),
-    feed.mine !== null &&
+    feed.mine.jobs !== null &&
       section(
         "mine",
         "My jobs",
         pages && h("a", { href: pages, target: "_blank" }, "all"),
-        h("div", { draw: (node) => renderJobRows(node, rows, pageOf) }),
+        h("div", { draw: (node) => renderJobRows(node, rows, feed.links.pageOf) }),
       ),
     waiting.length > 0 &&
       section("line", "In line", null, h("ol", { class: "st-line-places" }, waiting.toSorted(byPlace).map(drawPlace))),
@@ -51,7 +51,7 @@ function drawPanel(element, feed, pages, pageOf, openedAt) {
         pages && h("a", { href: `${pages}pool`, target: "_blank" }, "more"),
         h("div", { draw: (node) => renderPoolGlance(node, { pool: feed.pool, mine }) }),
       ),
-    feed.mine === null && !stale && h("p", { key: "connecting", class: "st-muted" }, "Connecting to the pool…"),
+    feed.mine.jobs === null && !stale && h("p", { key: "connecting", class: "st-muted" }, "Connecting to the pool…"),
   );
 }
 

@@ -88,7 +88,8 @@ function frameOf(points, name) {
   };
 }
 
-function attemptsOf(points) {
+/** The points of each attempt. */
+export function attemptsOf(points) {
   return [...Map.groupBy(points, (point) => point.attempt).values()];
 }
 

@@ -3,10 +3,11 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration, exactDuration } from "../base/words.js";
+import { attemptsOf } from "./loss_curve.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
 
 /** Width and height of a chart and the margins of its plot, in units of the drawing. */
-export const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
+const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
 const WIDEST_LABEL = 60;
 const MOST_DRAWN = 1200;
 
@@ -41,42 +42,42 @@ export function renderMetricChart(element, data) {
   const words = metricWords(points, data.name);
   patch(
     element,
-    h(
-      "figure",
-      { key: "figure", class: "st-metric-figure", style: colourOf(data.colour) },
-      h(
-        "figcaption",
-        { key: "name" },
-        h("strong", {}, clean(data.name)),
-        h("span", { class: "st-muted" }, ` ${words}`),
+    plotFigure(
+      { name: `metric-${clean(data.name)}`, label: `${clean(data.name)} ${words}`, style: colourOf(data.colour) },
+      [h("strong", {}, clean(data.name)), h("span", { class: "st-muted" }, ` ${words}`)],
+      plot,
+      data.since,
+      breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
+      attemptsOf(points).map((part) =>
+        s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
       ),
-      s(
-        "svg",
-        {
-          key: "plot",
-          viewBox: `0 0 ${SIZE.width} ${SIZE.height}`,
-          role: "img",
-          "aria-label": `${clean(data.name)} ${words}`,
-          "data-testid": `metric-${clean(data.name)}`,
-        },
-        plot.ys.map((value) => drawRow(value, plot)),
-        plot.xs.map((value) => drawColumn(value, plot, stepped)),
-        s(
-          "text",
-          {
-            key: "across",
-            class: "st-axis-name",
-            x: SIZE.width - SIZE.right,
-            y: SIZE.height - 2,
-            "text-anchor": "end",
-          },
-          stepped ? "step" : (data.since ?? "time since the first report"),
-        ),
-        breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
-        attemptLines(points).map((part) =>
-          s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
-        ),
-      ),
+    ),
+  );
+}
+
+/**
+ * A plot with its axes, as a description.
+ * @param about `name` for tests; `label`: what it shows, for those who do not see it; `style`
+ * @param caption what stands above it
+ * @param plot of `plotOf`
+ * @param since what the axis of time is called
+ * @param marks what is drawn in it
+ */
+export function plotFigure({ name, label, style }, caption, plot, since = "time since the first report", ...marks) {
+  const { width, height, right } = SIZE;
+  const svg = { key: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, "data-testid": name };
+  const end = { key: "across", class: "st-axis-name", x: width - right, y: height - 2, "text-anchor": "end" };
+  return h(
+    "figure",
+    { key: "figure", class: "st-metric-figure", style },
+    h("figcaption", { key: "name" }, caption),
+    s(
+      "svg",
+      svg,
+      plot.ys.map((value) => drawRow(value, plot)),
+      plot.xs.map((value) => drawColumn(value, plot)),
+      s("text", end, plot.stepped ? "step" : since),
+      marks,
     ),
   );
 }
@@ -103,6 +104,7 @@ export function plotOf(points, name, along, stepped, bounds) {
   const width = SIZE.width - SIZE.left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
+    stepped,
     ys,
     xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
     x: (value) => SIZE.left + width * fraction(value, from, to),
@@ -111,7 +113,7 @@ export function plotOf(points, name, along, stepped, bounds) {
 }
 
 /** A mark of the vertical axis with its line. */
-export function drawRow(value, { y }) {
+function drawRow(value, { y }) {
   return s(
     "g",
     { key: `row ${value}` },
@@ -121,7 +123,7 @@ export function drawRow(value, { y }) {
 }
 
 /** A mark of the horizontal axis, of steps or of seconds. */
-export function drawColumn(value, { x }, stepped) {
+function drawColumn(value, { x, stepped }) {
   return s(
     "g",
     { key: `column ${value}` },
@@ -146,7 +148,7 @@ export function drawColumn(value, { x }, stepped) {
 
 /** Where one attempt ended and the next one went on. */
 function breaksOf(points, along) {
-  const parts = attemptLines(points);
+  const parts = attemptsOf(points);
   return parts
     .slice(1)
     .map((part, place) => ({
@@ -172,11 +174,6 @@ function drawBreak({ attempt, at, before, first }, { x }) {
     },
     s("title", {}, words),
   );
-}
-
-/** The points of each attempt. */
-export function attemptLines(points) {
-  return [...Map.groupBy(points, (point) => point.attempt).values()];
 }
 
 /** The path of one attempt. */

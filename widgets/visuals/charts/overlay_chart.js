@@ -3,7 +3,8 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean } from "../base/words.js";
-import { attemptLines, drawColumn, drawRow, lineOf, plotOf, SIZE } from "./metric_chart.js";
+import { attemptsOf } from "./loss_curve.js";
+import { lineOf, plotFigure, plotOf } from "./metric_chart.js";
 
 const COLOURS = 10;
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
@@ -57,39 +58,15 @@ export function renderOverlayChart(element, { runs, name, across }) {
   stage(element, "st-metric");
   patch(
     element,
-    h(
-      "figure",
-      { key: "figure", class: "st-metric-figure" },
-      h(
-        "figcaption",
-        { key: "name" },
-        h("strong", {}, title),
-        h("ul", { class: "st-run-keys" }, lines.map(drawKey(name))),
-      ),
-      s(
-        "svg",
-        {
-          key: "plot",
-          viewBox: `0 0 ${SIZE.width} ${SIZE.height}`,
-          role: "img",
-          "aria-label": `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`,
-          "data-testid": `overlay-${title}`,
-        },
-        plot.ys.map((value) => drawRow(value, plot)),
-        plot.xs.map((value) => drawColumn(value, plot, stepped)),
-        s(
-          "text",
-          {
-            key: "across",
-            class: "st-axis-name",
-            x: SIZE.width - SIZE.right,
-            y: SIZE.height - 2,
-            "text-anchor": "end",
-          },
-          stepped ? "step" : "time since the first report",
-        ),
-        lines.map((run) => drawRun(run, name, along, plot)),
-      ),
+    plotFigure(
+      {
+        name: `overlay-${title}`,
+        label: `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`,
+      },
+      [h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey(name)))],
+      plot,
+      undefined,
+      lines.map((run) => drawRun(run, name, along, plot)),
     ),
   );
 }
@@ -112,7 +89,7 @@ function drawRun(run, name, along, plot) {
     "g",
     { key: `run ${run.place}`, "data-testid": "overlay-run" },
     s("title", {}, clean(run.name)),
-    attemptLines(run.points).map((part) =>
+    attemptsOf(run.points).map((part) =>
       s("path", { key: part[0].attempt, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) }),
     ),
   );

@@ -1,5 +1,6 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `trials`, `notice`, `colour` and `simulated`. */
 
+import { isFinal } from "../base/glyphs.js";
 import { clockNow } from "../base/words.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { hearKernel, keepFresh, SILENT_KERNEL } from "./freshness.js";
@@ -7,7 +8,6 @@ import { hearKernel, keepFresh, SILENT_KERNEL } from "./freshness.js";
 const CARD_TRAITS = ["job", "points", "log", "trials", "notice", "colour", "simulated"];
 const CARD_TICK_MS = 1000;
 const SILENT_S = 12;
-const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const cardWidget = {
   initialize({ model }) {
@@ -44,7 +44,7 @@ export const cardWidget = {
     };
     for (const name of CARD_TRAITS) model.on(`change:${name}`, draw);
     const ticking = setInterval(draw, CARD_TICK_MS);
-    const stop = keepFresh(model, () => ENDED.includes(model.get("job")?.state), silent);
+    const stop = keepFresh(model, () => isFinal(model.get("job")?.state), silent);
     draw();
     return () => {
       clearInterval(ticking);

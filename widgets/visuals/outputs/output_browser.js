@@ -1,7 +1,7 @@
 /** The files that a job left: listed, viewed as text, table, picture or notebook, and downloaded. */
 
 import { h } from "../base/dom.js";
-import { isFinal, when } from "../base/glyphs.js";
+import { button, isFinal, when } from "../base/glyphs.js";
 import { clean, cleanLines, clockNow, count, size } from "../base/words.js";
 import { endingOf, kindOf, mostViewed, pictureTypes } from "./kinds.js";
 import { drawNotebook, readNotebook } from "./notebook.js";
@@ -154,18 +154,7 @@ export class OutputBrowser {
         "span",
         { key: "actions", class: "st-file-actions" },
         this.#viewing(file, name),
-        h(
-          "button",
-          {
-            key: "download",
-            type: "button",
-            class: "st-button",
-            "aria-label": `Download ${name}`,
-            "data-testid": "output-download",
-            on: { click: () => this.#download(file) },
-          },
-          "Download",
-        ),
+        button("output-download", "Download", () => this.#download(file), { "aria-label": `Download ${name}` }),
       ),
       notice &&
         h("p", { key: "notice", class: "st-notice", role: "status", "data-testid": "output-notice" }, clean(notice)),
@@ -183,19 +172,10 @@ export class OutputBrowser {
     if (kind === null) return null;
     if (file.size > mostViewed) return h("span", { key: "large", class: "st-muted" }, "too large to view");
     const isShown = this.viewed?.name === file.name;
-    return h(
-      "button",
-      {
-        key: "view",
-        type: "button",
-        class: "st-button",
-        "aria-expanded": String(isShown),
-        "aria-label": `${isShown ? "Close" : "View"} ${name}`,
-        "data-testid": "output-view",
-        on: { click: () => this.#toggle(file) },
-      },
-      isShown ? "Close" : "View",
-    );
+    return button("output-view", isShown ? "Close" : "View", () => this.#toggle(file), {
+      "aria-expanded": String(isShown),
+      "aria-label": `${isShown ? "Close" : "View"} ${name}`,
+    });
   }
 
   /** Runs `work`; what goes wrong is said at the file. */

@@ -1,7 +1,7 @@
 /** The live card of a job: state, reason, progress, loss, GPUs and their use, log, and what can be done about it. */
 
 import { h, memory, patch } from "../base/dom.js";
-import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
+import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
 import { drawUse } from "../base/gpu_use.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
@@ -99,22 +99,7 @@ function drawProgress(job, colour) {
   return h(
     "div",
     { key: "progress", class: "st-progress", "data-testid": "job-progress" },
-    share !== null &&
-      h(
-        "div",
-        {
-          key: "track",
-          class: "st-track",
-          style: colourOf(colour),
-          role: "progressbar",
-          "aria-label": "Progress",
-          "aria-valuemin": 0,
-          "aria-valuemax": 100,
-          "aria-valuenow": percent,
-          "aria-valuetext": words,
-        },
-        h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
-      ),
+    share !== null && progressTrack(share, words, { style: colourOf(colour) }),
     h("span", { key: "words", class: "st-progress-words" }, words, percent === null ? "" : ` · ${percent} %`),
   );
 }

@@ -1,7 +1,7 @@
 /** Jobs as rows: state, name, GPUs, progress, and the sentence that matters most. */
 
 import { h, patch } from "../base/dom.js";
-import { colourOf, emptyState, stage, stateMark } from "../base/glyphs.js";
+import { colourOf, emptyState, progressTrack, stage, stateMark } from "../base/glyphs.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
 import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
@@ -46,7 +46,7 @@ function drawRow(job, now, colours, href) {
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
     stateMark(job.state),
     job.trials
-      ? drawTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
+      ? progressTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
       : drawProgress(job.progress),
     h(
       "p",
@@ -61,29 +61,10 @@ function drawRow(job, now, colours, href) {
 function drawProgress(progress) {
   const { step, of } = progress;
   if (!Number.isFinite(of) || !(of > 0) || !Number.isFinite(step)) return null;
-  return drawTrack(step / of, stepWords(progress));
+  return progressTrack(step / of, stepWords(progress));
 }
 
 function sweepWords({ trials }) {
   const held = trials.gpus ? ` · ${sweepGpuWords(trials)}` : "";
   return h("span", { key: "trials", "data-testid": "row-trials" }, `${shortTrialsWords(trials)}${held}`);
-}
-
-function drawTrack(part, words) {
-  const share = Math.min(1, Math.max(0, part));
-  return h(
-    "div",
-    {
-      key: "progress",
-      class: "st-track",
-      role: "progressbar",
-      "aria-label": "Progress",
-      "aria-valuemin": 0,
-      "aria-valuemax": 100,
-      "aria-valuenow": Math.floor(100 * share),
-      "aria-valuetext": words,
-      title: words,
-    },
-    h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
-  );
 }

@@ -1,6 +1,7 @@
 /** The form to edit a job before it is run again, on the job's card, and what the card tells of its other runs. */
 
 import { h } from "../base/dom.js";
+import { button } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 import { formField } from "./form_field.js";
 
@@ -81,17 +82,7 @@ export function rerunForm(editor) {
         },
         clean(editor.notice ?? (different ? `${count(different, "option")} changed` : "Nothing changed yet")),
       ),
-      h(
-        "button",
-        {
-          key: "close",
-          type: "button",
-          class: "st-button",
-          "data-testid": "rerun-close",
-          on: { click: () => editor.close() },
-        },
-        "Close",
-      ),
+      button("rerun-close", "Close", () => editor.close()),
       h(
         "button",
         {

@@ -1,7 +1,7 @@
 /** The trials of a sweep as a table: sorted by its heads, filtered by state and text, the first of them shown. */
 
 import { h } from "../base/dom.js";
-import { colourOf, emptyState, stateMark, stateWord } from "../base/glyphs.js";
+import { button, colourOf, emptyState, stateMark, stateWord } from "../base/glyphs.js";
 import { countedAs, parameterWords, TRIAL_STATES } from "../base/sweep_words.js";
 import { own, parameterNames, sortedRows } from "../base/trials.js";
 import { amount, clean, count } from "../base/words.js";
@@ -39,17 +39,7 @@ export function trialTable(data, view, choose) {
       emptyState(
         "No trial matches.",
         "Try other words, or ",
-        h(
-          "button",
-          {
-            key: "all",
-            type: "button",
-            class: "st-button",
-            "data-testid": "trials-all",
-            on: { click: () => choose({ state: "", text: "" }) },
-          },
-          "show all",
-        ),
+        button("trials-all", "show all", () => choose({ state: "", text: "" })),
       ),
     parameters.length > MOST_PARAMETERS &&
       h(
@@ -59,17 +49,7 @@ export function trialTable(data, view, choose) {
       ),
     drawComparing(sorted, data.compareOf),
     left > 0 &&
-      h(
-        "button",
-        {
-          key: "more",
-          type: "button",
-          class: "st-button",
-          "data-testid": "trials-more",
-          on: { click: () => choose({ shown: view.shown + MORE_TRIALS }) },
-        },
-        `Show more (${amount(left)} left)`,
-      ),
+      button("trials-more", `Show more (${amount(left)} left)`, () => choose({ shown: view.shown + MORE_TRIALS })),
   );
 }
 
@@ -190,11 +170,11 @@ function drawTrialHead({ name, column, down = false, number }, place, view, choo
   return h(
     "th",
     { key: place, scope: "col", class: classes, "aria-sort": sorted },
-    h(
-      "button",
-      { type: "button", class: "st-trials-sort", title: name, "data-testid": `trials-sort-${name}`, on: { click } },
-      name,
-      h("span", { key: "arrow", "aria-hidden": "true" }, chosen ? (view.down ? " ▾" : " ▴") : ""),
+    button(
+      `trials-sort-${name}`,
+      [name, h("span", { key: "arrow", "aria-hidden": "true" }, chosen ? (view.down ? " ▾" : " ▴") : "")],
+      click,
+      { class: "st-trials-sort", title: name },
     ),
   );
 }

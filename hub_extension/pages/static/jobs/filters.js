@@ -2,7 +2,7 @@
 
 import { site } from "../site.js";
 import { h, memory } from "../visuals/base/dom.js";
-import { stateWord, tagWord } from "../visuals/base/glyphs.js";
+import { button, stateWord, tagWord } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
@@ -81,34 +81,19 @@ export function drawFilters(filters, projects, choose) {
       "div",
       { key: "shown", class: "btn-group", role: "group", "aria-label": "Which jobs" },
       Object.keys(STATES).map((name) =>
-        h(
-          "button",
-          {
-            key: name,
-            type: "button",
-            class: `btn btn-sm ${show === name ? "st-chosen" : "st-offered"}`,
-            "aria-pressed": String(show === name),
-            "data-testid": `filter-${name}`,
-            on: { click: () => choose({ show: name, state: "" }) },
-          },
-          name,
-        ),
+        button(`filter-${name}`, name, () => choose({ show: name, state: "" }), {
+          class: `btn btn-sm ${show === name ? "st-chosen" : "st-offered"}`,
+          "aria-pressed": String(show === name),
+        }),
       ),
     ),
     drawSearch(filters.search, choose),
     filters.tag &&
-      h(
-        "button",
-        {
-          key: "tag",
-          type: "button",
-          class: "st-button st-tag-filter",
-          "aria-label": `Tag ${clean(filters.tag)}: show jobs without it too`,
-          "data-testid": "clear-tag",
-          on: { click: () => choose({ tag: "" }) },
-        },
-        tagWord(filters.tag),
-        h("span", { "aria-hidden": "true" }, " ×"),
+      button(
+        "clear-tag",
+        [tagWord(filters.tag), h("span", { "aria-hidden": "true" }, " ×")],
+        () => choose({ tag: "" }),
+        { class: "st-button st-tag-filter", "aria-label": `Tag ${clean(filters.tag)}: show jobs without it too` },
       ),
     select(
       "state",
@@ -190,30 +175,8 @@ export function drawPager({ number, next, ready }, { back, on }) {
   return h(
     "nav",
     { key: "pager", class: "st-pager", "aria-label": "Pages of jobs" },
-    h(
-      "button",
-      {
-        key: "back",
-        type: "button",
-        class: "st-button",
-        disabled: number === 1,
-        "data-testid": "jobs-back",
-        on: { click: back },
-      },
-      "← Before",
-    ),
+    button("jobs-back", "← Before", back, { disabled: number === 1 }),
     h("span", { key: "number", class: "st-muted", "data-testid": "jobs-page" }, `Page ${number}`),
-    h(
-      "button",
-      {
-        key: "on",
-        type: "button",
-        class: "st-button",
-        disabled: !next || !ready,
-        "data-testid": "jobs-on",
-        on: { click: on },
-      },
-      "More →",
-    ),
+    button("jobs-on", "More →", on, { disabled: !next || !ready }),
   );
 }

@@ -1,6 +1,7 @@
 /** The quieter parts of a job's page: attempts, what it runs, what it asked for. */
 
 import { tagPath } from "../site.js";
+import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
@@ -8,6 +9,7 @@ import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, binarySize, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
+const ATTEMPT_CLASSES = { "why it started": "st-across", "why it stopped": "st-across" };
 
 /** The table of a job's attempts, the newest first. */
 export function drawAttempts(job, now) {
@@ -19,56 +21,28 @@ export function drawAttempts(job, now) {
         ? "None: the job ended before it started."
         : "None yet: the first one begins when the job starts.",
     );
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table st-attempts", "data-testid": "attempts" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ATTEMPT_HEADS.map((head) => h("th", { key: head, scope: "col" }, head)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        job.attempts.toReversed().map((attempt) => drawAttemptRow(attempt, now)),
-      ),
-    ),
+  return dataTable(
+    "attempts",
+    ATTEMPT_HEADS,
+    job.attempts.toReversed().map((attempt) => drawAttemptRow(attempt, now)),
+    { classes: "st-attempts" },
   );
 }
 
 function drawAttemptRow(attempt, now) {
   const from = attempt.started ?? attempt.created;
-  return h(
-    "tr",
-    { key: attempt.number, "data-testid": "attempt-row" },
-    h("td", { "data-label": ATTEMPT_HEADS[0] }, attempt.number),
-    h("td", { "data-label": ATTEMPT_HEADS[1] }, stateMark(attempt.state)),
-    h("td", { "data-label": ATTEMPT_HEADS[2] }, when(from, now)),
-    h("td", { "data-label": ATTEMPT_HEADS[3] }, duration((attempt.ended ?? now) - from)),
-    h("td", { "data-label": ATTEMPT_HEADS[4] }, gpuWords(attempt)),
-    h(
-      "td",
-      { "data-label": ATTEMPT_HEADS[5], class: "st-across" },
-      [
-        ...told(attempt.why),
-        Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`,
-      ]
-        .filter(Boolean)
-        .join(" "),
-    ),
-    h(
-      "td",
-      { "data-label": ATTEMPT_HEADS[6], class: "st-across" },
-      [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
-    ),
-  );
+  const resumed = Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`;
+  const cells = [
+    attempt.number,
+    stateMark(attempt.state),
+    when(from, now),
+    duration((attempt.ended ?? now) - from),
+    gpuWords(attempt),
+    [...told(attempt.why), resumed].filter(Boolean).join(" "),
+    [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
+  ];
+  const props = { key: attempt.number, "data-testid": "attempt-row" };
+  return h("tr", props, dataCells(ATTEMPT_HEADS, cells, ATTEMPT_CLASSES));
 }
 
 function gpuWords({ gpus, gpu_type: type }) {

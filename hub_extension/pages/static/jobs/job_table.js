@@ -1,11 +1,10 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../visuals/base/dom.js";
-import { isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
+import { button, isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
 import { stepWords, told, waits } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
-import { renderWorkCard } from "../visuals/views/work_card.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
@@ -27,8 +26,8 @@ const COLUMNS = [
 
 /**
  * Draws the table.
- * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `cardOf`, `href` of a job, `tagHref`
- * @param actions `choose(filters)`, `toggle(id)`
+ * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`
+ * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
   const columns = COLUMNS.filter((column) => !column.everybody || data.filters.everybody);
@@ -88,22 +87,17 @@ function drawHead({ name, order }, chosen, { choose }) {
   return h(
     "th",
     { key: name, scope: "col", "aria-sort": sorted, "data-column": name },
-    h(
-      "button",
-      {
-        type: "button",
-        class: "st-sort",
-        "data-testid": `sort-${name}`,
-        on: { click: () => choose({ order: up ? reversed : order }) },
-      },
-      name,
-      h("span", { "aria-hidden": "true" }, arrow),
+    button(
+      `sort-${name}`,
+      [name, h("span", { "aria-hidden": "true" }, arrow)],
+      () => choose({ order: up ? reversed : order }),
+      { class: "st-sort" },
     ),
   );
 }
 
-function drawRows(about, columns, { toggle }) {
-  const { job, open, selection, cardOf } = about;
+function drawRows(about, columns, { toggle, drawCard }) {
+  const { job, open, selection } = about;
   const opened = open.has(job.id);
   const name = clean(job.name) || job.id;
   return [
@@ -131,18 +125,10 @@ function drawRows(about, columns, { toggle }) {
       h(
         "td",
         { key: "card", class: "st-fold" },
-        h(
-          "button",
-          {
-            type: "button",
-            class: "st-button",
-            "aria-expanded": String(opened),
-            "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`,
-            "data-testid": "open-card",
-            on: { click: () => toggle(job.id) },
-          },
-          opened ? "▾" : "▸",
-        ),
+        button("open-card", opened ? "▾" : "▸", () => toggle(job.id), {
+          "aria-expanded": String(opened),
+          "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`,
+        }),
       ),
     ),
     opened &&
@@ -152,7 +138,7 @@ function drawRows(about, columns, { toggle }) {
         h(
           "td",
           { class: "st-across", colspan: columns.length + 2 },
-          h("article", { draw: (node) => drawCard(node, cardOf(job)) }),
+          h("article", { draw: (node) => drawCard(node, job) }),
         ),
       ),
   ];
@@ -200,10 +186,6 @@ function drawCell({ name, wide }, content) {
     },
     content,
   );
-}
-
-function drawCard(node, { data, actions }) {
-  renderWorkCard(node, data, actions);
 }
 
 /** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */

@@ -2,7 +2,7 @@
 
 import { call, comparePath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { isFinal } from "../visuals/base/glyphs.js";
+import { button, isFinal } from "../visuals/base/glyphs.js";
 import { clean, count, listed } from "../visuals/base/words.js";
 
 const DONE = { pause: "Paused", resume: "Resumed", cancel: "Cancelled" };
@@ -30,11 +30,11 @@ function comparing(jobs) {
 export class Selection {
   /**
    * @param changed called when there is something new to draw
-   * @param page `mayAct(job)`: whether the viewer may; `hear(job)`: takes a job as it became
+   * @param feed the `PoolFeed`: says what the viewer may do, and takes jobs as they became
    */
-  constructor(changed, page) {
+  constructor(changed, feed) {
     this.changed = changed;
-    this.page = page;
+    this.feed = feed;
     this.ids = new Set();
     this.told = null;
     this.confirming = false;
@@ -46,7 +46,7 @@ export class Selection {
   }
 
   #may(job) {
-    return this.page.mayAct(job) && !isFinal(job.state);
+    return this.feed.mayAct(job) && !isFinal(job.state);
   }
 
   hasAll(jobs) {
@@ -125,18 +125,7 @@ export class Selection {
   }
 
   #button(name, words, click, disabled = false, classes = "st-button") {
-    return h(
-      "button",
-      {
-        key: name,
-        type: "button",
-        class: classes,
-        disabled: disabled || this.busy,
-        "data-testid": `selected-${name}`,
-        on: { click },
-      },
-      words,
-    );
+    return button(`selected-${name}`, words, click, { class: classes, disabled: disabled || this.busy });
   }
 
   #result() {
@@ -169,7 +158,7 @@ export class Selection {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
         const { results } = await call("POST", "jobs/actions", { action, jobs: chosen });
         for (const { id, job, problem } of results) {
-          if (job) this.page.hear(job);
+          if (job) this.feed.hearJob(job);
           if (job) told.done.push(job);
           else told.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
         }

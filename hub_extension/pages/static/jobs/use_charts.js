@@ -1,7 +1,8 @@
 /** The use of a job's GPUs over time, drawn like the metrics that the job reports. */
 
-import { call, calmly } from "../site.js";
+import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
+import { calmly } from "../visuals/base/pace.js";
 import { renderMetricChart } from "../visuals/charts/metric_chart.js";
 
 const EVERY_S = 10;
@@ -16,7 +17,15 @@ export class UseCharts {
     this.path = path;
     this.changed = changed;
     this.series = null;
+    this.measured = undefined;
     this.read = calmly(() => this.#fetch(), EVERY_S);
+  }
+
+  /** Reads the measurements, and again whenever the job has newer ones; to be called at each drawing. */
+  follow({ usage }) {
+    if (usage === this.measured) return;
+    this.measured = usage;
+    this.read();
   }
 
   async #fetch() {

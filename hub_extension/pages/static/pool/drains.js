@@ -2,6 +2,7 @@
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
+import { button } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const WHOLE = "";
@@ -29,20 +30,11 @@ export class NodeDrains {
     const asked = this.asking === node.name;
     const toggle = () => this.#ask(asked ? null : node.name);
     return [
-      h(
-        "button",
-        {
-          key: "drain",
-          type: "button",
-          class: "st-button",
-          disabled: this.busy.has(node.name),
-          "aria-label": `Drain the node ${name}, or a GPU of it`,
-          "aria-expanded": String(asked),
-          "data-testid": "node-drain",
-          on: { click: toggle },
-        },
-        "Drain…",
-      ),
+      button("node-drain", "Drain…", toggle, {
+        disabled: this.busy.has(node.name),
+        "aria-label": `Drain the node ${name}, or a GPU of it`,
+        "aria-expanded": String(asked),
+      }),
       asked && this.#question(node, name),
     ];
   }
@@ -50,18 +42,11 @@ export class NodeDrains {
   #undrain(node, gpu) {
     const what = gpu === null ? `the node ${clean(node.name)}` : `GPU ${gpu} of ${clean(node.name)}`;
     const undrain = () => this.#send(node, "nodes/undrain", { node: node.name, gpu });
-    return h(
-      "button",
-      {
-        key: `undrain ${gpu}`,
-        type: "button",
-        class: "st-button",
-        disabled: this.busy.has(node.name),
-        "aria-label": `Undrain ${what}`,
-        "data-testid": gpu === null ? "node-undrain" : `gpu-undrain-${gpu}`,
-        on: { click: undrain },
-      },
+    return button(
+      gpu === null ? "node-undrain" : `gpu-undrain-${gpu}`,
       gpu === null ? "Undrain" : `Undrain GPU ${gpu}`,
+      undrain,
+      { disabled: this.busy.has(node.name), "aria-label": `Undrain ${what}` },
     );
   }
 

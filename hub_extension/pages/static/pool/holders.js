@@ -1,6 +1,7 @@
 /** Who holds what: a line for each job, workspace and sweep, with its GPUs and how much they are used. */
 
 import { jobPath, site } from "../site.js";
+import { dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
@@ -13,27 +14,10 @@ const NUMBER_OF_TRIAL = / #\d+$/;
 export function drawHolders(pool, readings, colours) {
   const entries = holdersOf(pool.nodes);
   if (!entries.length) return emptyState("Nobody holds a GPU.", nextWords(pool));
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "holders" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          HEADS.map((head) => h("th", { key: head, scope: "col" }, head)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        entries.map((entry) => drawEntry(entry, readings, colours)),
-      ),
-    ),
+  return dataTable(
+    "holders",
+    HEADS,
+    entries.map((entry) => drawEntry(entry, readings, colours)),
   );
 }
 

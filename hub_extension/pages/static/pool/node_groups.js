@@ -1,5 +1,6 @@
 /** Nodes that the cluster adds when jobs wait for them: how many there are, were asked for, and may be. */
 
+import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { when } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
@@ -9,27 +10,11 @@ const HEADS = ["node group", "type", "GPUs of a node", "nodes", "at most", "aske
 /** The table of node groups, nothing where the nodes are what they are; `now`: seconds since the epoch. */
 export function drawNodeGroups(groups, now) {
   if (!groups?.length) return null;
-  return h(
-    "div",
-    { key: "node-groups", class: "st-wide-table mt-3" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "node-groups" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          HEADS.map((head) => h("th", { key: head, scope: "col" }, head)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        groups.map((group) => drawGroup(group, now)),
-      ),
-    ),
+  return dataTable(
+    "node-groups",
+    HEADS,
+    groups.map((group) => drawGroup(group, now)),
+    { frame: "st-wide-table mt-3" },
   );
 }
 
@@ -51,12 +36,6 @@ function drawGroup({ name, gpu_type: type, gpus, nodes, asked, most, since, erro
     "tr",
     { key: name, "data-testid": "node-group" },
     h("th", { key: "name", scope: "row", class: "st-across" }, clean(name)),
-    cells.map((content, place) =>
-      h(
-        "td",
-        { key: HEADS[place + 1], "data-label": HEADS[place + 1], class: content === request ? "st-across" : null },
-        content,
-      ),
-    ),
+    dataCells(HEADS.slice(1), cells, { "asked for": "st-across" }),
   );
 }

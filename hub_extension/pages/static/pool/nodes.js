@@ -1,5 +1,6 @@
 /** The nodes of the pool: what each has, how much of it is held, and whether it takes jobs. */
 
+import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
@@ -14,27 +15,11 @@ const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "free", "takes 
  */
 export function drawNodes(nodes, readings, drains, now) {
   const heads = drains ? [...HEADS, "actions"] : HEADS;
-  return h(
-    "div",
-    { key: "nodes", class: "st-wide-table" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "nodes" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          heads.map((head) => h("th", { key: head, scope: "col" }, head)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        nodes.map((node) => drawNode(node, readings, drains, now)),
-      ),
-    ),
+  return dataTable(
+    "nodes",
+    heads,
+    nodes.map((node) => drawNode(node, readings, drains, now)),
+    { frame: "st-wide-table" },
   );
 }
 
@@ -45,8 +30,8 @@ function drawNode(node, readings, drains, now) {
   const labels = Object.entries(node.labels)
     .map(([name, value]) => `${clean(name)}: ${clean(value)}`)
     .join(", ");
+  const title = [h("span", { key: "name" }, clean(node.name), " "), simulatedMark(node.simulated)];
   const cells = [
-    [h("span", { key: "name" }, clean(node.name), " "), simulatedMark(node.simulated)],
     build ? "workspaces" : "train jobs",
     clean(node.gpu_type) || "–",
     node.gpus.length,
@@ -65,19 +50,11 @@ function drawNode(node, readings, drains, now) {
   return h(
     "tr",
     { key: node.name, "data-testid": "node-row" },
-    [...cells, ...(drains ? [drains.draw(node)] : [])].map((content, place) =>
-      place
-        ? cell(HEADS[place] ?? "actions", content)
-        : h("th", { key: "node", scope: "row", class: "st-across" }, content),
-    ),
-  );
-}
-
-function cell(head, content) {
-  return h(
-    "td",
-    { key: head, "data-label": head, class: head === "labels" || head === "actions" ? "st-across" : null },
-    content,
+    h("th", { key: "node", scope: "row", class: "st-across" }, title),
+    dataCells([...HEADS.slice(1), "actions"], [...cells, ...(drains ? [drains.draw(node)] : [])], {
+      labels: "st-across",
+      actions: "st-across",
+    }),
   );
 }
 

@@ -1,6 +1,7 @@
 /** The queue: who waits, project by project in the order of its line, and why. */
 
 import { jobPath } from "../site.js";
+import { dataCells, tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { askWords, isReserved, startWords, told } from "../visuals/base/job_words.js";
@@ -9,6 +10,7 @@ import { clean, count, duration } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 
 const HEADS = ["place", "state", "job", "user", "asks for", "waits", "reason", "expected"];
+const CLASSES = { reason: "st-across st-reason", expected: "st-across st-reason" };
 const LAST = Number.MAX_SAFE_INTEGER;
 const RESERVED = -1;
 
@@ -26,15 +28,7 @@ export function drawQueue(pool, jobs, now) {
     h(
       "table",
       { class: "table st-table st-queue", "data-testid": "queue" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          HEADS.map((head) => h("th", { key: head, scope: "col" }, head)),
-        ),
-      ),
+      tableHead(HEADS),
       lines.map(({ project }) =>
         drawLine(
           project,
@@ -105,19 +99,5 @@ function drawJob(job, now) {
     h("span", { key: "reason", class: "st-clamped", title: words }, words),
     startWords(job, now) ?? "–",
   ];
-  return h(
-    "tr",
-    { key: job.id, "data-testid": "queue-row", "data-job": job.id },
-    cells.map((content, place) =>
-      h(
-        "td",
-        {
-          key: HEADS[place],
-          "data-label": HEADS[place],
-          class: HEADS[place] === "reason" || HEADS[place] === "expected" ? "st-across st-reason" : null,
-        },
-        content,
-      ),
-    ),
-  );
+  return h("tr", { key: job.id, "data-testid": "queue-row", "data-job": job.id }, dataCells(HEADS, cells, CLASSES));
 }

@@ -2,7 +2,7 @@
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { when } from "../visuals/base/glyphs.js";
+import { button, when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
 /** Number of GPUs that the sentence before spells out. */
@@ -64,19 +64,10 @@ export class UnmatchedHolders {
 
   #button(holder, end, words) {
     const ask = () => this.#ask({ holder: holder.holder, end });
-    return h(
-      "button",
-      {
-        key: `${end}`,
-        type: "button",
-        class: "st-button",
-        disabled: this.busy.has(holder.holder),
-        "aria-label": `${words} (${clean(holder.holder)})`,
-        "data-testid": end ? "unmatched-end" : "unmatched-free",
-        on: { click: ask },
-      },
-      words,
-    );
+    return button(end ? "unmatched-end" : "unmatched-free", words, ask, {
+      disabled: this.busy.has(holder.holder),
+      "aria-label": `${words} (${clean(holder.holder)})`,
+    });
   }
 
   #question(holder, end) {
@@ -89,18 +80,10 @@ export class UnmatchedHolders {
       h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, words),
       h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
       " ",
-      h(
-        "button",
-        {
-          key: "confirm",
-          type: "button",
-          class: "st-button st-danger",
-          disabled: this.busy.has(holder.holder),
-          "data-testid": "unmatched-confirm",
-          on: { click: () => this.#send(holder, end) },
-        },
-        end ? END[holder.kind] : "Its GPUs are free",
-      ),
+      button("unmatched-confirm", end ? END[holder.kind] : "Its GPUs are free", () => this.#send(holder, end), {
+        class: "st-button st-danger",
+        disabled: this.busy.has(holder.holder),
+      }),
     );
   }
 

@@ -1,8 +1,9 @@
 /** The audit trail: who changed what, from what to what, and undo while nothing was changed since. */
 
-import { attempted, call, inOrder } from "../site.js";
+import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { emptyState, when } from "../visuals/base/glyphs.js";
+import { button, emptyState, when } from "../visuals/base/glyphs.js";
+import { inOrder } from "../visuals/base/pace.js";
 import { clean, clockNow } from "../visuals/base/words.js";
 import { valueWords } from "./project_table.js";
 
@@ -139,18 +140,7 @@ export class AuditTrail {
         changes(entry),
       ),
       entry.undo
-        ? h(
-            "button",
-            {
-              key: "undo",
-              type: "button",
-              class: "st-button",
-              disabled: this.busy,
-              "data-testid": `audit-undo-${entry.id}`,
-              on: { click: () => this.#undo(entry.id) },
-            },
-            "Undo",
-          )
+        ? button(`audit-undo-${entry.id}`, "Undo", () => this.#undo(entry.id), { disabled: this.busy })
         : h("span", { key: "none" }),
     );
   }

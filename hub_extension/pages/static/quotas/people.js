@@ -1,8 +1,9 @@
 /** People and their build quotas: their own where they have one, else what their projects give. */
 
 import { call, site } from "../site.js";
+import { dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { emptyState } from "../visuals/base/glyphs.js";
+import { button, emptyState } from "../visuals/base/glyphs.js";
 import { clean, given } from "../visuals/base/words.js";
 import { typesOf } from "./fields.js";
 import { refusalWords } from "./project_table.js";
@@ -16,29 +17,11 @@ export const OWN = "own_build_quota";
 /** The table of people. */
 export function drawPeople(admin, editing) {
   if (!admin.people.length) return emptyState("Nobody is in a project yet.", "Add people to a project above.");
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table st-edit-table", "data-testid": "people" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          headsOf(typesOf(admin.sums).build).map((head) =>
-            h("th", { key: head, scope: "col" }, head || h("span", { class: "st-hidden" }, "actions")),
-          ),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        admin.people.map((person) => drawPerson(person, editing)),
-      ),
-    ),
+  return dataTable(
+    "people",
+    headsOf(typesOf(admin.sums).build),
+    admin.people.map((person) => drawPerson(person, editing)),
+    { classes: "st-edit-table" },
   );
 }
 
@@ -92,18 +75,10 @@ function drawPerson(person, editing) {
             },
             "Discard",
           ),
-          h(
-            "button",
-            {
-              key: "save",
-              type: "button",
-              class: "st-button st-primary",
-              disabled: editing.busy(`person ${name}`),
-              "data-testid": `save-person-${name}`,
-              on: { click: save },
-            },
-            "Save",
-          ),
+          button(`save-person-${name}`, "Save", save, {
+            class: "st-button st-primary",
+            disabled: editing.busy(`person ${name}`),
+          }),
         ),
     ),
   );

@@ -2,7 +2,7 @@
 
 import { call, site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { projectMark } from "../visuals/base/glyphs.js";
+import { button, projectMark } from "../visuals/base/glyphs.js";
 import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 import { drawRanges, rangeWords } from "./ranges.js";
@@ -154,29 +154,11 @@ function drawRowActions(project, editing) {
     return h(
       "div",
       { key: "edit", class: "st-row-actions" },
-      h(
-        "button",
-        {
-          key: "discard",
-          type: "button",
-          class: "st-button",
-          "data-testid": `discard-${name}`,
-          on: { click: () => editing.discard("project", name) },
-        },
-        "Discard",
-      ),
-      h(
-        "button",
-        {
-          key: "save",
-          type: "button",
-          class: "st-button st-primary",
-          disabled: editing.busy(`project ${name}`),
-          "data-testid": `save-${name}`,
-          on: { click: () => editing.saveProject(name) },
-        },
-        "Save",
-      ),
+      button(`discard-${name}`, "Discard", () => editing.discard("project", name)),
+      button(`save-${name}`, "Save", () => editing.saveProject(name), {
+        class: "st-button st-primary",
+        disabled: editing.busy(`project ${name}`),
+      }),
     );
   }
   if (!site.admin) return null;
@@ -184,11 +166,7 @@ function drawRowActions(project, editing) {
     return h(
       "div",
       { key: "still", class: "st-row-actions" },
-      h(
-        "button",
-        { type: "button", class: "st-button", "data-testid": `delete-${name}`, on: { click: () => editing.ask(key) } },
-        "Delete…",
-      ),
+      button(`delete-${name}`, "Delete…", () => editing.ask(key)),
     );
   }
   const remove = () => editing.change("project", name, () => call("DELETE", `projects/${encodeURIComponent(name)}`));
@@ -197,18 +175,10 @@ function drawRowActions(project, editing) {
     { key: "asking", class: "st-row-actions" },
     h("span", { key: "what", class: "st-muted" }, "Its group in the hub stays, unless it was made with the project."),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep"),
-    h(
-      "button",
-      {
-        key: "delete",
-        type: "button",
-        class: "st-button st-danger",
-        disabled: editing.busy(`project ${name}`),
-        "data-testid": `delete-confirm-${name}`,
-        on: { click: remove },
-      },
-      "Delete it",
-    ),
+    button(`delete-confirm-${name}`, "Delete it", remove, {
+      class: "st-button st-danger",
+      disabled: editing.busy(`project ${name}`),
+    }),
   );
 }
 
@@ -232,17 +202,10 @@ function drawMembers(project, editing) {
         "span",
         { key: `is ${member}`, class: "st-chip", "data-testid": `member-${name}-${member}` },
         clean(member),
-        h(
-          "button",
-          {
-            type: "button",
-            "aria-label": `Remove ${clean(member)} from ${clean(name)}`,
-            title: "Remove",
-            "data-testid": `member-remove-${name}-${member}`,
-            on: { click: remove(member) },
-          },
-          "×",
-        ),
+        button(`member-remove-${name}-${member}`, "×", remove(member), {
+          "aria-label": `Remove ${clean(member)} from ${clean(name)}`,
+          title: "Remove",
+        }),
       ),
     ),
     h(
@@ -261,18 +224,7 @@ function drawMembers(project, editing) {
           keydown: (event) => event.key === "Enter" && add(),
         },
       }),
-      user() &&
-        h(
-          "button",
-          {
-            key: "button",
-            type: "button",
-            class: "st-button",
-            "data-testid": `member-add-button-${name}`,
-            on: { click: add },
-          },
-          "Add",
-        ),
+      user() && button(`member-add-button-${name}`, "Add", add),
     ),
     refusal && refusalWords(refusal, `member-refusal-${name}`),
   );
@@ -318,16 +270,9 @@ function drawNewRow(projects, editing) {
           h(
             "div",
             { class: "st-row-actions" },
-            h(
-              "button",
-              {
-                type: "button",
-                class: "st-button st-primary",
-                "data-testid": "new-project-save",
-                on: { click: () => editing.saveProject(NEW_PROJECT) },
-              },
-              "Add project",
-            ),
+            button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
+              class: "st-button st-primary",
+            }),
           ),
       ),
     ),

@@ -2,6 +2,7 @@
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
+import { button } from "../visuals/base/glyphs.js";
 import { binarySize, clean, given } from "../visuals/base/words.js";
 import { parsed } from "./sums.js";
 
@@ -117,18 +118,9 @@ export function drawRanges(project, editing, refusalWords, mayChange) {
       h("span", { key: "title", class: "st-muted" }, "its jobs"),
       h("span", { key: "words", "data-testid": `ranges-${name}` }, rangeWords(ranges)),
       mayChange &&
-        h(
-          "button",
-          {
-            key: "edit",
-            type: "button",
-            class: "st-button",
-            "aria-label": `Change what jobs of ${clean(name)} may ask for`,
-            "data-testid": `ranges-edit-${name}`,
-            on: { click: () => editing.ask(`ranges ${name}`) },
-          },
-          "Change…",
-        ),
+        button(`ranges-edit-${name}`, "Change…", () => editing.ask(`ranges ${name}`), {
+          "aria-label": `Change what jobs of ${clean(name)} may ask for`,
+        }),
     );
   }
   const save = () => {
@@ -165,18 +157,10 @@ export function drawRanges(project, editing, refusalWords, mayChange) {
       draft ? "Discard" : "Close",
     ),
     draft &&
-      h(
-        "button",
-        {
-          key: "save",
-          type: "button",
-          class: "st-button st-primary",
-          disabled: editing.busy(`ranges ${name}`),
-          "data-testid": `ranges-save-${name}`,
-          on: { click: save },
-        },
-        "Save",
-      ),
+      button(`ranges-save-${name}`, "Save", save, {
+        class: "st-button st-primary",
+        disabled: editing.busy(`ranges ${name}`),
+      }),
     refusal && refusalWords(refusal, `ranges-refusal-${name}`),
   );
 }
