@@ -8,32 +8,20 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from springtide.scheduler.model import Amount, Project
 from springtide.scheduler.store.records import (
     AttemptRecord,
     AuditRecord,
     DecisionRecord,
-    DrainRecord,
     EventRecord,
-    GpuDrainRecord,
-    JobRanges,
     JobRecord,
     JobSpec,
     JobStanding,
-    PersonRecord,
-    ProjectRecord,
-    WorkspaceRecord,
 )
 
 _encode = msgspec.json.Encoder().encode
 _spec = msgspec.json.Decoder(JobSpec)
 _standing = msgspec.json.Decoder(JobStanding)
 _attempt = msgspec.json.Decoder(AttemptRecord)
-_project = msgspec.json.Decoder(Project)
-_ranges = msgspec.json.Decoder(JobRanges)
-_gpus = msgspec.json.Decoder(tuple[int, ...])
-_uuids = msgspec.json.Decoder(tuple[str, ...])
-_amount: msgspec.json.Decoder[Amount] = msgspec.json.Decoder(int | dict[str, int | None] | None)
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -132,66 +120,6 @@ def attempt_update(attempt: AttemptRecord) -> dict[str, Any]:
 def attempt_record(row: Row[Any]) -> AttemptRecord:
     """Return an attempt from its columns."""
     return _attempt.decode(row.body)
-
-
-def project_row(record: ProjectRecord) -> dict[str, Any]:
-    """Return the columns of a project."""
-    return {
-        "name": record.name,
-        "age": record.project.age,
-        "colour": record.colour,
-        "version": record.version,
-        "made_group": record.made_group,
-        "body": _text(record.project),
-        "ranges": _text(record.ranges),
-    }
-
-
-def project_record(row: Row[Any]) -> ProjectRecord:
-    """Return a project from its columns."""
-    ranges = _ranges.decode(row.ranges)
-    return ProjectRecord(_project.decode(row.body), row.version, row.colour, row.made_group, ranges)
-
-
-def person_row(record: PersonRecord) -> dict[str, Any]:
-    """Return the columns of a person."""
-    return {"name": record.name, "build_quota": _text(record.build_quota)}
-
-
-def person_record(row: Row[Any]) -> PersonRecord:
-    """Return a person from its columns."""
-    return PersonRecord(row.name, _amount.decode(row.build_quota))
-
-
-def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
-    """Return the columns of a workspace."""
-    return {
-        "user": record.user,
-        "server": record.server,
-        "node": record.node,
-        "gpus": _text(record.gpus),
-        "since": record.since,
-        "gpu_type": record.gpu_type,
-        "uuids": _text(record.uuids),
-    }
-
-
-def workspace_record(row: Row[Any]) -> WorkspaceRecord:
-    """Return a workspace from its columns."""
-    return WorkspaceRecord(
-        *(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since, row.gpu_type),
-        uuids=_uuids.decode(row.uuids),
-    )
-
-
-def drain_record(row: Row[Any]) -> DrainRecord:
-    """Return a drained node from its columns."""
-    return DrainRecord(row.node, row.by, row.since, row.why, row.finish)
-
-
-def gpu_drain_record(row: Row[Any]) -> GpuDrainRecord:
-    """Return a drained GPU from its columns."""
-    return GpuDrainRecord(row.gpu, row.by, row.since, row.why, row.finish)
 
 
 def event_row(record: EventRecord) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Notifications: what people chose, and deliveries through channels that leave the pool's pages."""
+"""Deliveries of notifications through channels that leave the pool's pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from springtide.scheduler.notifications import (
     Delivery,
     DeliveryState,
     Notification,
-    NotificationChoice,
 )
 from springtide.scheduler.store import schema
 
@@ -26,28 +25,12 @@ _settle = (
     .where(_table.c.event == bindparam("of_event"), _table.c.channel == bindparam("through"))
     .values(state=bindparam("to_state"), at=bindparam("changed"), why=bindparam("reason"))
 )
-_choice = msgspec.json.Decoder(NotificationChoice)
 _notification = msgspec.json.Decoder(Notification)
 _reason = msgspec.json.Decoder(Reason)
 
 
 def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def choices(connection: Connection) -> tuple[NotificationChoice, ...]:
-    """Return what all people chose."""
-    rows = connection.execute(select(schema.notification_choices.c.body)).scalars()
-    return tuple(map(_choice.decode, rows))
-
-
-def put_choices(connection: Connection, changed: Sequence[NotificationChoice]) -> None:
-    """Insert or replace what people chose."""
-    table = schema.notification_choices
-    if changed:
-        connection.execute(delete(table).where(table.c.user.in_([choice.user for choice in changed])))
-        rows = [{"user": choice.user, "body": _text(choice)} for choice in changed]
-        connection.execute(insert(table), rows)
 
 
 def add(connection: Connection, new: Sequence[Delivery]) -> None:
