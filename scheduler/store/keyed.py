@@ -34,10 +34,10 @@ class Table(Generic[K, V]):
     field is a string. The column ``body`` holds the whole record as JSON. ``order`` is the path of the field by
     which records are sorted.
 
-    A table ``by_person`` has names of people as keys; its records follow renamed people. ``urgent`` changes are
-    committed before a request is answered, others with the next commit.
+    A table ``by_person`` has names of people as keys; its records follow renamed people. Changes of an ``urgent``
+    table call for a commit; those of another are written if something else of their transaction calls for one.
 
-    In the body of a class whose instances have ``records`` by table, a table is a descriptor of these.
+    As an attribute of a class, a table is a descriptor: it returns its part of the ``records`` of an instance.
     """
 
     def __init__(

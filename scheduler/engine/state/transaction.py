@@ -92,9 +92,9 @@ class Transaction(Tables):
 
     @property
     def must_commit(self) -> bool:
-        """Whether something has to be on disk before it is told to anyone.
+        """Whether the transaction changes something that has to be on disk before anyone learns of it.
 
-        What does not is written with the next commit: progress reports, and tables that are not urgent.
+        Progress reports do not call for a commit; the next one writes them.
         """
         return self._must_commit or any(each.table.urgent for each in self.records.changed())
 
