@@ -23,7 +23,9 @@ class DefaultProjects:
 
     async def choose(self, user: str, project: str | None) -> None:
         """Set a person's choice, None for no choice; on disk when this returns. Raises `Refusal`."""
+        if project == self.of(user):
+            return
         if project is None:
             await self._change(lambda transaction: transaction.default_projects.remove(user))
-        elif project != self.of(user):
+        else:
             await self._change(lambda transaction: transaction.default_projects.put(DefaultProject(user, project)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 FINE = 10
@@ -68,9 +68,6 @@ class UsageRecord:
     def key(self) -> UsageKey:
         """The GPU and its holder."""
         return UsageKey(self.gpu, self.kind, self.job, self.user, self.server, self.project)
-
-
-COLUMNS = tuple(field.name for field in fields(UsageRecord))
 
 
 @dataclass(frozen=True, slots=True)

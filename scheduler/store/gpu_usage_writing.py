@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, select
 
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.gpu_usage import FINE, HOUR, KEPT, MINUTE, UsageRecord, downsample
@@ -21,7 +20,7 @@ def save(connection: Connection, records: Sequence[UsageRecord], now: float) -> 
     """
     for at in {record.at for record in records}:
         connection.execute(delete(_table).where(_table.c.step == FINE, _table.c.at == at))
-    _insert(connection, records)
+    usage.rows.insert(connection, records)
     for shorter, longer in ((FINE, MINUTE), (MINUTE, HOUR)):
         _complete(connection, shorter, longer, now)
 
@@ -33,10 +32,5 @@ def _complete(connection: Connection, shorter: int, longer: int, now: float) -> 
     end = int(now) // longer * longer
     records = usage.between(connection, shorter, start, end)
     if records:
-        _insert(connection, downsample(records, longer))
+        usage.rows.insert(connection, downsample(records, longer))
         connection.execute(delete(_table).where(_table.c.step == shorter, _table.c.at < now - KEPT[shorter]))
-
-
-def _insert(connection: Connection, records: Sequence[UsageRecord]) -> None:
-    if records:
-        connection.execute(insert(_table), [asdict(record) for record in records])

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import replace
-from enum import Enum
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, get_type_hints, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
-import msgspec
 import sqlalchemy
-from sqlalchemy import Column, Connection, Text, and_, bindparam, delete, insert, select
+from sqlalchemy import Column, Connection, and_, bindparam, delete, select
 
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.rows import Rows, plain
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Column(NamedTuple):
-    """A column: how its value is read from a record, whether it holds JSON, and the field that it fills."""
+class Table(Rows[V], Generic[K, V]):
+    """One kind of keyed state: records of a class by the primary key of an SQL table; see `Rows`.
 
-    name: str
-    value: Callable[[Any], Any]
-    json: bool
-    field: str | None
-
-
-class Table(Generic[K, V]):
-    """One kind of keyed state: records of a class by the primary key of an SQL table.
-
-    A column holds the field of its name, or the one at its path in ``fields``. Text columns hold JSON unless the
-    field is a string. The column ``body`` holds the whole record as JSON. ``order`` is the path of the field by
-    which records are sorted.
-
-    A table ``by_person`` has names of people as keys; its records follow renamed people. Changes of an ``urgent``
-    table call for a commit; those of another are written if something else of their transaction calls for one.
+    ``order`` is the path of the field by which records are sorted. A table ``by_person`` has names of people as
+    keys; its records follow renamed people. Changes of an ``urgent`` table call for a commit; those of another are
+    written if something else of their transaction calls for one.
 
     As an attribute of a class, a table is a descriptor: it returns its part of the ``records`` of an instance.
     """
@@ -51,20 +38,10 @@ class Table(Generic[K, V]):
         by_person: bool = False,
         urgent: bool = True,
     ) -> None:
-        self.sql = sqlalchemy.Table(name, schema.metadata, *columns)
+        super().__init__(sqlalchemy.Table(name, schema.metadata, *columns), record, fields=fields, body=body)
         self.by_person = by_person
         self.urgent = urgent
-        self._record = record
-        self._body = body
         self._rank: Any = None if order is None else attrgetter(order)
-        types, fields = get_type_hints(record), fields or {}
-        self._columns = []
-        for column in self.sql.columns:
-            name = str(column.name)
-            path = fields.get(name, name)
-            value = _itself if name == body else attrgetter(path)
-            json = isinstance(column.type, Text) and types.get(path) is not str
-            self._columns.append(_Column(name, value, json, path if path in types else None))
         self._keys = [str(column.name) for column in self.sql.primary_key]
         self._key: Any = attrgetter(*self._keys)
         same = (self.sql.c[name] == bindparam(f"old_{name}") for name in self._keys)
@@ -99,47 +76,17 @@ class Table(Generic[K, V]):
 
     def load(self, connection: Connection) -> dict[K, V]:
         """Return all records by key."""
-        rows = connection.execute(select(self.sql).order_by(*self.sql.primary_key)).mappings()
-        return self.by_key(map(self._record_of, rows))
+        return self.by_key(self.read(connection, select(self.sql).order_by(*self.sql.primary_key)))
 
     def save(self, connection: Connection, changes: Mapping[K, V | None]) -> None:
         """Insert or replace records; None deletes one."""
-        if not changes:
-            return
-        connection.execute(self._delete, [self._old(key) for key in changes])
-        rows = [self._row(record) for record in changes.values() if record is not None]
-        if rows:
-            connection.execute(insert(self.sql), rows)
+        if changes:
+            connection.execute(self._delete, [self._old(key) for key in changes])
+            self.insert(connection, (record for record in changes.values() if record is not None))
 
     def _old(self, key: K) -> dict[str, Any]:
         values: Any = key if len(self._keys) > 1 else (key,)
-        return {f"old_{name}": _plain(value) for name, value in zip(self._keys, values, strict=True)}
-
-    def _row(self, record: V) -> dict[str, Any]:
-        values = ((column, column.value(record)) for column in self._columns)
-        return {column.name: _json(value) if column.json else _plain(value) for column, value in values}
-
-    def _record_of(self, row: Mapping[Any, Any]) -> V:
-        if self._body is not None:
-            return msgspec.json.decode(row[self._body], type=self._record)
-        values = {
-            column.field: msgspec.json.decode(row[column.name]) if column.json else row[column.name]
-            for column in self._columns
-            if column.field is not None
-        }
-        return msgspec.convert(values, self._record)
-
-
-def _itself(record: object) -> object:
-    return record
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value
+        return {f"old_{name}": plain(value) for name, value in zip(self._keys, values, strict=True)}
 
 
 class Overlay(Mapping[K, V]):

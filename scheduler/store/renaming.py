@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.rows import as_json
 
 
 def rename(connection: Connection, old: str, new: str) -> None:
@@ -16,7 +17,7 @@ def rename(connection: Connection, old: str, new: str) -> None:
     The audit trail, and what reasons say of the past, stay as they were written.
     """
     _rewrite_specs(connection, old, new)
-    named, renamed = (f'"user":{_text(name)}' for name in (old, new))
+    named, renamed = (f'"user":{as_json(name)}' for name in (old, new))
     deliveries, events, usage = schema.deliveries, schema.events, schema.gpu_usage
     notification = func.replace(deliveries.c.notification, named, renamed)
     theirs = update(deliveries).where(deliveries.c.user == old)
@@ -38,8 +39,4 @@ def _rewrite_specs(connection: Connection, old: str, new: str) -> None:
 
 def _with_user(text: str, user: str) -> str:
     spec: dict[str, Any] = msgspec.json.decode(text)
-    return _text({**spec, "user": user})
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return as_json({**spec, "user": user})

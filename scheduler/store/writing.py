@@ -116,13 +116,13 @@ def _pool(connection: Connection, batch: WriteBatch) -> None:
 
 
 def _journals(connection: Connection, batch: WriteBatch) -> None:
-    _insert(connection, schema.events, [codec.event_row(record) for record in batch.events])
+    codec.events.insert(connection, batch.events)
     deliveries.add(connection, batch.deliveries)
-    _insert(connection, schema.audit, [codec.audit_row(record) for record in batch.audit])
+    codec.audit.insert(connection, batch.audit)
     if batch.undone:
         table = schema.audit
         connection.execute(update(table).where(table.c.id.in_(batch.undone)).values(undone=True))
-    _insert(connection, schema.decisions, [codec.decision_row(record) for record in batch.decisions])
+    codec.decisions.insert(connection, batch.decisions)
 
 
 def _set_meta(connection: Connection, values: dict[str, int]) -> None:

@@ -318,7 +318,7 @@ class Transaction(Tables):
         """Append to the audit trail and return the entry's id."""
         self._must_commit = True
         number = self.state.last_audit + len(self.audit) + 1
-        self.audit.append(AuditRecord(number, self.now, who, what, subject, before, after))
+        self.audit.append(AuditRecord(number, self.now, who, what, subject, dict(before), dict(after)))
         return number
 
     # ---------- after the commit

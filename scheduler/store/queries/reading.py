@@ -162,7 +162,7 @@ def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
     """Return events with ids above ``after``, in order."""
     table = schema.events
     query = select(table).where(table.c.id > after).order_by(table.c.id).limit(limit)
-    return [codec.event_record(row) for row in connection.execute(query)]
+    return codec.events.read(connection, query)
 
 
 def audit(connection: Connection, before: int | None, limit: int) -> list[AuditRecord]:
@@ -171,13 +171,13 @@ def audit(connection: Connection, before: int | None, limit: int) -> list[AuditR
     query = select(table).order_by(desc(table.c.id)).limit(limit)
     if before is not None:
         query = query.where(table.c.id < before)
-    return [codec.audit_record(row) for row in connection.execute(query)]
+    return codec.audit.read(connection, query)
 
 
 def audit_entry(connection: Connection, audit_id: int) -> AuditRecord | None:
     """Return an entry of the audit trail, None if there is none."""
-    row = connection.execute(select(schema.audit).where(schema.audit.c.id == audit_id)).first()
-    return None if row is None else codec.audit_record(row)
+    found = codec.audit.read(connection, select(schema.audit).where(schema.audit.c.id == audit_id))
+    return found[0] if found else None
 
 
 def gpu_use(connection: Connection, start: float, end: float) -> list[GpuUse]:
@@ -193,7 +193,7 @@ def decisions(connection: Connection, first: int, last: int) -> list[DecisionRec
     """Return decisions from ``first`` to ``last``, in order."""
     table = schema.decisions
     query = select(table).where(table.c.id >= first, table.c.id <= last).order_by(table.c.id)
-    return [codec.decision_record(row) for row in connection.execute(query)]
+    return codec.decisions.read(connection, query)
 
 
 def decision_ids(connection: Connection) -> tuple[int, int] | None:
