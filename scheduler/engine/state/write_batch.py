@@ -9,7 +9,6 @@ from springtide.scheduler.store.records import JobRecord, WriteBatch
 def write_batch(transaction: Transaction) -> WriteBatch:
     """Return the writes of a transaction, and the reports that earlier ones did not write."""
     batch = WriteBatch(
-        new_jobs=[],
         bundles=transaction.bundles,
         audit=transaction.audit,
         undone=transaction.undone_entries,
