@@ -228,7 +228,7 @@ async def test_hundreds_of_submissions_at_once_are_all_on_disk(pool):
 
 
 async def test_keys_that_come_together_are_looked_up_together(pool, monkeypatch):
-    asked = []
+    asked: list[list[object]] = []
     read = pool.store.read
 
     def counted(query, *args: object):
