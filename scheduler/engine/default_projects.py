@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.store.records import DefaultProject
 
 
 class DefaultProjects:
@@ -17,9 +18,14 @@ class DefaultProjects:
 
     def of(self, user: str) -> str | None:
         """Return the project that a person chose, None if there is no choice."""
-        return self._state.default_projects.get(user)
+        choice = self._state.default_projects.get(user)
+        return None if choice is None else choice.project
 
     async def choose(self, user: str, project: str | None) -> None:
         """Set a person's choice, None for no choice; on disk when this returns. Raises `Refusal`."""
-        if project != self.of(user):
-            await self._change(lambda transaction: transaction.put_default_project(user, project))
+        if project == self.of(user):
+            return
+        if project is None:
+            await self._change(lambda transaction: transaction.default_projects.remove(user))
+        else:
+            await self._change(lambda transaction: transaction.default_projects.put(DefaultProject(user, project)))

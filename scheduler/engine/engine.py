@@ -35,7 +35,17 @@ from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
-from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, HubStanding, JobQuery, JobRecord, JobSpec
+from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store.records import (
+    AuditRecord,
+    Bundle,
+    Hold,
+    HubGroup,
+    HubStanding,
+    JobQuery,
+    JobRecord,
+    JobSpec,
+)
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -58,7 +68,6 @@ class Engine:
         self._read_model = parts.read_model
         self._state = parts.state
         self._nodes = parts.nodes
-        self._store = parts.store.store
         self._read = parts.store.read
         self.health = parts.store
         self.events = parts.events
@@ -158,7 +167,7 @@ class Engine:
         if bundle is None:
             return None
         try:
-            await self._read(self._store.save_bundle, bundle)
+            await self._parts.store.call(self._parts.store.store.save_bundle, bundle)
         except StoreError as error:
             raise store_refusal(error) from error
         self._parts.launch_specs.cache_bundle(bundle.digest, files)
@@ -245,7 +254,7 @@ class Engine:
         ``starts`` has the starts of those that wait forecast; it is the maximum time to wait for that, in seconds.
         """
         after, limit = paging.job_page_bounds(filter.order, cursor, limit)
-        found = await self._read(self._store.jobs, filter, after, limit + 1)
+        found = await self._read(reading.jobs, filter, after, limit + 1)
         if starts is not None:
             waiting = [self._read_model.waiting_id(job.id) for job in found[:limit]]
             await self._parts.forecasts.request(waiting, starts)
@@ -267,7 +276,7 @@ class Engine:
         """Return the GPUs held by each project over time."""
         end = min(end, self._parts.clock())
         start = min(start, end)
-        uses = await self._read(self._store.gpu_use, start, end)
+        uses = await self._read(reading.gpu_use, start, end)
         used, total = await self.usage.report("project", start, end), quotas.total_gpus(self._nodes.train())
         return history.history(uses, start, end, total, quota_sums(self._state), measured=used.items)
 
@@ -393,7 +402,7 @@ class Engine:
     async def audit(self, cursor: str | None, limit: int) -> wire.AuditPage:
         """Return a page of the audit trail, newest first."""
         position, limit = paging.page_bounds(cursor, limit)
-        found = await self._read(self._store.audit, position, limit + 1)
+        found = await self._read(reading.audit, position, limit + 1)
         items = [self._entry_view(record) for record in found[:limit]]
         return wire.AuditPage(items=items, next=str(found[limit - 1].id) if len(found) > limit else None)
 
@@ -405,7 +414,7 @@ class Engine:
         return job_view.audit(record, undo=project_admin.may_undo(record))
 
     async def _audit_record(self, audit_id: int) -> AuditRecord:
-        record = await self._read(self._store.audit_entry, audit_id)
+        record = await self._read(reading.audit_entry, audit_id)
         if record is None:
             raise Refusal(404, "not_found", f"There is no entry {audit_id} in the audit trail.")
         return record
@@ -432,7 +441,7 @@ class Engine:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
             if what.removeprefix(project_admin.UNDO) in project_admin.MEMBERSHIP:
-                transaction.put_hub_group(subject, tuple(after["members"]))
+                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"])))
             return transaction.add_audit_entry(who, what, subject, before, after)
 
         return await self._change(add)

@@ -9,11 +9,20 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import IdleSettings
-from springtide.scheduler.engine.state.state import State, WorkspaceKey
+from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import POOL, IdleRecord, IdleRule, RuleKey, RuleScope, WorkspaceRecord
+from springtide.scheduler.store.records import (
+    POOL,
+    IdleRecord,
+    IdleRule,
+    IdleRuleRecord,
+    RuleKey,
+    RuleScope,
+    WorkspaceKey,
+    WorkspaceRecord,
+)
 from springtide.scheduler.wording import given
 
 NEVER = IdleRule()
@@ -119,7 +128,7 @@ STOPPING = 60.0
 
 def record_of(transaction: Transaction, workspace: WorkspaceRecord) -> IdleRecord:
     """Return what was told and done about a workspace since its GPUs were reserved."""
-    found = transaction.idle_record((workspace.user, workspace.server))
+    found = transaction.idle_records.get((workspace.user, workspace.server))
     if found is not None and found.reserved == workspace.since:
         return found
     return IdleRecord(workspace.user, workspace.server, workspace.since, len(workspace.gpus))
@@ -130,20 +139,20 @@ def tell(transaction: Transaction, key: WorkspaceKey, unused: float, notice: flo
 
     ``notice`` is the time until it is stopped, in seconds, None if it is not.
     """
-    workspace = transaction.all_workspaces().get(key)
+    workspace = transaction.workspaces.get(key)
     if workspace is None:
         return
     stops = None if notice is None else transaction.now + notice
     record = record_of(transaction, workspace)
     told = replace(record, told=transaction.now, stops=stops, stopping=None, unused=unused)
-    transaction.put_idle_record(key, told)
+    transaction.idle_records.put(told)
 
 
 def forget(transaction: Transaction, key: WorkspaceKey, reserved: float) -> None:
     """Forget what was told about a workspace, because it was used since."""
-    record = transaction.idle_record(key)
+    record = transaction.idle_records.get(key)
     if record is not None and record.reserved == reserved and record.stopped is None:
-        transaction.put_idle_record(key, replace(record, told=None, stops=None, stopping=None))
+        transaction.idle_records.put(replace(record, told=None, stops=None, stopping=None))
 
 
 def keep(transaction: Transaction, key: WorkspaceKey, by: str) -> None:
@@ -151,55 +160,54 @@ def keep(transaction: Transaction, key: WorkspaceKey, by: str) -> None:
 
     Raises `Refusal`: 404 for one without GPUs, 409 while it is being stopped.
     """
-    workspace = transaction.all_workspaces().get(key)
+    workspace = transaction.workspaces.get(key)
     if workspace is None or not workspace.gpus:
         raise Refusal(404, "not_found", f"{key[0]} has no workspace {given(key[1] or 'default')} with GPUs.")
     record = record_of(transaction, workspace)
     if record.stopping is not None and transaction.now - record.stopping < STOPPING:
         raise Refusal(409, "stopping", "The workspace is being stopped now.", hint="Start it again in a moment.")
     kept = replace(record, kept=transaction.now, told=None, stops=None, stopping=None)
-    transaction.put_idle_record(key, kept)
+    transaction.idle_records.put(kept)
     if record.told is not None:
         transaction.add_audit_entry(by, "workspace.keep", _subject(key), {"unused": round(record.unused)}, {})
 
 
 def stopping(transaction: Transaction, key: WorkspaceKey, reserved: float, unused: float) -> bool:
     """Record that the hub is asked to stop a workspace; return False if its owner has kept it meanwhile."""
-    record = transaction.idle_record(key)
+    record = transaction.idle_records.get(key)
     if record is None or record.reserved != reserved or record.told is None:
         return False
-    transaction.put_idle_record(key, replace(record, stopping=transaction.now, unused=unused))
+    transaction.idle_records.put(replace(record, stopping=transaction.now, unused=unused))
     return True
 
 
 def not_stopped(transaction: Transaction, key: WorkspaceKey) -> None:
     """Record that the hub did not stop a workspace."""
-    record = transaction.idle_record(key)
+    record = transaction.idle_records.get(key)
     if record is not None and record.stopped is None and record.stopping is not None:
-        transaction.put_idle_record(key, replace(record, stopping=None))
+        transaction.idle_records.put(replace(record, stopping=None))
 
 
 def released(transaction: Transaction, workspace: WorkspaceRecord) -> None:
     """Record that the GPUs of a workspace are released: if it was being stopped as idle, that it was."""
     key = (workspace.user, workspace.server)
-    record = transaction.idle_record(key)
+    record = transaction.idle_records.get(key)
     if record is None or record.reserved != workspace.since:
         return
     if record.stopping is None:
-        transaction.put_idle_record(key, None)
+        transaction.idle_records.remove(key)
         return
-    transaction.put_idle_record(key, replace(record, stopped=transaction.now))
+    transaction.idle_records.put(replace(record, stopped=transaction.now))
     unused = {"gpus": record.gpus, "gpu_type": workspace.gpu_type, "unused": round(record.unused)}
     transaction.add_audit_entry(POOL, "workspace.stop", _subject(key), unused, {})
     for other, old in transaction.state.idle_records.items():
         if old.stopped is not None and old.stopped < transaction.now - STOPPED_SHOWN:
-            transaction.put_idle_record(other, None)
+            transaction.idle_records.remove(other)
 
 
 def reserved(transaction: Transaction, key: WorkspaceKey) -> None:
     """Forget an earlier workspace of the same name: it was started again."""
-    if transaction.idle_record(key) is not None:
-        transaction.put_idle_record(key, None)
+    transaction.idle_records.remove(key)
 
 
 def set_rule(transaction: Transaction, key: RuleKey, rule: IdleRule | None, by: str) -> None:
@@ -208,11 +216,15 @@ def set_rule(transaction: Transaction, key: RuleKey, rule: IdleRule | None, by: 
     Raises `Refusal` (404) for an unknown project.
     """
     scope, name = key
-    if scope is RuleScope.PROJECT and transaction.project(name) is None:
+    if scope is RuleScope.PROJECT and name not in transaction.projects:
         raise Refusal(404, "not_found", f"There is no project {given(name)}.", field="project")
-    before = transaction.idle_rules.get(key, transaction.state.idle_rules.get(key))
+    record = transaction.idle_rules.get(key)
+    before = None if record is None else record.rule
     if before != rule:
-        transaction.put_idle_rule(key, rule)
+        if rule is None:
+            transaction.idle_rules.remove(key)
+        else:
+            transaction.idle_rules.put(IdleRuleRecord(scope, name, rule.tell_after, rule.notice))
         subject = f"{scope.value} {name}".rstrip()
         transaction.add_audit_entry(by, "idle_rule.change", subject, _shown(before), _shown(rule))
 
@@ -311,7 +323,8 @@ class IdleWorkspaces:
         return min(LONGEST_REPORT, max(SHORTEST_REPORT, decision.again - self._clock()))
 
     def _rules(self) -> dict[RuleKey, IdleRule]:
-        return {**self._settings.rules, **self._state.idle_rules}
+        here = {key: record.rule for key, record in self._state.idle_rules.items()}
+        return {**self._settings.rules, **here}
 
     def _held(self, key: WorkspaceKey) -> WorkspaceRecord | None:
         found = self._state.workspaces.get(key)

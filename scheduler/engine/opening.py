@@ -46,7 +46,7 @@ from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner, MakePlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
-from springtide.scheduler.engine.state.state import State, WorkspaceKey
+from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.state.write_batch import write_batch
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -62,7 +62,8 @@ from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
-from springtide.scheduler.store.records import JobQuery, JobRecord
+from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store.records import JobQuery, JobRecord, WorkspaceKey
 from springtide.scheduler.wording import given
 
 BY = "configuration"
@@ -80,7 +81,7 @@ def create_configured_projects(transaction: Transaction, projects: Mapping[str, 
     projects.
     """
     transaction.next_project_age = transaction.state.next_project_age
-    transaction.must_commit = True
+    transaction.require_commit()
     remaining = dict(projects)
     while remaining:
         ready = [name for name, fields in remaining.items() if fields.get("parent") not in remaining]
@@ -136,7 +137,7 @@ async def open_engine(
     threads = StoreThreads(store)
     try:
         mailbox = Mailbox(clock)
-        loaded = await threads.read(store.load)
+        loaded = await threads.read(reading.load)
         state = State.from_store(loaded, settings.types)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
@@ -320,7 +321,7 @@ def _compose(
         planner=planner,
         read_model=read_model,
         jobs=jobs,
-        keys=IdempotencyLookup(lambda keys: store.read(store.store.jobs_by_key, keys)),
+        keys=IdempotencyLookup(lambda keys: store.read(reading.jobs_by_key, keys)),
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
         reruns=RerunCalls(store, jobs, settings),
         tags=TagCalls(jobs, mailbox.request),
@@ -345,7 +346,7 @@ def _compose(
         events=EventSource(
             hub,
             newest=lambda: state.last_event,
-            read=lambda after, limit: store.read(store.store.events, after, limit),
+            read=lambda after, limit: store.read(reading.events, after, limit),
             first=broadcast.first_event,
             stats=stats,
         ),
@@ -381,7 +382,7 @@ def _run(parts: EngineParts) -> Engine:
     store = parts.store
 
     async def ended_jobs(limit: int) -> Sequence[JobRecord]:
-        return await store.read(store.store.jobs, JobQuery(states=ENDED, trials=True), None, limit)
+        return await store.read(reading.jobs, JobQuery(states=ENDED, trials=True), None, limit)
 
     async def load_history() -> None:
         await parts.run_history.load(ended_jobs)

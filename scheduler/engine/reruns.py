@@ -21,6 +21,7 @@ from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.store import FilesGoneError
+from springtide.scheduler.store.queries import trials as sweep_trials
 from springtide.scheduler.store.records import JobRecord, JobSpec, OptionDifference, RerunRef
 from springtide.scheduler.wire.durations import shown
 from springtide.scheduler.wire.options import Kind
@@ -160,7 +161,7 @@ class RerunCalls:
         if spec.bundle is None:
             return {}
         try:
-            return await self._threads.read(self._threads.store.files, spec.bundle)
+            return await self._threads.call(self._threads.store.files, spec.bundle)
         except FilesGoneError:
             kept = wording.duration(self._settings.keep_files)
             raise Refusal(
@@ -176,7 +177,7 @@ class RerunCalls:
         trials, standing = job.spec.trials, job.standing.sweep
         if trials is None or standing is None:
             return None
-        body = await self._threads.read(self._threads.store.sweep_parameters, job.id) if trials.known else None
+        body = await self._threads.read(sweep_trials.parameters, job.id) if trials.known else None
         return msgspec.convert(
             {
                 "number": standing.number,

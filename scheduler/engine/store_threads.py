@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
 
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError, StoreFullError, StoreMovedError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 READERS = 4
 """Number of threads that read."""
@@ -28,9 +32,13 @@ class StoreThreads:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="springtide-store")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="springtide-read")
 
-    async def read(self, work: Callable[..., T], *args: object) -> T:
-        """Run a method that reads."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work, *args)
+    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs) -> T:
+        """Run a query; see `Store.read`."""
+        return await self.call(partial(self.store.read, query, *args, **more))
+
+    async def call(self, method: Callable[..., T], *args: object) -> T:
+        """Run another method of the store beside those that write."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, method, *args)
 
     async def write(self, work: Callable[..., T], *args: object) -> T:
         """Run a method that writes, after those that were asked for before."""

@@ -12,14 +12,15 @@ from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.gpu_faults import GpuFaults
-from springtide.scheduler.engine.state.state import WorkspaceKey
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.views import usage_view
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import Executor, ExecutorError
-from springtide.scheduler.store import StoreError
+from springtide.scheduler.store import StoreError, gpu_usage_writing
 from springtide.scheduler.store.gpu_usage import DAY, FINE, UsageKey, UsageRecord, step_for
+from springtide.scheduler.store.queries import usage as queries
+from springtide.scheduler.store.records import WorkspaceKey
 from springtide.scheduler.telemetry.sample import GpuSample
 
 
@@ -138,7 +139,6 @@ class GpuUsage:
     ) -> None:
         self._executor = executor
         self._threads = store
-        self._store = store.store
         self._read_model = read_model
         self._broadcast = broadcast
         self._faults = faults
@@ -194,7 +194,7 @@ class GpuUsage:
         self._broadcast.publish_usage(self.pool(), self._jobs)
         self._broadcast.publish_jobs(retold)
         if records:
-            await self._threads.write(self._store.save_usage, records, now)
+            await self._threads.write(self._threads.store.write, gpu_usage_writing.save, records, now)
 
     def _take_in(self, records: Sequence[UsageRecord], now: float) -> list[str]:
         """Update the present use; return the jobs of which something else is to be said than before."""
@@ -224,12 +224,12 @@ class GpuUsage:
 
     async def recall(self) -> None:
         """Continue from what was measured before a restart. Raises `StoreError`."""
-        self._faults.recall(await self._threads.read(self._store.newest_usage))
-        self._workspaces.update(await self._threads.read(self._store.workspaces_used, WORKSPACE_USED_FROM))
+        self._faults.recall(await self._threads.read(queries.newest))
+        self._workspaces.update(await self._threads.read(queries.workspaces_used, WORKSPACE_USED_FROM))
         now = self._clock()
         for job in list(self._read_model.state.live_jobs()):
             start = max(now - DAY, job.attempts[-1].created)
-            records = await self._threads.read(self._store.usage_of_job, job.id, FINE, start, now)
+            records = await self._threads.read(queries.of_job, job.id, FINE, start, now)
             groups: dict[int, list[UsageRecord]] = defaultdict(list)
             for record in records:
                 groups[record.at].append(record)
@@ -250,16 +250,14 @@ class GpuUsage:
     async def of_job(self, job_id: str, start: float, end: float) -> wire.UsageSeries:
         """Return the use of a job's GPUs in the intervals from ``start`` to ``end``, at most `MOST_POINTS`."""
         step = step_for(start, end, self._clock())
-        found = await self._threads.read(self._store.usage_of_job, job_id, step, start // step * step, end)
+        found = await self._threads.read(queries.of_job, job_id, step, start // step * step, end)
         return usage_view.series(found, step)
 
     async def report(self, by: str, start: float, end: float) -> wire.UsageReport:
         """Return the use from ``start`` to ``end`` by one of `FIELDS`, the most held first."""
         step = step_for(start, end, self._clock())
         kinds = KINDS.get(by, ("job",))
-        found = await self._threads.read(
-            self._store.usage_sums, FIELDS[by], step, start // step * step, end, kinds
-        )
+        found = await self._threads.read(queries.sums, FIELDS[by], step, start // step * step, end, kinds=kinds)
         return wire.UsageReport(start=start, end=end, items=[usage_view.share(each) for each in found])
 
 

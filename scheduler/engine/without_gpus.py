@@ -16,8 +16,10 @@ ANYWHERE = (Worker(0, "", ()),)
 
 def line_view(transaction: Transaction, default: int) -> LineView:
     """Return the lines after the changes so far; ``default`` is the pool's number of jobs at a time."""
-    closed = out_of_service(transaction.nodes.train(), transaction.all_drains())
-    return LineView(transaction.state.without_gpus, transaction.jobs, transaction.project, default, closed=closed)
+    closed = out_of_service(transaction.nodes.train(), transaction.drains)
+    return LineView(
+        transaction.state.without_gpus, transaction.jobs, transaction.projects.get, default, closed=closed
+    )
 
 
 def start_waiting(transaction: Transaction, default: int, projects: Iterable[str]) -> int:
@@ -25,7 +27,7 @@ def start_waiting(transaction: Transaction, default: int, projects: Iterable[str
 
     Looks at the given ``projects``, and at all if projects or drains change; doing it again starts no more.
     """
-    if transaction.projects or transaction.drains:
+    if transaction.projects.changes or transaction.drains.changes:
         projects = {*projects, *transaction.state.without_gpus.projects}
     changed = {job.spec.project for job in transaction.jobs.values() if not job.needs_gpus}
     started, view = 0, line_view(transaction, default)

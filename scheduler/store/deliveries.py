@@ -1,23 +1,19 @@
-"""Notifications: what people chose, and deliveries through channels that leave the pool's pages."""
+"""Deliveries of notifications through channels that leave the pool's pages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, desc, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, desc, func, select, update
 
-from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import (
     OPEN,
     Channel,
     Delivery,
     DeliveryState,
-    Notification,
-    NotificationChoice,
 )
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.rows import Rows, as_json
 
 _table = schema.deliveries
 _open_states = [state.value for state in OPEN]
@@ -26,34 +22,12 @@ _settle = (
     .where(_table.c.event == bindparam("of_event"), _table.c.channel == bindparam("through"))
     .values(state=bindparam("to_state"), at=bindparam("changed"), why=bindparam("reason"))
 )
-_choice = msgspec.json.Decoder(NotificationChoice)
-_notification = msgspec.json.Decoder(Notification)
-_reason = msgspec.json.Decoder(Reason)
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def choices(connection: Connection) -> tuple[NotificationChoice, ...]:
-    """Return what all people chose."""
-    rows = connection.execute(select(schema.notification_choices.c.body)).scalars()
-    return tuple(map(_choice.decode, rows))
-
-
-def put_choices(connection: Connection, changed: Sequence[NotificationChoice]) -> None:
-    """Insert or replace what people chose."""
-    table = schema.notification_choices
-    if changed:
-        connection.execute(delete(table).where(table.c.user.in_([choice.user for choice in changed])))
-        rows = [{"user": choice.user, "body": _text(choice)} for choice in changed]
-        connection.execute(insert(table), rows)
+_rows = Rows(_table, Delivery)
 
 
 def add(connection: Connection, new: Sequence[Delivery]) -> None:
     """Insert deliveries."""
-    if new:
-        connection.execute(insert(_table), [_row(delivery) for delivery in new])
+    _rows.insert(connection, new)
 
 
 def settle(connection: Connection, changed: Sequence[Delivery]) -> None:
@@ -64,7 +38,7 @@ def settle(connection: Connection, changed: Sequence[Delivery]) -> None:
             "through": delivery.channel.value,
             "to_state": delivery.state.value,
             "changed": delivery.at,
-            "reason": None if delivery.why is None else _text(delivery.why),
+            "reason": None if delivery.why is None else as_json(delivery.why),
         }
         for delivery in changed
     ]
@@ -74,7 +48,7 @@ def settle(connection: Connection, changed: Sequence[Delivery]) -> None:
 def unfinished(connection: Connection) -> list[Delivery]:
     """Return the deliveries that wait or are being sent, oldest first."""
     query = select(_table).where(_table.c.state.in_(_open_states)).order_by(_table.c.event)
-    return [_delivery(row) for row in connection.execute(query)]
+    return _rows.read(connection, query)
 
 
 def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> list[Delivery]:
@@ -85,7 +59,7 @@ def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> 
         _table.c.channel == channel.value,
     )
     query = select(_table).where(*wanted).order_by(_table.c.event).limit(limit)
-    return [_delivery(row) for row in connection.execute(query)]
+    return _rows.read(connection, query)
 
 
 def latest(connection: Connection, user: str) -> dict[Channel, Delivery]:
@@ -94,9 +68,8 @@ def latest(connection: Connection, user: str) -> dict[Channel, Delivery]:
     for channel in Channel:
         tried = (_table.c.state != DeliveryState.WAITING.value) | _table.c.why.is_not(None)
         query = select(_table).where(_table.c.user == user, _table.c.channel == channel.value, tried)
-        row = connection.execute(query.order_by(desc(_table.c.at), desc(_table.c.event)).limit(1)).first()
-        if row is not None:
-            found[channel] = _delivery(row)
+        for delivery in _rows.read(connection, query.order_by(desc(_table.c.at), desc(_table.c.event)).limit(1)):
+            found[channel] = delivery
     return found
 
 
@@ -106,26 +79,3 @@ def prune(connection: Connection, keep: int) -> None:
     if newest is not None:
         finished = _table.c.state.not_in(_open_states)
         connection.execute(delete(_table).where(finished, _table.c.event <= newest - keep))
-
-
-def _row(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "event": delivery.event,
-        "channel": delivery.channel.value,
-        "user": delivery.user,
-        "state": delivery.state.value,
-        "at": delivery.at,
-        "notification": _text(delivery.notification),
-        "why": None if delivery.why is None else _text(delivery.why),
-    }
-
-
-def _delivery(row: Row[Any]) -> Delivery:
-    return Delivery(
-        row.event,
-        Channel(row.channel),
-        row.at,
-        _notification.decode(row.notification),
-        DeliveryState(row.state),
-        None if row.why is None else _reason.decode(row.why),
-    )

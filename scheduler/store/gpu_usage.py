@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ KEPT = {FINE: DAY, MINUTE: 31 * DAY}
 """Seconds for which intervals of a length are kept; those of an hour are kept for good."""
 
 
-class UsageKey(NamedTuple):
+class UsageKey(Struct, frozen=True):
     """The GPU and its holder: a job, a workspace, something ``foreign`` to the pool, or nobody.
 
     ``kind`` is ``job``, ``workspace``, ``foreign`` or empty; ``server`` is the name of a workspace, ``user`` and

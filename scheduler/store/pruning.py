@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Table, delete, exists, func, select
 
-from springtide.scheduler.store import schema, shown_forecasts
+from springtide.scheduler.store import deliveries, schema, shown_forecasts
 
 CHUNK = 500
 """Maximum number of bundles that one statement deletes."""
@@ -57,6 +57,14 @@ def drop_bundles(connection: Connection, digests: Sequence[str]) -> None:
     for first in range(0, len(digests), CHUNK):
         some = digests[first : first + CHUNK]
         connection.execute(delete(bundles).where(bundles.c.digest.in_(some), ~used))
+
+
+def prune_journals(connection: Connection, *, events: int, decisions: int, audit_before: float) -> None:
+    """Keep the newest events and decisions, deliveries of such events, and audit since ``audit_before``."""
+    deliveries.prune(connection, events)
+    keep_newest(connection, schema.events, events)
+    keep_decisions(connection, decisions)
+    drop_audit(connection, audit_before)
 
 
 def keep_newest(connection: Connection, table: Table, keep: int) -> None:

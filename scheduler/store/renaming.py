@@ -1,42 +1,30 @@
-"""Another name for a person, in all that the store keeps of her."""
+"""Another name for a person in the rows of jobs, deliveries, usage and events; keyed state has its own way."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Table, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from springtide.scheduler.store import schema
-
-_OWN = (schema.default_projects, schema.notification_choices)
-"""Tables with at most one row of each person."""
-_BODIES = ((schema.notification_choices, "body"), (schema.deliveries, "notification"))
-"""Tables whose rows name the person in a column of JSON, too."""
+from springtide.scheduler.store.rows import as_json
 
 
 def rename(connection: Connection, old: str, new: str) -> None:
-    """Give all that is a person's to the name ``new``, as far as the store keeps it by the name ``old``.
+    """Give the jobs, deliveries, usage and events of a person to the name ``new``.
 
     The audit trail, and what reasons say of the past, stay as they were written.
     """
-    for table in _OWN:
-        connection.execute(delete(table).where(table.c.user == new))
     _rewrite_specs(connection, old, new)
-    for table, column in _BODIES:
-        _replace(connection, table, column, old, new)
-    for table in (*_OWN, schema.deliveries, schema.gpu_usage):
-        connection.execute(update(table).where(table.c.user == old).values(user=new))
-    people = schema.people
-    connection.execute(delete(people).where(people.c.name == new))
-    connection.execute(update(people).where(people.c.name == old).values(name=new))
-    named = f'"user":{_text(old)}'
-    events = schema.events
-    connection.execute(
-        update(events)
-        .where(events.c.data.contains(named, autoescape=True))
-        .values(data=func.replace(events.c.data, named, f'"user":{_text(new)}'))
-    )
+    named, renamed = (f'"user":{as_json(name)}' for name in (old, new))
+    deliveries, events, usage = schema.deliveries, schema.events, schema.gpu_usage
+    notification = func.replace(deliveries.c.notification, named, renamed)
+    theirs = update(deliveries).where(deliveries.c.user == old)
+    connection.execute(theirs.values(user=new, notification=notification))
+    connection.execute(update(usage).where(usage.c.user == old).values(user=new))
+    about = update(events).where(events.c.data.contains(named, autoescape=True))
+    connection.execute(about.values(data=func.replace(events.c.data, named, renamed)))
 
 
 def _rewrite_specs(connection: Connection, old: str, new: str) -> None:
@@ -51,14 +39,4 @@ def _rewrite_specs(connection: Connection, old: str, new: str) -> None:
 
 def _with_user(text: str, user: str) -> str:
     spec: dict[str, Any] = msgspec.json.decode(text)
-    return _text({**spec, "user": user})
-
-
-def _replace(connection: Connection, table: Table, column: str, old: str, new: str) -> None:
-    text = table.c[column]
-    replaced = func.replace(text, f'"user":{_text(old)}', f'"user":{_text(new)}')
-    connection.execute(update(table).where(table.c.user == old).values({column: replaced}))
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return as_json({**spec, "user": user})

@@ -32,25 +32,6 @@ meta = Table(
     "meta", metadata, Column("key", String(64), primary_key=True), Column("value", BigInteger, nullable=False)
 )
 
-projects = Table(
-    "projects",
-    metadata,
-    Column("name", String(64), primary_key=True),
-    Column("age", Integer, nullable=False),
-    Column("colour", Integer, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("made_group", Boolean, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("ranges", Text, nullable=False, server_default="{}"),
-)
-
-people = Table(
-    "people",
-    metadata,
-    Column("name", String(255), primary_key=True),
-    Column("build_quota", Text, nullable=False),
-)
-
 gpu_types = Table(
     "gpu_types",
     metadata,
@@ -136,62 +117,6 @@ attempts = Table(
 )
 Index("ix_attempts_ended", attempts.c.ended)
 
-workspaces = Table(
-    "workspaces",
-    metadata,
-    Column("user", String(255), primary_key=True),
-    Column("server", String(255), primary_key=True),
-    Column("node", String(255), nullable=False),
-    Column("gpus", Text, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("gpu_type", String(128), nullable=False, server_default=""),
-    Column("uuids", Text, nullable=False, server_default="[]"),
-)
-
-drains = Table(
-    "drains",
-    metadata,
-    Column("node", String(255), primary_key=True),
-    Column("by", String(255), nullable=False),
-    Column("since", Double, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("finish", Boolean, nullable=False),
-)
-
-gpu_drains = Table(
-    "gpu_drains",
-    metadata,
-    Column("gpu", String(255), primary_key=True),
-    Column("by", String(255), nullable=False),
-    Column("since", Double, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("finish", Boolean, nullable=False),
-)
-
-idle_rules = Table(
-    "idle_rules",
-    metadata,
-    Column("scope", String(16), primary_key=True),
-    Column("name", String(255), primary_key=True),
-    Column("tell_after", Double, nullable=True),
-    Column("notice", Double, nullable=True),
-)
-
-idle_workspaces = Table(
-    "idle_workspaces",
-    metadata,
-    Column("user", String(255), primary_key=True),
-    Column("server", String(255), primary_key=True),
-    Column("reserved", Double, nullable=False),
-    Column("gpus", Integer, nullable=False),
-    Column("told", Double, nullable=True),
-    Column("stops", Double, nullable=True),
-    Column("kept", Double, nullable=True),
-    Column("stopping", Double, nullable=True),
-    Column("stopped", Double, nullable=True),
-    Column("unused", Double, nullable=False),
-)
-
 events = Table(
     "events",
     metadata,
@@ -199,35 +124,6 @@ events = Table(
     Column("at", Double, nullable=False),
     Column("kind", String(32), nullable=False),
     Column("data", Text, nullable=False),
-)
-
-default_projects = Table(
-    "default_projects",
-    metadata,
-    Column("user", String(255), primary_key=True),
-    Column("project", String(64), nullable=False),
-)
-
-hub_users = Table(
-    "hub_users",
-    metadata,
-    Column("name", String(255), primary_key=True),
-    Column("identity", String(64), nullable=False),
-    Column("standing", String(16), nullable=False),
-)
-
-hub_groups = Table(
-    "hub_groups",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("members", Text, nullable=False),
-)
-
-notification_choices = Table(
-    "notification_choices",
-    metadata,
-    Column("user", String(255), primary_key=True),
-    Column("body", Text, nullable=False),
 )
 
 deliveries = Table(
@@ -295,17 +191,6 @@ forecasts = Table(
     Column("latest", Double, nullable=True),
 )
 Index("ix_forecasts_at", forecasts.c.at)
-
-recent_use = Table(
-    "recent_use",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("gpu_type", String(128), primary_key=True),
-    Column("own", Boolean, primary_key=True),
-    Column("gpu_seconds", Double, nullable=False),
-    Column("borrowed", Integer, nullable=False),
-    Column("at", Double, nullable=False),
-)
 
 decisions = Table(
     "decisions",

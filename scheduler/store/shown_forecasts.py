@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, select
 
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.rows import Rows
 
 MOST_OUTCOMES = 50_000
 """Maximum number of outcomes that are read, the latest ones."""
@@ -37,12 +38,14 @@ class ForecastOutcome:
     started: float
 
 
+_rows = Rows(_forecasts, ShownForecast)
+
+
 def save(connection: Connection, shown: Sequence[ShownForecast]) -> None:
     """Write forecasts; one of the same job and time is replaced."""
     for each in shown:
         connection.execute(delete(_forecasts).where(_forecasts.c.job == each.job, _forecasts.c.at == each.at))
-    if shown:
-        connection.execute(insert(_forecasts), [asdict(each) for each in shown])
+    _rows.insert(connection, shown)
 
 
 def drop(connection: Connection, jobs: Sequence[str]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
-from springtide.scheduler.store import codec, deliveries, hub_users, idle, recent_use, renaming, schema
+from springtide.scheduler.store import codec, deliveries, renaming, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import WriteBatch
 
@@ -32,25 +30,24 @@ def check_epoch(connection: Connection, epoch: int) -> None:
         )
 
 
-def mark_commit(connection: Connection, mark: int) -> None:
-    """Write the mark of a commit, a number that no other commit has, as part of it."""
-    if connection.execute(_mark_commit, {"mark": mark}).rowcount == 0:
-        connection.execute(insert(schema.meta).values(key="commit", value=mark))
-
-
 def read_commit_mark(connection: Connection) -> int | None:
     """Return the mark of the last commit, None before the first."""
     found = connection.execute(_commit_mark).scalar()
     return None if found is None else int(found)
 
 
-def write(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:
-    """Write the batch. ``large`` are sizes of bundles whose content lies in files."""
+def commit(connection: Connection, mark: int, batch: WriteBatch, large: dict[str, int]) -> None:
+    """Write the batch, and the mark of this commit, a number that no other commit has.
+
+    ``large`` are sizes of bundles whose content lies in files.
+    """
+    if connection.execute(_mark_commit, {"mark": mark}).rowcount == 0:
+        connection.execute(insert(schema.meta).values(key="commit", value=mark))
     for old, new in batch.renamed:
         renaming.rename(connection, old, new)
     _bundles(connection, batch, large)
     _jobs(connection, batch)
-    _people(connection, batch)
+    _pool(connection, batch)
     _journals(connection, batch)
 
 
@@ -105,36 +102,9 @@ def _projects_of(connection: Connection, batch: WriteBatch) -> dict[str, str]:
     return known
 
 
-def _people(connection: Connection, batch: WriteBatch) -> None:
-    gone = [*batch.dropped_projects, *(record.name for record in batch.projects)]
-    if gone:
-        connection.execute(delete(schema.projects).where(schema.projects.c.name.in_(gone)))
-    _insert(connection, schema.projects, [codec.project_row(record) for record in batch.projects])
-    people = [*batch.dropped_people, *(record.name for record in batch.people)]
-    if people:
-        connection.execute(delete(schema.people).where(schema.people.c.name.in_(people)))
-    _insert(connection, schema.people, [codec.person_row(record) for record in batch.people])
-    _default_projects(connection, batch.default_projects)
-    table = schema.workspaces
-    keys = [*batch.dropped_workspaces, *((record.user, record.server) for record in batch.workspaces)]
-    if keys:
-        same = [and_(table.c.user == user, table.c.server == server) for user, server in keys]
-        connection.execute(delete(table).where(or_(*same)))
-    _insert(connection, table, [codec.workspace_row(record) for record in batch.workspaces])
-    drained = [*batch.dropped_drains, *(record.node for record in batch.drains)]
-    if drained:
-        connection.execute(delete(schema.drains).where(schema.drains.c.node.in_(drained)))
-    _insert(connection, schema.drains, [asdict(record) for record in batch.drains])
-    gpus = [*batch.dropped_gpu_drains, *(record.gpu for record in batch.gpu_drains)]
-    if gpus:
-        connection.execute(delete(schema.gpu_drains).where(schema.gpu_drains.c.gpu.in_(gpus)))
-    _insert(connection, schema.gpu_drains, [asdict(record) for record in batch.gpu_drains])
-    idle.put_rules(connection, batch.idle_rules)
-    idle.put_records(connection, batch.idle_records)
-    recent_use.put(connection, batch.recent_use, batch.dropped_projects)
-    hub_users.put_users(connection, batch.hub_users)
-    hub_users.put_groups(connection, batch.hub_groups)
-    deliveries.put_choices(connection, batch.notification_choices)
+def _pool(connection: Connection, batch: WriteBatch) -> None:
+    for table, changes in batch.records.items():
+        table.save(connection, changes)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))
         rows = [{"environment": environment.value, "name": name, "position": at} for at, name in enumerate(names)]
@@ -146,21 +116,13 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
 
 
 def _journals(connection: Connection, batch: WriteBatch) -> None:
-    _insert(connection, schema.events, [codec.event_row(record) for record in batch.events])
+    codec.events.insert(connection, batch.events)
     deliveries.add(connection, batch.deliveries)
-    _insert(connection, schema.audit, [codec.audit_row(record) for record in batch.audit])
+    codec.audit.insert(connection, batch.audit)
     if batch.undone:
         table = schema.audit
         connection.execute(update(table).where(table.c.id.in_(batch.undone)).values(undone=True))
-    _insert(connection, schema.decisions, [codec.decision_row(record) for record in batch.decisions])
-
-
-def _default_projects(connection: Connection, chosen: Mapping[str, str | None]) -> None:
-    if chosen:
-        table = schema.default_projects
-        connection.execute(delete(table).where(table.c.user.in_(list(chosen))))
-        rows = [{"user": user, "project": project} for user, project in chosen.items() if project is not None]
-        _insert(connection, table, rows)
+    codec.decisions.insert(connection, batch.decisions)
 
 
 def _set_meta(connection: Connection, values: dict[str, int]) -> None:

@@ -13,6 +13,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.views import events as stream
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import pruning
 
 
 class Reader:
@@ -104,7 +105,7 @@ async def test_a_reader_that_missed_something_is_told_to_ask_again(pool, read, l
     for _ in range(5):
         await pool.submit(gpus=8)
     await pool.idle()
-    pool.store.prune(events=2, decisions=10, audit_before=0.0)
+    pool.store.write(pruning.prune_journals, events=2, decisions=10, audit_before=0.0)
     reader = await read(last)
     assert reader.events[0].kind == "refetch"
 

@@ -12,6 +12,7 @@ from springtide.scheduler.engine.state import journal
 from springtide.scheduler.engine.views import history
 from springtide.scheduler.model import Drop, Move, Pause, Plan, Reason, Reserve, Start, Worker
 from springtide.scheduler.policy.planner import Planner
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import GpuUse
 
 
@@ -43,7 +44,7 @@ async def test_every_decision_can_be_replayed_to_the_same_plan(pool, members):
     await busy(pool, members)
     await pool.restart()
     await busy(pool, members)
-    records = pool.store.decisions(0, 10_000)
+    records = pool.store.read(reading.decisions, 0, 10_000)
     assert len(records) >= 6
     assert len({record.base for record in records}) == 2
     assert len({record.epoch for record in records}) == 2
@@ -55,7 +56,7 @@ async def test_every_decision_can_be_replayed_to_the_same_plan(pool, members):
 async def test_a_base_is_made_again_now_and_then(pool, members, monkeypatch):
     monkeypatch.setattr(journal, "MIN_CHANGES_PER_BASE", 2)
     await busy(pool, members)
-    records = pool.store.decisions(0, 10_000)
+    records = pool.store.read(reading.decisions, 0, 10_000)
     assert len({record.base for record in records}) > 1
     for record, plan in replayed(records):
         assert journal.decode_plan(record.plan) == plan
@@ -63,7 +64,7 @@ async def test_a_base_is_made_again_now_and_then(pool, members, monkeypatch):
 
 async def test_a_journal_that_was_changed_is_not_believed(pool, members):
     await busy(pool, members)
-    records = pool.store.decisions(0, 10_000)
+    records = pool.store.read(reading.decisions, 0, 10_000)
     for wrong in (
         [replace(records[0], snapshot=records[0].snapshot + b" "), *records[1:]],
         [*records[:-1], replace(records[-1], changes=b"[]")],
@@ -101,8 +102,8 @@ async def test_old_jobs_are_forgotten_with_all_they_left(make_pool):
     await pool.state(kept.id, "running")
     await pool.restart()
     await pool.until(lambda: pool.executor.removed == [old.id])
-    await pool.until(lambda: pool.store.job(old.id) is None)
-    assert pool.store.job(kept.id) is not None
+    await pool.until(lambda: pool.store.read(reading.job, old.id) is None)
+    assert pool.store.read(reading.job, kept.id) is not None
 
 
 # ---------- the tide chart

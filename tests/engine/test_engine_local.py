@@ -17,6 +17,7 @@ from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.telemetry.machine import SimulatedMachine
 
 SAVES = """
@@ -91,10 +92,10 @@ async def machine(tmp_path):
     one = Machine(tmp_path)
     await one.start()
     yield one
-    for job in one.store.load().jobs:
+    for job in one.store.read(reading.load).jobs:
         with suppress(Refusal):
             await one.engine.cancel(job.id, "test")
-    for job in one.store.load().jobs:
+    for job in one.store.read(reading.load).jobs:
         await one.until(job.id, "cancelled", "succeeded", "failed")
     await one.stop()
 

@@ -15,6 +15,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.model import Worker
 from springtide.scheduler.store import StoreError
+from springtide.scheduler.store.queries import reading
 
 
 async def test_running_jobs_are_adopted(pool):
@@ -64,7 +65,9 @@ async def test_what_projects_borrowed_lately_survives(pool):
     await pool.state(borrows.id, "succeeded")
     await pool.stop()
     (kept,) = [
-        use for use in pool.store_class.open(pool.url, pool.path).load().recent_use if use.project == "susan"
+        use
+        for use in pool.store_class.open(pool.url, pool.path).read(reading.load).recent_use.values()
+        if use.project == "susan"
     ]
     assert (kept.borrowed, kept.gpu_seconds) == (0, pytest.approx(4 * 1200.0, rel=0.02))
 

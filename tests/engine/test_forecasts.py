@@ -14,6 +14,7 @@ from springtide.scheduler.client.descriptions import expectation
 from springtide.scheduler.engine.forecasts import cache
 from springtide.scheduler.engine.forecasts.accuracy import accuracy
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import pruning
 from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
 
 EVERYTHING = 60.0
@@ -424,6 +425,6 @@ async def test_the_forecasts_of_a_job_are_deleted_with_it(pool, look):
     await pool.state(second.id, "succeeded")
     assert (await pool.engine.forecast_record.accuracy()).forecasts == 1
 
-    pool.store.drop_jobs([second.id])
+    pool.store.write(pruning.drop_jobs, [second.id])
 
     assert (await pool.engine.forecast_record.accuracy()).forecasts == 0

@@ -16,6 +16,7 @@ from springtide.scheduler.engine.state import journal
 from springtide.scheduler.model import Snapshot
 from springtide.scheduler.notifications import NotificationEvent
 from springtide.scheduler.store import Store, opening
+from springtide.scheduler.store.queries import reading
 
 SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
 FILES = sorted(SCHEMAS.glob("*.sql"))
@@ -100,7 +101,7 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
 def test_the_decisions_of_an_old_store_can_be_read(old: Path) -> None:
     store = Store.open(f"sqlite:///{old / 'springtide.sqlite'}", old)
     try:
-        decisions = store.decisions(1, 1000)
+        decisions = store.read(reading.decisions, 1, 1000)
     finally:
         store.close()
     assert decisions

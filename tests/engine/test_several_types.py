@@ -12,6 +12,7 @@ from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreFullError
+from springtide.scheduler.store.queries import reading
 
 T4, A100 = node("t", 8, gpu_type="t4"), node("a", 4, gpu_type="a100")
 BUILD_T4 = node("build", 2, Environment.BUILD, gpu_type="t4")
@@ -152,7 +153,7 @@ async def test_a_failed_commit_does_not_lose_the_type_that_joined(make_pool):
 
     pool.store.commit = fail_once
     pool.executor.change_nodes(A100, T4)
-    await pool.until(lambda: pool.store.load().gpu_types == {Environment.TRAIN: ("t4", "a100")})
+    await pool.until(lambda: pool.store.read(reading.load).gpu_types == {Environment.TRAIN: ("t4", "a100")})
     await pool.idle()
     assert failures
     assert {name: of.quota for name, of in view(pool, "susan").by_type.items()} == {"t4": 4, "a100": 0}

@@ -15,6 +15,7 @@ from springtide.scheduler.engine.requests import validation
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, schema
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobSpec, ProjectRecord
 
 NODES = (
@@ -191,7 +192,7 @@ def test_whatever_is_sent_is_accepted_or_refused_and_files_stay_inside(files, ar
 async def test_a_refused_submission_leaves_nothing(pool):
     with pytest.raises(Refusal):
         await pool.submit(gpus=9)
-    assert pool.store.load().jobs == ()
+    assert pool.store.read(reading.load).jobs == ()
 
 
 async def test_one_person_cannot_fill_the_queue(make_pool):
@@ -205,7 +206,7 @@ async def test_one_person_cannot_fill_the_queue(make_pool):
     with pytest.raises(Refusal) as full:
         await pool.submit("jemma", gpus=8)
     assert full.value.code == "queue_full"
-    waiting = next(job for job in pool.store.load().jobs if job.spec.user == "susan")
+    waiting = next(job for job in pool.store.read(reading.load).jobs if job.spec.user == "susan")
     await pool.engine.cancel(waiting.id, "susan")
     await pool.state(waiting.id, "cancelled")
     await pool.submit("jemma", gpus=8)
@@ -221,20 +222,21 @@ async def test_a_project_that_is_deleted_takes_no_more_jobs(pool, members):
 async def test_hundreds_of_submissions_at_once_are_all_on_disk(pool):
     jobs = await asyncio.gather(*(pool.submit(gpus=8, files={"a.py": b"%d" % n}) for n in range(300)))
     assert len({job.id for job in jobs}) == 300
-    assert {job.id for job in jobs} <= {job.id for job in pool.store.load().jobs}
+    assert {job.id for job in jobs} <= {job.id for job in pool.store.read(reading.load).jobs}
     assert pool.engine.stats.commits < 100
-    assert sorted(job.spec.seq for job in pool.store.load().jobs) == list(range(1, 301))
+    assert sorted(job.spec.seq for job in pool.store.read(reading.load).jobs) == list(range(1, 301))
 
 
 async def test_keys_that_come_together_are_looked_up_together(pool, monkeypatch):
-    asked = []
-    jobs_by_key = pool.store.jobs_by_key
+    asked: list[list[object]] = []
+    read = pool.store.read
 
-    def counted(keys):
-        asked.append(list(keys))
-        return jobs_by_key(keys)
+    def counted(query, *args: object):
+        if query is reading.jobs_by_key:
+            asked.append(list(*args))
+        return read(query, *args)
 
-    monkeypatch.setattr(pool.store, "jobs_by_key", counted)
+    monkeypatch.setattr(pool.store, "read", counted)
     jobs = await asyncio.gather(*(pool.submit(gpus=8, key=f"key {n % 50}") for n in range(100)))
     assert len({job.id for job in jobs}) == 50
     assert sum(len(keys) for keys in asked) == 50
@@ -242,10 +244,10 @@ async def test_keys_that_come_together_are_looked_up_together(pool, monkeypatch)
 
 
 async def test_a_store_that_fails_when_keys_are_looked_up_is_told_in_words(pool, monkeypatch):
-    def broken(_keys):
+    def broken(*_args: object):
         raise StoreError("The store failed.")
 
-    monkeypatch.setattr(pool.store, "jobs_by_key", broken)
+    monkeypatch.setattr(pool.store, "read", broken)
     with pytest.raises(Refusal) as refused:
         await pool.submit(gpus=1, key="one")
     assert (refused.value.status, refused.value.code) == (503, "store")
@@ -258,14 +260,14 @@ async def test_a_full_disk_refuses_in_words_and_the_pool_goes_on(pool):
     with pool.store._writer.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
-    before = len(pool.store.load().jobs)
+    before = len(pool.store.read(reading.load).jobs)
     source = "x" * 200_000
     with pytest.raises(Refusal) as refused:
         await pool.submit(gpus=1, source=source)
     assert (refused.value.status, refused.value.code) == (507, "disk_full")
     assert "full" in refused.value.message
     pool.executor.end(pool.key(running.id), code=0)
-    assert len(pool.store.load().jobs) == before
+    assert len(pool.store.read(reading.load).jobs) == before
     with pool.store._writer.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")
     await pool.state(running.id, "succeeded")

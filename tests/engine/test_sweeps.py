@@ -14,6 +14,7 @@ from springtide.scheduler.engine import EngineSettings, JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.notifications import EVENT_KIND, Channel, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.queries import reading, trials
 
 JOES = {"joe": {"quota": 8}, "susan": {}, "jemma": {}}
 
@@ -257,7 +258,9 @@ async def test_a_sweep_tells_its_user_of_its_end_and_not_of_every_trial(make_poo
     one = await sweep(pool, 3, gpus=1, name="search")
     await end_all(pool)
     assert (await pool.job(one.id)).state == "succeeded"
-    told = [json.loads(event.data) for event in pool.store.events(0, 1000) if event.kind == EVENT_KIND]
+    told = [
+        json.loads(event.data) for event in pool.store.read(reading.events, 0, 1000) if event.kind == EVENT_KIND
+    ]
     assert [(each["job"], each["text"]) for each in told] == [(one.id, "All 3 trials succeeded.")]
 
 
@@ -270,9 +273,9 @@ async def test_a_sweep_is_pruned_together_with_its_trials(make_pool):
     assert len(await jobs_of(pool, one.id)) == 4
     await end_all(pool)
     pool.clock.now += 1000
-    await pool.until(lambda: not pool.store.trials(trial_query(one.id, "trial", "")))
-    await pool.until(lambda: pool.store.job(one.id) is None)
-    assert pool.store.sweep_parameters(one.id) is None
+    await pool.until(lambda: not pool.store.read(trials.listed, trial_query(one.id, "trial", "")))
+    await pool.until(lambda: pool.store.read(reading.job, one.id) is None)
+    assert pool.store.read(trials.parameters, one.id) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter
 from springtide.scheduler.notifications import EVENT_KIND, Channel, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.queries import reading
 
 GANG = {"workers": 4, "gpus": 2, "test_run": True, "name": "net"}
 
@@ -149,5 +150,7 @@ async def test_of_a_test_run_nothing_is_told_but_the_end_of_its_job(make_pool):
     await pool.idle()
     pool.executor.end(pool.key(f"{gang.id}test"), code=1)
     await pool.state(gang.id, "failed")
-    told = [json.loads(event.data) for event in pool.store.events(0, 1000) if event.kind == EVENT_KIND]
+    told = [
+        json.loads(event.data) for event in pool.store.read(reading.events, 0, 1000) if event.kind == EVENT_KIND
+    ]
     assert [each["job"] for each in told] == [gang.id]

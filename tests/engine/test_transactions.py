@@ -18,5 +18,5 @@ def test_a_copy_shares_no_container_with_its_transaction() -> None:
         for field in fields(transaction)
         if isinstance(getattr(transaction, field.name), dict | list | set | BundleSizes)
     }
-    assert "drains" in changing
+    assert "jobs" in changing
     assert [name for name, value in changing.items() if getattr(copy, name) is value] == []

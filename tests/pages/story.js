@@ -8,7 +8,13 @@ const reason = (...sentences) => ({
   sentences: sentences.map(([role, text]) => ({ role, text })),
   params: { for_project: "nlp" },
 });
-const gpu = (index, borrowed = false) => ({ node: "train", index, uuid: `SIM-${index}`, label: `train ${index}`, borrowed });
+const gpu = (index, borrowed = false) => ({
+  node: "train",
+  index,
+  uuid: `SIM-${index}`,
+  label: `train ${index}`,
+  borrowed,
+});
 
 export const HOSTILE = '<img src=x onerror="window.hacked=1">\u202egpj.exe\u001b[31mred\u001b]8;;http://evil\u0007link';
 
@@ -55,7 +61,17 @@ const GIB = 2 ** 30;
 
 /** The use of four simulated GPUs. */
 export function use(utilization, memory, changes = {}) {
-  return { at: NOW - 3, gpus: 4, utilization, memory_used: memory, memory_total: null, simulated: true, unused_for: null, unused_share: null, ...changes };
+  return {
+    at: NOW - 3,
+    gpus: 4,
+    utilization,
+    memory_used: memory,
+    memory_total: null,
+    simulated: true,
+    unused_for: null,
+    unused_share: null,
+    ...changes,
+  };
 }
 
 const SHOWN = [
@@ -65,7 +81,32 @@ const SHOWN = [
 
 /** Readings of the first GPUs of the pool, with these utilizations. */
 export function gpuUsage(...utilizations) {
-  return { measured: true, at: NOW - 3, shown: SHOWN, gpus: utilizations.map((utilization, index) => ({ uuid: `SIM-${index}`, node: "train", index, environment: "train", model: "", simulated: true, lost: false, user: "", project: "", held: true, utilization, memory_used: 12 * GIB, memory_total: null, power: null, temperature: null, processes: null, ecc_corrected: null, ecc_uncorrected: null, xid: null })) };
+  return {
+    measured: true,
+    at: NOW - 3,
+    shown: SHOWN,
+    gpus: utilizations.map((utilization, index) => ({
+      uuid: `SIM-${index}`,
+      node: "train",
+      index,
+      environment: "train",
+      model: "",
+      simulated: true,
+      lost: false,
+      user: "",
+      project: "",
+      held: true,
+      utilization,
+      memory_used: 12 * GIB,
+      memory_total: null,
+      power: null,
+      temperature: null,
+      processes: null,
+      ecc_corrected: null,
+      ecc_uncorrected: null,
+      xid: null,
+    })),
+  };
 }
 
 export function attempt(number, state, started, ended, changes = {}) {
@@ -99,20 +140,156 @@ const askedBack = reason(["cause", "The project nlp asked for its 2 GPUs back, f
 
 export const jobs = {
   running: job({ usage: use(0.87, 51 * GIB) }),
-  queued: job({ id: "j2", name: "sweep-7", user: "jemma", project: "speech", state: "queued", submitted: NOW - 130, started: null, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, gpus: 8, reason: reason(["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."], ["state", "The project speech holds 1 of its 2 GPUs."], ["place", "Number 2 in line, after 1 job of speech."]), place: 2, starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW } }),
-  starting: job({ id: "j3", name: "bert-tiny", user: "joe", project: "nlp", state: "starting", submitted: NOW - 6, started: NOW - 2, gpus: 2, held: [gpu(4), gpu(5)], attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, reason: reason(["state", "Starting on 2 GPUs, all within the quota."]) }),
-  pausing: job({ id: "j4", name: "digits-wide", state: "pausing", attempts: [attempt(1, "pausing", NOW - 1480, null)], reason: reason(["state", "Saving its work, then giving its 4 GPUs back."], ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]) }),
-  paused: job({ id: "j5", name: "digits-wide", state: "paused", held: [], attempt: 2, attempts: [attempt(1, "paused", NOW - 1480, NOW - 1000, { ended_why: reason(["cause", "The project jemma asked for its 4 GPUs back, for the job sweep."]) }), attempt(2, "paused", NOW - 700, NOW - 180, { ended_why: askedBack, resumed_from: 17 })], progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } }, saved_step: 41, reason: reason(["cause", "The project nlp asked for its 2 GPUs back, for the job bert."], ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."], ["place", "Next in line."]), starts: { earliest: NOW + 600, likely: NOW + 720, latest: null, why: reason(["state", "Nothing bounds how long the jobs before it may run."]), at: NOW } }),
-  succeeded: job({ id: "j6", name: "baseline", state: "succeeded", held: [], ended: NOW - 7300, submitted: NOW - 9900, attempt: 3, attempts: [attempt(1, "paused", NOW - 9700, NOW - 9200, { ended_why: askedBack }), attempt(2, "paused", NOW - 8900, NOW - 8300, { ended_why: askedBack }), attempt(3, "succeeded", NOW - 8000, NOW - 7300)], progress: { step: 60, of: 60, at: NOW - 7310, values: {} }, gpu_seconds: 7200 }),
-  failed: job({ id: "j7", name: "oom-again", state: "failed", user: "joe", project: "nlp", held: [], ended: NOW - 40, attempts: [attempt(1, "failed", NOW - 1480, NOW - 40, { exit_code: 1 })], exit_code: 1, error: "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB on GPU 0" }),
-  hostile: job({ id: "j8", name: HOSTILE, user: HOSTILE, project: HOSTILE, state: "queued", held: [], attempt: 0, attempts: [], error: HOSTILE, reason: reason(["state", HOSTILE]) }),
+  queued: job({
+    id: "j2",
+    name: "sweep-7",
+    user: "jemma",
+    project: "speech",
+    state: "queued",
+    submitted: NOW - 130,
+    started: null,
+    held: [],
+    attempt: 0,
+    attempts: [],
+    progress: { step: null, of: null, at: null, values: {} },
+    saved_step: null,
+    gpus: 8,
+    reason: reason(
+      ["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."],
+      ["state", "The project speech holds 1 of its 2 GPUs."],
+      ["place", "Number 2 in line, after 1 job of speech."],
+    ),
+    place: 2,
+    starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW },
+  }),
+  starting: job({
+    id: "j3",
+    name: "bert-tiny",
+    user: "joe",
+    project: "nlp",
+    state: "starting",
+    submitted: NOW - 6,
+    started: NOW - 2,
+    gpus: 2,
+    held: [gpu(4), gpu(5)],
+    attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })],
+    progress: { step: null, of: null, at: null, values: {} },
+    saved_step: null,
+    reason: reason(["state", "Starting on 2 GPUs, all within the quota."]),
+  }),
+  pausing: job({
+    id: "j4",
+    name: "digits-wide",
+    state: "pausing",
+    attempts: [attempt(1, "pausing", NOW - 1480, null)],
+    reason: reason(
+      ["state", "Saving its work, then giving its 4 GPUs back."],
+      ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."],
+    ),
+  }),
+  paused: job({
+    id: "j5",
+    name: "digits-wide",
+    state: "paused",
+    held: [],
+    attempt: 2,
+    attempts: [
+      attempt(1, "paused", NOW - 1480, NOW - 1000, {
+        ended_why: reason(["cause", "The project jemma asked for its 4 GPUs back, for the job sweep."]),
+      }),
+      attempt(2, "paused", NOW - 700, NOW - 180, { ended_why: askedBack, resumed_from: 17 }),
+    ],
+    progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } },
+    saved_step: 41,
+    reason: reason(
+      ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."],
+      ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."],
+      ["place", "Next in line."],
+    ),
+    starts: {
+      earliest: NOW + 600,
+      likely: NOW + 720,
+      latest: null,
+      why: reason(["state", "Nothing bounds how long the jobs before it may run."]),
+      at: NOW,
+    },
+  }),
+  succeeded: job({
+    id: "j6",
+    name: "baseline",
+    state: "succeeded",
+    held: [],
+    ended: NOW - 7300,
+    submitted: NOW - 9900,
+    attempt: 3,
+    attempts: [
+      attempt(1, "paused", NOW - 9700, NOW - 9200, { ended_why: askedBack }),
+      attempt(2, "paused", NOW - 8900, NOW - 8300, { ended_why: askedBack }),
+      attempt(3, "succeeded", NOW - 8000, NOW - 7300),
+    ],
+    progress: { step: 60, of: 60, at: NOW - 7310, values: {} },
+    gpu_seconds: 7200,
+  }),
+  failed: job({
+    id: "j7",
+    name: "oom-again",
+    state: "failed",
+    user: "joe",
+    project: "nlp",
+    held: [],
+    ended: NOW - 40,
+    attempts: [attempt(1, "failed", NOW - 1480, NOW - 40, { exit_code: 1 })],
+    exit_code: 1,
+    error: "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB on GPU 0",
+  }),
+  hostile: job({
+    id: "j8",
+    name: HOSTILE,
+    user: HOSTILE,
+    project: HOSTILE,
+    state: "queued",
+    held: [],
+    attempt: 0,
+    attempts: [],
+    error: HOSTILE,
+    reason: reason(["state", HOSTILE]),
+  }),
 };
 
-export const log = Array.from({ length: 60 }, (_, line) => `epoch ${line + 1}/60  loss ${(2.3 * Math.exp(-line / 14) + 0.12).toFixed(4)}  saved`).join("\n");
+export const log = Array.from(
+  { length: 60 },
+  (_, line) => `epoch ${line + 1}/60  loss ${(2.3 * Math.exp(-line / 14) + 0.12).toFixed(4)}  saved`,
+).join("\n");
 
-const project = (name, colour, changes) => ({ name, parent: null, quota: 2, limit: null, weight: 1, priority: 100, build_quota: 1, fair_share: 2, held: 0, borrowed: 0, waiting: 0, running_jobs: 0, waiting_jobs: 0, colour, members: [], version: 1, ...changes });
+const project = (name, colour, changes) => ({
+  name,
+  parent: null,
+  quota: 2,
+  limit: null,
+  weight: 1,
+  priority: 100,
+  build_quota: 1,
+  fair_share: 2,
+  held: 0,
+  borrowed: 0,
+  waiting: 0,
+  running_jobs: 0,
+  waiting_jobs: 0,
+  colour,
+  members: [],
+  version: 1,
+  ...changes,
+});
 
-const held = (user, project_name, name, borrowed, state = "running") => ({ kind: "job", user, project: project_name, job: `id-${name}`, name, state, borrowed });
+const held = (user, project_name, name, borrowed, state = "running") => ({
+  kind: "job",
+  user,
+  project: project_name,
+  job: `id-${name}`,
+  name,
+  state,
+  borrowed,
+});
 const cell = (index, holder = null, reserved_for = "") => ({ index, uuid: `SIM-${index}`, holder, reserved_for });
 
 export function pool(changes = {}) {
@@ -145,7 +322,19 @@ export function pool(changes = {}) {
         available: true,
         simulated: true,
         labels: {},
-        gpus: [cell(0, { kind: "workspace", user: "susan", project: "vision", job: "", name: "", state: "", borrowed: false }), cell(1), cell(2, { kind: "foreign", user: "", project: "", job: "", name: "", state: "", borrowed: false })],
+        gpus: [
+          cell(0, {
+            kind: "workspace",
+            user: "susan",
+            project: "vision",
+            job: "",
+            name: "",
+            state: "",
+            borrowed: false,
+          }),
+          cell(1),
+          cell(2, { kind: "foreign", user: "", project: "", job: "", name: "", state: "", borrowed: false }),
+        ],
         free: { idle: 1 },
       },
     ],
@@ -168,19 +357,31 @@ export function pool(changes = {}) {
 
 export function bigPool() {
   const names = ["vision", "nlp", "speech", "robots", "maps", "search", "ads", "games", "music", "bio"];
-  const nodes = Array.from({ length: 20 }, (_, node) => withFree({
-    name: `dgx-${node + 1}`,
-    environment: "train",
-    gpu_type: "h100",
-    available: node !== 7,
-    simulated: false,
-    labels: {},
-    gpus: Array.from({ length: 8 }, (_cell, index) => {
-      const place = node * 8 + index;
-      return cell(index, place % 11 === 0 ? null : held("u", names[Math.floor(place / 9) % 10], `job-${Math.floor(place / 9)}`, place % 9 > 4));
+  const nodes = Array.from({ length: 20 }, (_, node) =>
+    withFree({
+      name: `dgx-${node + 1}`,
+      environment: "train",
+      gpu_type: "h100",
+      available: node !== 7,
+      simulated: false,
+      labels: {},
+      gpus: Array.from({ length: 8 }, (_cell, index) => {
+        const place = node * 8 + index;
+        return cell(
+          index,
+          place % 11 === 0
+            ? null
+            : held("u", names[Math.floor(place / 9) % 10], `job-${Math.floor(place / 9)}`, place % 9 > 4),
+        );
+      }),
     }),
-  }));
-  return { ...pool(), nodes, projects: names.map((name, colour) => project(name, colour, {})), train_free: { idle: 14, "lost or cordoned": 1 } };
+  );
+  return {
+    ...pool(),
+    nodes,
+    projects: names.map((name, colour) => project(name, colour, {})),
+    train_free: { idle: 14, "lost or cordoned": 1 },
+  };
 }
 
 function withFree(node) {

@@ -317,6 +317,7 @@ def test_the_build_gpus_held_follow_the_list_of_workspaces(visit: Visit, service
 
 WAITING = """async () => {
     const { PoolFeed } = await import("/visuals/live/pool_feed.js");
+    const { followStream } = await import("/visuals/live/event_stream.js");
     const { RerunEditor } = await import("/visuals/live/rerun_editor.js");
     const waiting = [];
     const call = (_method, path) => new Promise((done) => waiting.push({ path, done }));
@@ -327,7 +328,8 @@ WAITING = """async () => {
     window.say = (kind, data) => {
         writer.write(new TextEncoder().encode(`event: ${kind}\\ndata: ${JSON.stringify(data)}\\n\\n`));
     };
-    window.feed = new PoolFeed(call, async () => new Response(readable));
+    const follow = (on, show) => followStream(async () => new Response(readable), on, show);
+    window.feed = new PoolFeed({ call, follow }, {});
     window.editor = new RerunEditor(call, "first", () => {}, () => {});
 }"""
 """A feed and an editor whose questions wait for the test: `asked()`, `answer(place, body)`, `say(kind, event)`."""
@@ -340,7 +342,7 @@ def expect_asked(gallery: Page, *paths: str) -> None:
 def test_a_job_that_an_event_tells_while_my_jobs_are_read_is_among_them(gallery: Page) -> None:
     mine, job = "jobs?mine=1&limit=50", {"id": "new", "user": "susan", "submitted": 1, "attempts": []}
     gallery.evaluate(WAITING)
-    gallery.evaluate("feed.watchMine(() => {}) && null")
+    gallery.evaluate("feed.watchList(feed.mine, () => {}) && null")
     expect_asked(gallery, "me", mine)
     gallery.evaluate("answer(0, { name: 'susan', projects: [] })")
     gallery.evaluate("(job) => { say('job', job); say('pool', { seq: 1, nodes: [], projects: [] }); }", job)
@@ -348,7 +350,7 @@ def test_a_job_that_an_event_tells_while_my_jobs_are_read_is_among_them(gallery:
     gallery.evaluate("answer(0, { items: [] })")
     expect_asked(gallery, mine)
     gallery.evaluate("(job) => answer(0, { items: [job] })", job)
-    gallery.wait_for_function("feed.mine.map(({ id }) => id).join() === 'new'")
+    gallery.wait_for_function("feed.mine.jobs?.map(({ id }) => id).join() === 'new'")
     assert gallery.evaluate("asked()") == []
 
 
@@ -363,6 +365,31 @@ def test_an_event_of_the_pool_is_newer_than_what_a_feed_asked_for_before(gallery
     gallery.evaluate("answer(1, { seq: 1, nodes: [], projects: [] })")
     gallery.evaluate(DRAWN)
     assert gallery.evaluate("feed.pool.seq") == 2
+
+
+def test_an_answer_that_is_older_than_an_event_adds_only_what_events_leave_out(gallery: Page) -> None:
+    gallery.evaluate(WAITING)
+    gallery.evaluate("feed.watchJob('digits', () => {}) && null")
+    expect_asked(gallery, "me", "jobs/digits")
+    event = {"id": "digits", "state": "running", "source": "", "attempts": [{"number": 2}]}
+    gallery.evaluate("(job) => say('job', job)", event)
+    gallery.wait_for_function("feed.live('digits').job?.state === 'running'")
+    answer = {**event, "state": "starting", "source": "train()", "attempts": [{"number": 1}, {"number": 2}]}
+    gallery.evaluate("(job) => answer(1, job)", answer)
+    gallery.wait_for_function("feed.live('digits').job.source === 'train()'")
+    assert gallery.evaluate("feed.live('digits').job.state") == "running"
+    assert gallery.evaluate("feed.live('digits').job.attempts.map(({ number }) => number)") == [1, 2]
+
+
+def test_a_feed_reads_again_what_it_shows_after_the_pool_was_started_anew(gallery: Page) -> None:
+    mine = "jobs?mine=1&limit=50"
+    gallery.evaluate(WAITING)
+    gallery.evaluate("feed.watchList(feed.mine, () => {}) && null")
+    expect_asked(gallery, "me", mine)
+    gallery.evaluate("answer(1, { items: [] })")
+    for seq in (7, 1):
+        gallery.evaluate("(seq) => say('pool', { seq, nodes: [], projects: [] })", seq)
+    expect_asked(gallery, "me", mine, "pool")
 
 
 def test_a_form_that_is_closed_and_opened_again_keeps_what_is_typed(gallery: Page) -> None:

@@ -31,12 +31,16 @@ LOADED = """() => performance.getEntriesByType("resource")
   .map((entry) => [entry.name, entry.transferSize])"""
 
 
+PRELOADED = """() => [...document.querySelectorAll("link[rel=modulepreload], script[type=module]")]
+  .map((element) => element.href || element.src)"""
+
+
 def test_what_a_page_loads_is_asked_for_once(visit: Visit) -> None:
     for _ in range(2):
         page = visit("susan")
         expect(page.get_by_test_id("empty")).to_be_visible()
     loaded = dict(page.evaluate(LOADED))
-    assert len(loaded) > 50
+    assert {name for name in loaded if name.endswith(".js")} == set(page.evaluate(PRELOADED))
     assert not [name for name, transferred in loaded.items() if transferred]
 
 

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from springtide.scheduler.store import Store, StoreUnsureError
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import AuditRecord, WriteBatch
 
 COMMIT = b"COMMIT\0"
@@ -100,7 +101,7 @@ def test_a_commit_without_an_answer_is_found_or_missed_afterwards(proxied: Any, 
     with pytest.raises(StoreUnsureError):
         store.commit(entry(2))
     assert store.is_committed() is committed
-    assert (store.audit_entry(2) is not None) is committed
+    assert (store.read(reading.audit_entry, 2) is not None) is committed
     store.commit(entry(3))
     assert store.is_committed()
-    assert store.audit_entry(3) is not None
+    assert store.read(reading.audit_entry, 3) is not None

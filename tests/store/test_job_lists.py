@@ -14,6 +14,7 @@ from springtide.scheduler.store import (
     Store,
     position,
 )
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
     JobQuery,
     WriteBatch,
@@ -36,7 +37,7 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
 
     def listed(before: int | None = None, limit: int = 10, **query: Any) -> list[int]:
         after = None if before is None else (-before, -before)
-        return [one.spec.seq for one in store.jobs(JobQuery(**query), after, limit)]
+        return [one.spec.seq for one in store.read(reading.jobs, JobQuery(**query), after, limit)]
 
     assert listed() == [5, 4, 3, 2, 1]
     assert listed(limit=2) == [5, 4]
@@ -84,7 +85,7 @@ def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> No
     query = JobQuery(order=order)
     seen: list[int] = []
     after = None
-    while page := five.jobs(query, after, 2):
+    while page := five.read(reading.jobs, query, after, 2):
         seen += [one.spec.seq for one in page]
         after = position(order, page[-1])
     assert seen == ORDERED[order]
@@ -113,7 +114,7 @@ def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> No
     ],
 )
 def test_jobs_are_searched(five: Store, query: dict[str, Any], found: list[int]) -> None:
-    assert [one.spec.seq for one in five.jobs(JobQuery(**query), None, 10)] == found
+    assert [one.spec.seq for one in five.read(reading.jobs, JobQuery(**query), None, 10)] == found
 
 
 def test_the_longest_texts_of_a_job_fit_into_the_index_of_lists(store: Store) -> None:
@@ -126,4 +127,4 @@ def test_the_longest_texts_of_a_job_fit_into_the_index_of_lists(store: Store) ->
     store.commit(
         WriteBatch(new_jobs=[job(1, user=text_of(255), project=text_of(64), name=text_of(128), tags=tags)])
     )
-    assert [one.spec.tags for one in store.jobs(JobQuery(tag=tags[-1]), None, 10)] == [tags]
+    assert [one.spec.tags for one in store.read(reading.jobs, JobQuery(tag=tags[-1]), None, 10)] == [tags]

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
-from springtide.scheduler.store import Store, StoreFullError, StoreMovedError, writing
+from springtide.scheduler.store import Store, StoreFullError, StoreMovedError, opening
 from springtide.scheduler.store.copying import check_copy
 from springtide.scheduler.store.place import removed_files
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import EventRecord, WriteBatch
 from springtide.scheduler.store.rescue import rescued_copies
 
@@ -39,7 +41,7 @@ def event(number: int) -> WriteBatch:
 
 
 def events(store: Store) -> list[int]:
-    return [each.id for each in store.events(0, 100)]
+    return [each.id for each in store.read(reading.events, 0, 100)]
 
 
 def test_a_database_that_was_removed_takes_no_writes_and_is_saved(lite: Store, database: Path) -> None:
@@ -108,18 +110,13 @@ def test_a_log_that_another_process_made_anew_is_not_taken_for_the_own(lite: Sto
         lite.commit(event(2))
 
 
-def test_a_commit_during_which_the_database_goes_is_not_called_written(
-    lite: Store, database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = writing.write
-
-    def remove(*args: object) -> None:
-        write(*args)  # type: ignore[arg-type]
+def test_a_write_during_which_the_database_goes_is_not_called_written(lite: Store, database: Path) -> None:
+    def touch_and_remove(connection: Connection) -> None:
+        opening.touch(connection, lite.epoch)
         database.unlink()
 
-    monkeypatch.setattr(writing, "write", remove)
     with pytest.raises(StoreMovedError):
-        lite.commit(event(1))
+        lite.write(touch_and_remove)
 
 
 def test_connections_that_are_made_anew_are_no_loss(lite: Store, database: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from earlier_store import EARLIER, write_earlier
 
 from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store import Store
+from springtide.scheduler.store.keyed import Table
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import PersonRecord, ProjectRecord, WorkspaceRecord, WriteBatch
+from springtide.scheduler.store.tables import Tables
 
 Opener = Callable[..., Store]
 
@@ -18,14 +22,14 @@ Opener = Callable[..., Store]
 def test_numbers_of_an_earlier_store_stay_as_they_were(empty: str, open_store: Opener, revision: str) -> None:
     write_earlier(empty, revision, EARLIER)
     store = open_store(empty)
-    loaded = store.load()
-    assert [record.project for record in loaded.projects] == [
+    loaded = store.read(reading.load)
+    assert [record.project for record in loaded.projects.values()] == [
         Project("vision", quota=4, limit=6, age=0, build_quota=1),
         Project("speech", quota=None, limit=None, age=1),
     ]
-    assert [record.version for record in loaded.projects] == [3, 3]
-    assert set(loaded.people) == {PersonRecord("susan", 2), PersonRecord("joe", 0)}
-    assert loaded.workspaces == (WorkspaceRecord("susan", "", "build", (0, 1), 5.0),)
+    assert [record.version for record in loaded.projects.values()] == [3, 3]
+    assert loaded.people == {"susan": PersonRecord("susan", 2), "joe": PersonRecord("joe", 0)}
+    assert loaded.workspaces == {("susan", ""): WorkspaceRecord("susan", "", "build", (0, 1), 5.0)}
     assert (loaded.gpu_types, loaded.fresh, store.epoch) == ({}, False, 8)
 
 
@@ -34,21 +38,23 @@ def test_tables_by_type_and_the_known_types_are_kept(open_store: Opener) -> None
     project = Project("vision", quota={"t4": 4, "a100": None}, limit={"t4": 6}, build_quota={"l4": 1})
     workspace = WorkspaceRecord("susan", "", "build", (0,), 5.0, "l4")
     types = {Environment.TRAIN: ("t4", "a100"), Environment.BUILD: ("l4",)}
-    people = [PersonRecord("susan", {"l4": 2}), PersonRecord("joe", 1)]
-    store.commit(
-        WriteBatch(projects=[ProjectRecord(project)], people=people, workspaces=[workspace], gpu_types=types)
-    )
+    records: dict[Table[Any, Any], Any] = {
+        Tables.projects: {"vision": ProjectRecord(project)},
+        Tables.people: {"susan": PersonRecord("susan", {"l4": 2}), "joe": PersonRecord("joe", 1)},
+        Tables.workspaces: {("susan", ""): workspace},
+    }
+    store.commit(WriteBatch(records=records, gpu_types=types))
     store.commit(WriteBatch(gpu_types={Environment.TRAIN: ("a100", "h100", "t4")}))
     store.close()
-    loaded = open_store().load()
-    assert [record.project for record in loaded.projects] == [project]
-    assert {person.name: person.build_quota for person in loaded.people} == {"susan": {"l4": 2}, "joe": 1}
-    assert loaded.workspaces == (workspace,)
+    loaded = open_store().read(reading.load)
+    assert [record.project for record in loaded.projects.values()] == [project]
+    assert {name: person.build_quota for name, person in loaded.people.items()} == {"susan": {"l4": 2}, "joe": 1}
+    assert list(loaded.workspaces.values()) == [workspace]
     assert loaded.gpu_types == {Environment.TRAIN: ("a100", "h100", "t4"), Environment.BUILD: ("l4",)}
 
 
 def test_an_empty_database_becomes_a_store(empty: str, open_store: Opener) -> None:
     store = open_store(empty)
-    assert (store.load().fresh, store.epoch) == (True, 1)
+    assert (store.read(reading.load).fresh, store.epoch) == (True, 1)
     store.close()
     assert open_store(empty).epoch == 2

@@ -15,7 +15,9 @@ from springtide.scheduler.store import (
     FilesGoneError,
     Store,
     StoreError,
+    pruning,
 )
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
     AuditRecord,
     DecisionRecord,
@@ -36,13 +38,13 @@ def test_old_journals_go_but_bases_stay_as_long_as_they_are_needed(store: Store)
             audit=[AuditRecord(n, float(n), "a", "b", "c", {}, {}) for n in range(1, 5)],
         )
     )
-    store.prune(events=4, decisions=2, audit_before=3.0)
-    assert [event.id for event in store.events(0, 100)] == [7, 8, 9, 10]
-    assert [one.id for one in store.decisions(1, 100)] == [5, 6, 7, 8]
-    assert [one.id for one in store.audit(None, 100)] == [4, 3]
-    store.prune(events=4, decisions=5, audit_before=100.0)
-    assert [one.id for one in store.audit(None, 100)] == [4]
-    assert store.load().last_audit == 4
+    store.write(pruning.prune_journals, events=4, decisions=2, audit_before=3.0)
+    assert [event.id for event in store.read(reading.events, 0, 100)] == [7, 8, 9, 10]
+    assert [one.id for one in store.read(reading.decisions, 1, 100)] == [5, 6, 7, 8]
+    assert [one.id for one in store.read(reading.audit, None, 100)] == [4, 3]
+    store.write(pruning.prune_journals, events=4, decisions=5, audit_before=100.0)
+    assert [one.id for one in store.read(reading.audit, None, 100)] == [4]
+    assert store.read(reading.load).last_audit == 4
 
 
 def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
@@ -56,11 +58,11 @@ def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
             bundles=[shared, own],
         )
     )
-    assert store.ended_before(400.0, 10) == ["job2", "job1"]
-    assert store.ended_before(300.0, 10) == ["job2"]
-    store.drop_jobs(["job1", "job2", "job3"])
-    assert [store.job(f"job{n}") is None for n in (1, 2, 3)] == [True, True, False]
-    assert store.gpu_use(0.0, 1000.0) == []
+    assert store.read(reading.ended_before, 400.0, 10) == ["job2", "job1"]
+    assert store.read(reading.ended_before, 300.0, 10) == ["job2"]
+    store.write(pruning.drop_jobs, ["job1", "job2", "job3"])
+    assert [store.read(reading.job, f"job{n}") is None for n in (1, 2, 3)] == [True, True, False]
+    assert store.read(reading.gpu_use, 0.0, 1000.0) == []
 
 
 def test_files_of_ended_jobs_stay_for_a_time_the_newest_of_each_user_first(store: Store) -> None:
@@ -103,4 +105,4 @@ def test_files_go_as_soon_as_no_unfinished_job_needs_them(store: Store, tmp_path
         with pytest.raises(StoreError, match="not in the store"):
             store.files(gone.digest)
     assert not file.exists()
-    assert store.job("job2") is not None
+    assert store.read(reading.job, "job2") is not None

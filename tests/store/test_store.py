@@ -12,7 +12,7 @@ from msgspec import structs
 from sqlalchemy import inspect, text
 from store_records import attempt, ended, job
 
-from springtide.scheduler.model import JobState, Project, Reason
+from springtide.scheduler.model import JobState, Reason
 from springtide.scheduler.store import (
     Store,
     StoreError,
@@ -21,17 +21,14 @@ from springtide.scheduler.store import (
     StoreTooNewError,
 )
 from springtide.scheduler.store import schema as tables
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
     AttemptState,
     AuditRecord,
     EventRecord,
     JobQuery,
-    JobRanges,
     JobRecord,
     JobStanding,
-    PersonRecord,
-    ProjectRecord,
-    WorkspaceRecord,
     WriteBatch,
 )
 
@@ -42,8 +39,8 @@ Opener = Callable[..., Store]
 
 
 def test_an_empty_store_begins_with_nothing(store: Store) -> None:
-    loaded = store.load()
-    assert (loaded.jobs, loaded.projects, loaded.fresh, loaded.last_job) == ((), (), True, 0)
+    loaded = store.read(reading.load)
+    assert (loaded.jobs, loaded.projects, loaded.fresh, loaded.last_job) == ((), {}, True, 0)
     assert store.epoch == 1
 
 
@@ -56,7 +53,7 @@ def test_every_opening_raises_the_epoch(open_store: Opener) -> None:
 def test_a_second_service_is_refused_in_plain_words(store: Store, open_store: Opener) -> None:
     with pytest.raises(StoreLockedError, match="Another Springtide service is using the store"):
         open_store()
-    assert store.load().fresh
+    assert store.read(reading.load).fresh
 
 
 def test_a_service_that_has_left_makes_room_at_once(store: Store, open_store: Opener) -> None:
@@ -69,7 +66,7 @@ def test_who_lost_the_store_writes_nothing_any_more(store: Store) -> None:
         connection.execute(tables.meta.update().where(tables.meta.c.key == "epoch").values(value=99))
     with pytest.raises(StoreTakenError, match="taken over"):
         store.commit(WriteBatch(new_jobs=[job()]))
-    assert store.job("job1") is None
+    assert store.read(reading.job, "job1") is None
 
 
 def test_a_store_of_a_newer_version_is_left_alone(store: Store, open_store: Opener) -> None:
@@ -114,8 +111,10 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     store.close()
     migrated = open_store()
-    assert [one.spec.seq for one in migrated.jobs(JobQuery(order="-gpus"), None, 10)] == [1, 2]
-    assert [one.spec.seq for one in migrated.jobs(JobQuery(search="other", since=102.0), None, 10)] == [2]
+    assert [one.spec.seq for one in migrated.read(reading.jobs, JobQuery(order="-gpus"), None, 10)] == [1, 2]
+    assert [
+        one.spec.seq for one in migrated.read(reading.jobs, JobQuery(search="other", since=102.0), None, 10)
+    ] == [2]
 
 
 def test_the_migrations_make_the_tables_that_the_code_expects(store: Store) -> None:
@@ -144,9 +143,9 @@ def test_urls_that_are_no_stores_are_refused(bad: str, tmp_path: Path) -> None:
 def test_a_job_comes_back_as_it_was(store: Store) -> None:
     made = job()
     store.commit(WriteBatch(new_jobs=[made]))
-    assert store.job("job1") == made
-    assert store.load().jobs == (made,)
-    assert store.load().last_job == 1
+    assert store.read(reading.job, "job1") == made
+    assert store.read(reading.load).jobs == (made,)
+    assert store.read(reading.load).last_job == 1
 
 
 def test_attempts_come_back_with_their_job(store: Store) -> None:
@@ -162,19 +161,19 @@ def test_attempts_come_back_with_their_job(store: Store) -> None:
     second = attempt(made, 2)
     changed = JobRecord(made.spec, JobStanding(state=JobState.STARTING, attempt=2), (over, second))
     store.commit(WriteBatch(jobs=[changed], attempts=[over], new_attempts=[second]))
-    assert store.load().jobs == (changed,)
+    assert store.read(reading.load).jobs == (changed,)
 
 
 def test_ended_jobs_are_not_loaded_but_found(store: Store) -> None:
     store.commit(WriteBatch(new_jobs=[job(1), job(2)]))
     store.commit(WriteBatch(jobs=[ended(job(1))]))
-    assert [one.id for one in store.load().jobs] == ["job2"]
-    assert store.job("job1").state is JobState.SUCCEEDED
+    assert [one.id for one in store.read(reading.load).jobs] == ["job2"]
+    assert store.read(reading.job, "job1").state is JobState.SUCCEEDED
 
 
 def test_a_key_finds_its_job_and_only_for_its_user(store: Store) -> None:
     store.commit(WriteBatch(new_jobs=[job(1, key="k"), job(2, key="k", user="joe"), job(3)]))
-    found = store.jobs_by_key([("susan", "k"), ("joe", "k"), ("jemma", "k"), ("joe", "other")])
+    found = store.read(reading.jobs_by_key, [("susan", "k"), ("joe", "k"), ("jemma", "k"), ("joe", "other")])
     assert {asked: job.id for asked, job in found.items()} == {("susan", "k"): "job1", ("joe", "k"): "job2"}
 
 
@@ -182,10 +181,10 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(store: Store) -> None:
     store.commit(WriteBatch(new_jobs=[job(1)]))
     with pytest.raises(StoreError):
         store.commit(WriteBatch(new_jobs=[job(2), job(1)], events=[EventRecord(1, 1.0, "job", b"{}")]))
-    assert store.job("job2") is None
-    assert store.events(0, 10) == []
+    assert store.read(reading.job, "job2") is None
+    assert store.read(reading.events, 0, 10) == []
     store.commit(WriteBatch(new_jobs=[job(2)]))
-    assert store.job("job2") is not None
+    assert store.read(reading.job, "job2") is not None
 
 
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 200_000])
@@ -217,49 +216,14 @@ def test_files_of_nobody_are_an_error(store: Store) -> None:
         store.files("0" * 64)
 
 
-# ---------- projects, people, workspaces
-
-
-def test_projects_people_and_workspaces_come_back_and_can_go(store: Store) -> None:
-    parent = ProjectRecord(Project("research", quota=None, limit=8, age=0, build_quota=1), colour=0)
-    child = ProjectRecord(
-        Project("vision", "research", 2, 4, 1.5, 50, 1, 2),
-        version=3,
-        colour=1,
-        ranges=JobRanges(10, 60, 4, 3600.0, ("lab/*",)),
-    )
-    desk = WorkspaceRecord("susan", "", "build", (0, 2), 100.0)
-    store.commit(
-        WriteBatch(projects=[child, parent], people=[PersonRecord("susan", 2)], workspaces=[desk], next_age=2)
-    )
-    loaded = store.load()
-    assert loaded.projects == (parent, child)
-    assert loaded.people == (PersonRecord("susan", 2),)
-    assert loaded.workspaces == (desk,)
-    assert (loaded.fresh, loaded.next_age) == (False, 2)
-    other = replace(child, project=replace(child.project, quota=0), version=4)
-    store.commit(
-        WriteBatch(projects=[other], people=[PersonRecord("susan", 0)], workspaces=[replace(desk, gpus=())])
-    )
-    loaded = store.load()
-    assert loaded.projects[1] == other
-    assert loaded.people[0].build_quota == 0
-    assert loaded.workspaces[0].gpus == ()
-    store.commit(
-        WriteBatch(dropped_projects=["vision"], dropped_people=["susan"], dropped_workspaces=[("susan", "")])
-    )
-    loaded = store.load()
-    assert (loaded.projects, loaded.people, loaded.workspaces) == ((parent,), (), ())
-
-
 # ---------- journals
 
 
 def test_events_are_read_on_from_any_of_them(store: Store) -> None:
     store.commit(WriteBatch(events=[EventRecord(n, 1.5, "job", b'{"n":%d}' % n) for n in range(1, 6)]))
-    assert [event.id for event in store.events(2, 2)] == [3, 4]
-    assert store.events(4, 10) == [EventRecord(5, 1.5, "job", b'{"n":5}')]
-    assert store.load().last_event == 5
+    assert [event.id for event in store.read(reading.events, 2, 2)] == [3, 4]
+    assert store.read(reading.events, 4, 10) == [EventRecord(5, 1.5, "job", b'{"n":5}')]
+    assert store.read(reading.load).last_event == 5
 
 
 def test_the_audit_trail_is_kept_newest_first(store: Store) -> None:
@@ -269,22 +233,24 @@ def test_the_audit_trail_is_kept_newest_first(store: Store) -> None:
     ]
     store.commit(WriteBatch(audit=entries))
     store.commit(WriteBatch(undone=[2]))
-    assert [entry.id for entry in store.audit(None, 2)] == [3, 2]
-    assert store.audit(2, 10) == [entries[0]]
-    assert store.audit_entry(2) == replace(entries[1], undone=True)
-    assert store.audit_entry(99) is None
+    assert [entry.id for entry in store.read(reading.audit, None, 2)] == [3, 2]
+    assert store.read(reading.audit, 2, 10) == [entries[0]]
+    assert store.read(reading.audit_entry, 2) == replace(entries[1], undone=True)
+    assert store.read(reading.audit_entry, 99) is None
 
 
 def test_attempts_tell_who_held_gpus_when(store: Store) -> None:
     one = job(1).with_attempt(attempt(job(1), created=100.0, ended=200.0))
     two = job(2, project="speech").with_attempt(attempt(job(2), created=150.0))
     store.commit(WriteBatch(new_jobs=[one, two], new_attempts=[one.attempts[0], two.attempts[0]]))
-    assert {(held.project, held.gpus, held.start, held.end) for held in store.gpu_use(120.0, 160.0)} == {
+    assert {
+        (held.project, held.gpus, held.start, held.end) for held in store.read(reading.gpu_use, 120.0, 160.0)
+    } == {
         ("vision", 2, 100.0, 200.0),
         ("speech", 2, 150.0, None),
     }
-    assert [held.project for held in store.gpu_use(200.0, 300.0)] == ["speech"]
-    assert store.gpu_use(0.0, 100.0) == []
+    assert [held.project for held in store.read(reading.gpu_use, 200.0, 300.0)] == ["speech"]
+    assert store.read(reading.gpu_use, 0.0, 100.0) == []
 
 
 # ---------- pruning
@@ -295,6 +261,6 @@ def test_a_database_goes_on_after_it_was_closed(open_store: Opener) -> None:
     first.commit(WriteBatch(new_jobs=[job()], next_age=0))
     first.close()
     second = open_store()
-    assert second.load().jobs == (job(),)
+    assert second.read(reading.load).jobs == (job(),)
     second.commit(WriteBatch(jobs=[ended(job())]))
-    assert second.job("job1").state is JobState.SUCCEEDED
+    assert second.read(reading.job, "job1").state is JobState.SUCCEEDED

@@ -15,6 +15,7 @@ from bundles import save
 from sqlalchemy import event
 
 from springtide.scheduler.store import ORDERS, Store, StoreDamagedError, StoreFullError
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import EventRecord, JobQuery, WriteBatch
 
 HOLDER = """
@@ -53,7 +54,7 @@ def way_of(store: Store, query: JobQuery) -> str:
         asked.append((sql, values))
 
     event.listen(store._reader, "before_cursor_execute", remember)
-    store.jobs(query, None, 50)
+    store.read(reading.jobs, query, None, 50)
     event.remove(store._reader, "before_cursor_execute", remember)
     sql, values = next(each for each in asked if each[0].startswith("SELECT"))
     with store._reader.connect() as connection:
@@ -125,11 +126,11 @@ def test_a_full_disk_is_told_and_nothing_is_lost(lite: Store) -> None:
     big = b'"' + b"x" * 1_000_000 + b'"'
     with pytest.raises(StoreFullError, match="full"):
         lite.commit(WriteBatch(events=[EventRecord(2, 1.0, "job", big)]))
-    assert [event.id for event in lite.events(0, 10)] == [1]
+    assert [event.id for event in lite.read(reading.events, 0, 10)] == [1]
     with lite._writer.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")
     lite.commit(WriteBatch(events=[EventRecord(2, 1.0, "job", big)]))
-    assert [event.id for event in lite.events(0, 10)] == [1, 2]
+    assert [event.id for event in lite.read(reading.events, 0, 10)] == [1, 2]
 
 
 def test_a_full_disk_for_files_is_told_and_leaves_nothing_behind(
@@ -220,4 +221,4 @@ def test_damage_that_is_met_later_names_the_file_too(lite: Store, tmp_path: Path
     lite._writer.dispose()
     overwrite_pages(tmp_path / "springtide.sqlite", 100_000)
     with pytest.raises(StoreDamagedError, match=r"springtide\.sqlite is damaged"):
-        lite.events(0, 100)
+        lite.read(reading.events, 0, 100)

@@ -10,7 +10,7 @@ from earlier_store import EARLIER, write_earlier
 from msgspec.structs import replace
 
 from springtide.scheduler.gpu_reading import METRICS, Reading
-from springtide.scheduler.store import Store
+from springtide.scheduler.store import Store, gpu_usage_writing
 from springtide.scheduler.store.gpu_usage import (
     DAY,
     FINE,
@@ -22,6 +22,7 @@ from springtide.scheduler.store.gpu_usage import (
     downsample,
     step_for,
 )
+from springtide.scheduler.store.queries import usage
 
 Opener = Callable[..., Store]
 START = 1_000 * HOUR
@@ -76,7 +77,7 @@ def test_longer_intervals_have_means_peaks_and_the_newest_counters() -> None:
 def test_holders_and_gpus_are_summed_up_by_themselves() -> None:
     records = [
         record(START),
-        record(START + 10, key=SUSAN._replace(gpu="GPU-1")),
+        record(START + 10, key=replace(SUSAN, gpu="GPU-1")),
         record(START + 20, key=UsageKey("GPU-0", kind="job", job="bert", user="joe", project="nlp")),
         record(START + 30, key=UsageKey("GPU-0")),
     ]
@@ -114,29 +115,29 @@ def test_minutes_and_hours_are_written_when_they_have_ended_and_old_intervals_go
     store = open_store()
 
     def kept(step: int) -> list[int]:
-        return [each.at for each in store.usage_of_job("digits", step, 0, 1e12) if each.step == step]
+        return [each.at for each in store.read(usage.of_job, "digits", step, 0, 1e12) if each.step == step]
 
     for at in range(START, START + 130, FINE):
-        store.save_usage([record(at)], at + FINE)
+        store.write(gpu_usage_writing.save, [record(at)], at + FINE)
     assert (len(kept(FINE)), kept(MINUTE), kept(HOUR)) == (13, [START, START + 60], [])
-    store.save_usage([record(START + HOUR)], START + HOUR + FINE)
+    store.write(gpu_usage_writing.save, [record(START + HOUR)], START + HOUR + FINE)
     assert kept(HOUR) == [START]
     assert kept(MINUTE) == [START, START + 60, START + 120]
-    hour, last = store.usage_of_job("digits", HOUR, 0, 1e12)
+    hour, last = store.read(usage.of_job, "digits", HOUR, 0, 1e12)
     assert (last.step, last.at) == (FINE, START + HOUR), "what no hour has yet is told in shorter intervals"
     assert hour.seconds == 130
     assert hour.reading.utilization == pytest.approx(0.5)
     later = START + 2 * DAY
-    store.save_usage([record(later)], later + FINE)
-    store.save_usage([record(later + 60)], later + 70)
+    store.write(gpu_usage_writing.save, [record(later)], later + FINE)
+    store.write(gpu_usage_writing.save, [record(later + 60)], later + 70)
     assert kept(FINE) == [later, later + 60]
     assert len(kept(MINUTE)) == 5
     end = START + 40 * DAY
-    store.save_usage([record(end)], end + FINE)
-    store.save_usage([record(end + HOUR)], end + HOUR + 70)
+    store.write(gpu_usage_writing.save, [record(end)], end + FINE)
+    store.write(gpu_usage_writing.save, [record(end + HOUR)], end + HOUR + 70)
     assert kept(MINUTE) == [end, end + HOUR]
     assert kept(HOUR) == [START, START + HOUR, later, end]
-    [whole] = store.usage_sums(["project"], HOUR, 0, 1e12, ["job"])
+    [whole] = store.read(usage.sums, ["project"], HOUR, 0, 1e12, kinds=["job"])
     assert whole.held == 130 + 10 + 20 + 20
 
 
@@ -144,24 +145,26 @@ def test_every_value_of_a_reading_is_kept(open_store: Opener) -> None:
     store = open_store()
     values = {name: number if metric.most else number / 2 for number, (name, metric) in enumerate(METRICS.items())}
     saved = replace(record(START, memory_peak=7), reading=Reading(**values))
-    store.save_usage([saved], START + FINE)
-    assert store.usage_of_job("digits", FINE, 0, 1e12) == [saved]
+    store.write(gpu_usage_writing.save, [saved], START + FINE)
+    assert store.read(usage.of_job, "digits", FINE, 0, 1e12) == [saved]
 
 
 def test_an_interval_that_is_measured_again_after_a_restart_is_replaced(open_store: Opener) -> None:
     store = open_store()
-    store.save_usage([record(START, 0.1), record(START, 0.1, key=SUSAN._replace(gpu="GPU-1"))], START + 5)
-    store.save_usage([record(START, 0.9)], START + 8)
-    assert [each.reading.utilization for each in store.usage_of_job("digits", FINE, 0, 1e12)] == [0.9]
+    first, other = record(START, 0.1), record(START, 0.1, key=replace(SUSAN, gpu="GPU-1"))
+    store.write(gpu_usage_writing.save, [first, other], START + 5)
+    store.write(gpu_usage_writing.save, [record(START, 0.9)], START + 8)
+    assert [each.reading.utilization for each in store.read(usage.of_job, "digits", FINE, 0, 1e12)] == [0.9]
 
 
 def test_use_is_summed_up_by_what_is_asked_for(open_store: Opener) -> None:
     store = open_store()
     bert = UsageKey("GPU-2", kind="job", job="bert", user="joe", project="vision")
-    store.save_usage(
+    store.write(
+        gpu_usage_writing.save,
         [
             record(START, 0.5, memory_peak=7),
-            record(START, None, key=SUSAN._replace(gpu="GPU-1"), memory_peak=9),
+            record(START, None, key=replace(SUSAN, gpu="GPU-1"), memory_peak=9),
             record(START, 1.0, key=bert, simulated=True),
             record(START, 0.0, key=UsageKey("GPU-3")),
         ],
@@ -169,7 +172,7 @@ def test_use_is_summed_up_by_what_is_asked_for(open_store: Opener) -> None:
     )
 
     def told(*by: str, kinds: tuple[str, ...] = ("job",)) -> list[tuple[UsageKey, float, float, float]]:
-        found = store.usage_sums(by, FINE, START, START + 60, kinds)
+        found = store.read(usage.sums, by, FINE, START, START + 60, kinds=kinds)
         return [(each.key, each.held, each.measured, each.used) for each in found]
 
     assert told("project") == [(UsageKey("", project="vision"), 30, 20, 15)]
@@ -178,13 +181,13 @@ def test_use_is_summed_up_by_what_is_asked_for(open_store: Opener) -> None:
         (UsageKey("", job="bert", user="joe"), 10, 10, 10),
     ]
     assert len(told("gpu", kinds=("job", ""))) == 4
-    [whole] = store.usage_sums(["project"], FINE, START, START + 60, ["job"])
+    [whole] = store.read(usage.sums, ["project"], FINE, START, START + 60, kinds=["job"])
     assert (whole.memory_peak, whole.simulated) == (9, True)
-    assert store.usage_sums(["project"], FINE, START + 60, START + 120, ["job"]) == []
+    assert store.read(usage.sums, ["project"], FINE, START + 60, START + 120, kinds=["job"]) == []
 
 
 def test_a_store_without_measured_use_gets_its_table(empty: str, open_store: Opener) -> None:
     write_earlier(empty, "0002", EARLIER)
     store = open_store(empty)
-    store.save_usage([record(START)], START + FINE)
-    assert len(store.usage_of_job("digits", FINE, 0, 1e12)) == 1
+    store.write(gpu_usage_writing.save, [record(START)], START + FINE)
+    assert len(store.read(usage.of_job, "digits", FINE, 0, 1e12)) == 1

@@ -4,7 +4,18 @@
  */
 async (windowsOnly) => {
   const SERVICE = "/services/springtide/";
-  const PATHS = ["", "admin", "pool", "nowhere", "static/site.js", "api/v1/admin", "api/v1/me", "api/v1/events", "api/v1/openapi.json", "api/v1/x"];
+  const PATHS = [
+    "",
+    "admin",
+    "pool",
+    "nowhere",
+    "static/site.js",
+    "api/v1/admin",
+    "api/v1/me",
+    "api/v1/events",
+    "api/v1/openapi.json",
+    "api/v1/x",
+  ];
   const KINDS = ["admin", "nowhere", "static/site.js", "api/v1/me"];
   const PATIENCE_MS = 2500;
   const LOADED_WITHIN_MS = 60_000;
@@ -45,7 +56,8 @@ async (windowsOnly) => {
       return false;
     }
   };
-  const opening = () => [...windows.map(([, opened]) => opened), ...frames.map(([, frame]) => frame.contentWindow)].some(blank);
+  const opening = () =>
+    [...windows.map(([, opened]) => opened), ...frames.map(([, frame]) => frame.contentWindow)].some(blank);
   const lastLook = Date.now() + LOADED_WITHIN_MS;
   while (opening() && Date.now() < lastLook) await passed(100);
   for (const [path, frame] of frames) {
@@ -72,11 +84,18 @@ async (windowsOnly) => {
     }),
   );
 
-  const tokens = loot.flatMap(([, what]) => [...what.matchAll(/(?:data-xsrf="|_xsrf=)([^";]+)/g)].map((found) => found[1]));
+  const tokens = loot.flatMap(([, what]) =>
+    [...what.matchAll(/(?:data-xsrf="|_xsrf=)([^";]+)/g)].map((found) => found[1]),
+  );
   const changed = [];
   for (const token of ["", ...new Set(tokens)]) {
     const headers = { "Content-Type": "application/json", "X-XSRFToken": token };
-    const answer = await fetch(`${SERVICE}api/v1/projects/joe`, { method: "PATCH", credentials: "include", headers, body: '{"weight": 7}' });
+    const answer = await fetch(`${SERVICE}api/v1/projects/joe`, {
+      method: "PATCH",
+      credentials: "include",
+      headers,
+      body: '{"weight": 7}',
+    });
     changed.push(answer.status);
   }
   return { loot, changed };

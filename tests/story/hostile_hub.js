@@ -31,7 +31,10 @@ async ({ hub, service, visitor }) => {
   await passed(PATIENCE_MS);
   for (const [how, where] of [["frame", frame.contentWindow], ...opened]) {
     try {
-      keep(`window ${how}`, where && !where.closed ? where.document.documentElement.outerHTML + where.document.cookie : "closed");
+      keep(
+        `window ${how}`,
+        where && !where.closed ? where.document.documentElement.outerHTML + where.document.cookie : "closed",
+      );
     } catch (error) {
       keep(`window ${how}`, error.name);
     }

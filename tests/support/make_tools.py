@@ -1,7 +1,8 @@
 """Build everything that the tests need and that takes long, so that no test waits for it: `make tools`.
 
-These are system packages, the programs of a Kubernetes cluster, the base image and the images of the nodes,
-and the frameworks that jobs train with.
+    python tests/support/make_tools.py                # all of it
+    python tests/support/make_tools.py system         # Debian packages alone: browser, database, containers
+
 Existing results are skipped silently. Several processes may run this at once.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 
 import cluster_tools
 import framework_tools
@@ -18,14 +20,28 @@ from commands import CommandError
 from enclosure import NoRealNodeError
 
 
-def main() -> None:
-    """Build everything that is missing; exit with code 1 and a message when a step fails."""
+def system() -> None:
+    """Install the Debian packages that are missing."""
+    system_packages.install(system_packages.missing())
+
+
+def cluster() -> None:
+    """Build the programs of a Kubernetes cluster, and the images of its nodes unless the tests use another one."""
+    programs = cluster_tools.build()
+    if not os.environ.get("KUBECONFIG"):
+        node_images.build(programs)
+
+
+TOOLS: dict[str, Callable[[], None]] = {"system": system, "frameworks": framework_tools.build, "cluster": cluster}
+
+
+def main(names: Sequence[str]) -> None:
+    """Build what is missing of the named tools; exit with code 1 and a message when a step fails."""
+    if unknown := set(names) - set(TOOLS):
+        sys.exit(f"There is no tool {', '.join(sorted(unknown))}; the tools are {', '.join(TOOLS)}.")
     try:
-        system_packages.install(system_packages.missing())
-        framework_tools.build()
-        programs = cluster_tools.build()
-        if not os.environ.get("KUBECONFIG"):
-            node_images.build(programs)
+        for name in names:
+            TOOLS[name]()
     except NoRealNodeError as error:
         print(
             f"The images of the nodes are not built, and the tests that need them will fail. {error}", flush=True
@@ -35,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or list(TOOLS))

@@ -22,6 +22,7 @@ from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
+from springtide.scheduler.store import gpu_usage_writing, shown_forecasts
 from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
 from springtide.scheduler.store.records import IdleRule, RuleScope
 from springtide.scheduler.store.shown_forecasts import ShownForecast
@@ -102,8 +103,10 @@ async def fill(path: Path) -> None:
     await pool.idle()
     key = UsageKey("GPU-train-0", kind="job", job=borrower, user="susan", project="susan")
     use = UsageRecord(step=FINE, at=1_000_000, seconds=FINE, key=key, reading=Reading(utilization=0.5))
-    pool.store.save_usage([use], pool.clock())
-    pool.store.save_forecasts([ShownForecast(f"{sweep}t0", pool.clock(), None, pool.clock() + 60, None)])
+    pool.store.write(gpu_usage_writing.save, [use], pool.clock())
+    pool.store.write(
+        shown_forecasts.save, [ShownForecast(f"{sweep}t0", pool.clock(), None, pool.clock() + 60, None)]
+    )
     await pool.stop()
 
 

@@ -17,6 +17,7 @@ from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.queries import reading
 
 UUIDS = [f"GPU-{letter * 8}" for letter in "abcdefgh"]
 WAITS = """
@@ -72,7 +73,7 @@ class RestartedPool:
     async def settled(self) -> dict[str, list[str]]:
         """Return the GPUs of all jobs by their environments, once nothing more is decided or started."""
         await self.engine.idle()
-        for job in self.store.load().jobs:
+        for job in self.store.read(reading.load).jobs:
             if job.live is not None and job.live.started is None:
                 await self.until(job.id, "running", "succeeded")
         await self.engine.idle()
@@ -80,10 +81,10 @@ class RestartedPool:
 
     async def close(self) -> None:
         (self.path / "go").touch()
-        for job in self.store.load().jobs:
+        for job in self.store.read(reading.load).jobs:
             with suppress(Refusal):
                 await self.engine.cancel(job.id, "test")
-        for job in self.store.load().jobs:
+        for job in self.store.read(reading.load).jobs:
             await self.until(job.id, "cancelled", "succeeded", "failed")
         await self.engine.stop()
         self.store.close()

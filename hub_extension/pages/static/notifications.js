@@ -1,8 +1,9 @@
 /** What one is told of the own jobs, by channel: in this browser, by e-mail, to a webhook. */
 
-import { attempted, call, calmly, followEvents, inOrder, notifyHere, oncePerFrame } from "./site.js";
+import { attempted, call, followEvents, notifyHere } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { when } from "./visuals/base/glyphs.js";
+import { button, when } from "./visuals/base/glyphs.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 
 const EVENTS = [
@@ -54,7 +55,11 @@ function draw() {
   page.removeAttribute("aria-busy");
   patch(
     page,
-    h("p", { key: "about" }, "Choose what you are told of your jobs and of the pool's GPUs, and where. What you do to them yourself is not told."),
+    h(
+      "p",
+      { key: "about" },
+      "Choose what you are told of your jobs and of the pool's GPUs, and where. What you do to them yourself is not told.",
+    ),
     CHANNELS.map(([channel, title, about]) => drawChannel(channel, title, about, shown.view[channel])),
   );
 }
@@ -86,7 +91,13 @@ function drawEvents(channel, title, events, disabled) {
       h(
         "label",
         { key: event },
-        h("input", { type: "checkbox", checked: events.includes(event), disabled, "data-testid": `${channel}-${event}`, on: { change: (moved) => choose(channel, event, moved.target.checked) } }),
+        h("input", {
+          type: "checkbox",
+          checked: events.includes(event),
+          disabled,
+          "data-testid": `${channel}-${event}`,
+          on: { change: (moved) => choose(channel, event, moved.target.checked) },
+        }),
         words,
       ),
     ),
@@ -117,8 +128,11 @@ function change(edit) {
 }
 
 function missingHere() {
-  if (!("Notification" in window)) return "This browser shows no notifications, or none of pages that are not opened by https.";
-  return Notification.permission === "denied" ? "This browser blocks notifications of this page. Allow them in the settings that it has for the page." : "";
+  if (!("Notification" in window))
+    return "This browser shows no notifications, or none of pages that are not opened by https.";
+  return Notification.permission === "denied"
+    ? "This browser blocks notifications of this page. Allow them in the settings that it has for the page."
+    : "";
 }
 
 function drawPermission() {
@@ -127,7 +141,11 @@ function drawPermission() {
     await Notification.requestPermission();
     redraw();
   };
-  return h("p", { key: "permission" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "allow-browser", on: { click: ask } }, "Allow notifications in this browser"));
+  return h(
+    "p",
+    { key: "permission" },
+    button("allow-browser", "Allow notifications in this browser", ask, { class: "st-button st-primary" }),
+  );
 }
 
 function drawWebhook({ target }) {
@@ -148,15 +166,28 @@ function drawWebhook({ target }) {
         "To ",
         h("strong", {}, clean(target)),
         "; the address itself is a secret and is not shown again. ",
-        h("button", { type: "button", class: "st-button", "data-testid": "webhook-remove", on: { click: () => change({ webhook_url: "" }) } }, "Remove it"),
+        button("webhook-remove", "Remove it", () => change({ webhook_url: "" })),
       ),
     h(
       "form",
       { key: "address", class: "st-filters", on: { submit: save } },
       h("label", { for: "webhook-url" }, target ? "Another address" : "Address"),
-      h("input", { id: "webhook-url", class: "form-control st-wide", type: "password", autocomplete: "off", value: shown.url, "aria-describedby": "webhook-hosts", "data-testid": "webhook-url", on: { input: type } }),
+      h("input", {
+        id: "webhook-url",
+        class: "form-control st-wide",
+        type: "password",
+        autocomplete: "off",
+        value: shown.url,
+        "aria-describedby": "webhook-hosts",
+        "data-testid": "webhook-url",
+        on: { input: type },
+      }),
       h("button", { type: "submit", class: "st-button", disabled: !shown.url, "data-testid": "webhook-save" }, "Save"),
-      h("span", { id: "webhook-hosts", class: "st-muted" }, `Allowed: https://${shown.view.webhook_hosts.map(clean).join(", https://")}`),
+      h(
+        "span",
+        { id: "webhook-hosts", class: "st-muted" },
+        `Allowed: https://${shown.view.webhook_hosts.map(clean).join(", https://")}`,
+      ),
     ),
   ];
 }
@@ -166,7 +197,10 @@ function drawTest(channel, title) {
   return h(
     "p",
     { key: "test" },
-    h("button", { type: "button", class: "st-button", disabled: shown.busy.has(channel), "aria-label": `Send a test message: ${title}`, "data-testid": `test-${channel}`, on: { click: () => sendTest(channel) } }, "Send a test message"),
+    button(`test-${channel}`, "Send a test message", () => sendTest(channel), {
+      disabled: shown.busy.has(channel),
+      "aria-label": `Send a test message: ${title}`,
+    }),
     h("span", { key: "result", role: "status", "data-testid": `result-${channel}` }, result ? ` ${result}` : ""),
   );
 }
@@ -194,7 +228,11 @@ function drawState(channel, { waiting, state, at, problem }) {
   return h(
     "p",
     { key: "state", class: problem ? "st-problem" : "st-muted", role: "status", "data-testid": `state-${channel}` },
-    problem ? clean(problem) : state === "sent" ? ["The last message was delivered ", when(at, clockNow(), "at"), "."] : "",
+    problem
+      ? clean(problem)
+      : state === "sent"
+        ? ["The last message was delivered ", when(at, clockNow(), "at"), "."]
+        : "",
     waiting ? ` ${count(waiting, "notification")} on the way.` : "",
   );
 }

@@ -9,13 +9,14 @@ import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { drawTopology } from "./pool/topology.js";
 import { UnmatchedHolders } from "./pool/unmatched.js";
-import { attempted, call, calmly, followEvents, inOrder, jobPath, oncePerFrame, site } from "./site.js";
+import { attempted, call, followEvents, jobPath, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
-import { renderPoolBar } from "./visuals/charts/pool_bar.js";
-import { renderPoolGlance } from "./visuals/views/pool_glance.js";
-import { renderTideChart } from "./visuals/charts/tide_chart.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
+import { renderPoolBar } from "./visuals/charts/pool_bar.js";
+import { renderTideChart } from "./visuals/charts/tide_chart.js";
+import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 
 const SPANS = { "1 hour": 3600, "6 hours": 6 * 3600, "1 day": 86400, "7 days": 7 * 86400 };
 const HISTORY_EVERY_S = 5;
@@ -49,7 +50,10 @@ async function start() {
 /** Reads the pool and the use of its GPUs; a pool that an event tells meanwhile is newer. */
 async function readAll() {
   const then = poolsHeard;
-  const [pool, usage] = await Promise.all([attempted(() => call("GET", "pool")), attempted(() => call("GET", "pool/gpus"))]);
+  const [pool, usage] = await Promise.all([
+    attempted(() => call("GET", "pool")),
+    attempted(() => call("GET", "pool/gpus")),
+  ]);
   if (pool && then === poolsHeard) shown.pool = pool;
   shown.usage = usage ?? shown.usage;
   redraw();
@@ -62,8 +66,15 @@ async function readAll() {
  * place in line as long as another one waits.
  */
 async function askQueue() {
-  const listOf = (state) => attempted(() => call("GET", `jobs?${new URLSearchParams({ state, order: "-newest", limit: QUEUE_MOST, starts: 0 })}`));
-  const [waiting, running, idle] = await Promise.all([listOf("queued,paused"), listOf("running"), attempted(() => call("GET", "pool/idle"))]);
+  const listOf = (state) =>
+    attempted(() =>
+      call("GET", `jobs?${new URLSearchParams({ state, order: "-newest", limit: QUEUE_MOST, starts: 0 })}`),
+    );
+  const [waiting, running, idle] = await Promise.all([
+    listOf("queued,paused"),
+    listOf("running"),
+    attempted(() => call("GET", "pool/idle")),
+  ]);
   return { waiting, running, idle };
 }
 
@@ -110,37 +121,72 @@ function draw() {
   patch(
     page,
     pool.launch_stops?.length > 0 && section("stops", "Launching has stopped", drawLaunchStops(pool.launch_stops)),
-    pool.unmatched?.length > 0 && section("unmatched", "GPUs kept out of the pool", unmatched.draw(pool.unmatched, clockNow())),
-    section("glance", "Projects", defaultProject.draw(), h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
+    pool.unmatched?.length > 0 &&
+      section("unmatched", "GPUs kept out of the pool", unmatched.draw(pool.unmatched, clockNow())),
+    section(
+      "glance",
+      "Projects",
+      defaultProject.draw(),
+      h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) }),
+    ),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
-    section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
-    section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
+    section(
+      "gpus",
+      "GPUs",
+      drawUsed(pool, shown.usage),
+      h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) }),
+    ),
+    section(
+      "tide",
+      "Tide",
+      drawSpans(),
+      history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) }),
+    ),
     section("holders", "Who holds what", drawHolders(pool, readingsOf(shown.usage), colours)),
-    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow()), drawNodeGroups(pool.node_groups, clockNow()), drawTopology(pool.nodes)),
+    section(
+      "nodes",
+      "Nodes",
+      drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow()),
+      drawNodeGroups(pool.node_groups, clockNow()),
+      drawTopology(pool.nodes),
+    ),
   );
 }
 
 function drawIdle({ gpus, why }) {
   const title = gpus ? `${count(gpus, "train GPU")} ${gpus === 1 ? "is" : "are"} idle.` : "No train GPU is idle.";
-  return h("div", { key: "idle", "data-testid": "idle" }, h("p", { class: "mb-1" }, title), why.length > 0 && h("ul", { class: "st-plain" }, why.map((words) => h("li", { key: words }, clean(words)))));
+  return h(
+    "div",
+    { key: "idle", "data-testid": "idle" },
+    h("p", { class: "mb-1" }, title),
+    why.length > 0 &&
+      h(
+        "ul",
+        { class: "st-plain" },
+        why.map((words) => h("li", { key: words }, clean(words))),
+      ),
+  );
 }
 
 /** How much of the held train GPUs is used; nothing where GPUs are not measured. */
 function drawUsed(pool, usage) {
   if (!usage?.measured) return null;
   const readings = readingsOf(usage);
-  const held = pool.nodes.filter(({ environment }) => environment === "train").flatMap(({ gpus }) => gpus.filter(({ holder }) => holder?.kind === "job"));
+  const held = pool.nodes
+    .filter(({ environment }) => environment === "train")
+    .flatMap(({ gpus }) => gpus.filter(({ holder }) => holder?.kind === "job"));
   if (!held.length) return null;
   const measured = held.map(({ uuid }) => readings.get(uuid));
   const used = meanUse(measured);
   const simulated = measured.some((reading) => reading?.simulated) ? " (simulated)" : "";
-  const words = used === null ? "their use has not been measured yet" : `${percentWords(used)} of that used${simulated}`;
-  return h("p", { key: "used", class: "mb-1", "data-testid": "pool-used" }, `${count(held.length, "train GPU")} held, ${words}.`);
-}
-
-function section(key, title, ...content) {
-  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
+  const words =
+    used === null ? "their use has not been measured yet" : `${percentWords(used)} of that used${simulated}`;
+  return h(
+    "p",
+    { key: "used", class: "mb-1", "data-testid": "pool-used" },
+    `${count(held.length, "train GPU")} held, ${words}.`,
+  );
 }
 
 function drawSpans() {
@@ -152,6 +198,10 @@ function drawSpans() {
     "label",
     { key: "span", class: "st-span" },
     "Last ",
-    h("select", { class: "form-select form-select-sm", "data-testid": "tide-span", on: { change: choose } }, Object.keys(SPANS).map((span) => h("option", { key: span, value: span }, span))),
+    h(
+      "select",
+      { class: "form-select form-select-sm", "data-testid": "tide-span", on: { change: choose } },
+      Object.keys(SPANS).map((span) => h("option", { key: span, value: span }, span)),
+    ),
   );
 }

@@ -1,16 +1,18 @@
 /** Projects and quotas, edited in place by admins, and the trail of who changed what. */
 
-import { AuditTrail } from "./quotas/audit.js";
-import { drawPeople, OWN } from "./quotas/people.js";
 import { drawAccuracy } from "./quotas/accuracy.js";
+import { AuditTrail } from "./quotas/audit.js";
 import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
 import { drawOnHold } from "./quotas/on_hold.js";
+import { drawPeople, OWN } from "./quotas/people.js";
 import { drawProjects } from "./quotas/project_table.js";
-import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, showMessage, site } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
-import { h, patch } from "./visuals/base/dom.js";
-import { given } from "./visuals/base/words.js";
 import { WhatIf } from "./quotas/what_if.js";
+import { attempted, call, followEvents, showMessage, site } from "./site.js";
+import { h, patch } from "./visuals/base/dom.js";
+import { button } from "./visuals/base/glyphs.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
+import { given } from "./visuals/base/words.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
@@ -26,7 +28,7 @@ start();
 
 async function start() {
   await read();
-  followEvents({ admin: reread, again: reread, opened: reread });
+  followEvents({ admin: reread, again: reread }, null, (state) => state === "live" && reread());
 }
 
 async function read() {
@@ -53,11 +55,16 @@ async function readRest() {
 /** What the fields hold now, typed or stored; texts that are no numbers count as unchanged. */
 function edited() {
   const { fields } = editing;
-  const projects = shown.admin.projects.map((project) => projectWith(project, valuesOf(draftOf("project", project.name)), fields));
+  const projects = shown.admin.projects.map((project) =>
+    projectWith(project, valuesOf(draftOf("project", project.name)), fields),
+  );
   const typed = draftOf("project", NEW)?.texts;
   const blank = { name: NEW, parent: null, quota: 0, build_quota: 0, by_type: {}, build_by_type: {} };
   if (typed && Object.keys(typed).length) projects.push(projectWith(blank, valuesOf(draftOf("project", NEW)), fields));
-  return { projects, people: shown.admin.people.map((person) => personWith(person, draftOf("person", person.name)?.texts ?? {})) };
+  return {
+    projects,
+    people: shown.admin.people.map((person) => personWith(person, draftOf("person", person.name)?.texts ?? {})),
+  };
 }
 
 function personWith(person, texts) {
@@ -106,7 +113,11 @@ const editing = {
   type(kind, name, field, text, stored, version) {
     const key = `${kind} ${name}`;
     const before = shown.drafts.get(key) ?? { texts: {}, version };
-    keepDraft(key, { ...before, texts: without(before.texts, (each) => each === field) }, text === stored ? {} : { [field]: text });
+    keepDraft(
+      key,
+      { ...before, texts: without(before.texts, (each) => each === field) },
+      text === stored ? {} : { [field]: text },
+    );
     shown.refusals.delete(key);
     redraw();
   },
@@ -194,7 +205,10 @@ function gainOf(project) {
 function gpusOf({ quota, build_quota: build, by_type: byType, build_by_type: buildByType }) {
   const quotas = Object.values(byType).map((of) => of.quota);
   const builds = Object.values(buildByType);
-  return [...(quotas.length ? quotas : [quota]), ...(builds.length ? builds : [build])].reduce((sum, gpus) => sum + (gpus ?? 1e9), 0);
+  return [...(quotas.length ? quotas : [quota]), ...(builds.length ? builds : [build])].reduce(
+    (sum, gpus) => sum + (gpus ?? 1e9),
+    0,
+  );
 }
 
 function without(texts, dropped) {
@@ -223,7 +237,10 @@ function newName(text) {
   const name = (text ?? "").trim();
   if (!name) throw Object.assign(new Error("A project needs a name."), { field: "name" });
   if (PROJECT_NAME.test(name)) return name;
-  throw Object.assign(new Error(`The name is ${given(name)}; expected one of at most 64 characters without “/” and control characters.`), { field: "name" });
+  throw Object.assign(
+    new Error(`The name is ${given(name)}; expected one of at most 64 characters without “/” and control characters.`),
+    { field: "name" },
+  );
 }
 
 function readAll(texts) {
@@ -232,7 +249,10 @@ function readAll(texts) {
     const known = editing.fields[field];
     if (!known) continue;
     const value = known.read(text);
-    if (value === undefined) throw Object.assign(new Error(`${known.title} is ${given(text)}; expected ${known.expected}.`), { field: known.name });
+    if (value === undefined)
+      throw Object.assign(new Error(`${known.title} is ${given(text)}; expected ${known.expected}.`), {
+        field: known.name,
+      });
     values[field] = value;
   }
   return values;
@@ -244,7 +264,9 @@ function draw() {
   page.removeAttribute("aria-busy");
   const { projects, people } = edited();
   const levels = levelsByType(projects);
-  whatIf.consider([...levels.values()].some((of) => [...of.values()].some(({ total, room }) => total > room)) ? {} : edits());
+  whatIf.consider(
+    [...levels.values()].some((of) => [...of.values()].some(({ total, room }) => total > room)) ? {} : edits(),
+  );
   const changed = shown.admin.projects.filter((project) => draftOf("project", project.name)).length;
   patch(
     page,
@@ -255,12 +277,27 @@ function draw() {
       h("h2", {}, "Projects"),
       drawProjects(shown.admin.projects, levels, editing),
       whatIf.draw(),
-      changed > 1 && h("p", { key: "all" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "save-all", on: { click: editing.saveAll } }, `Save all ${changed} changes`)),
+      changed > 1 &&
+        h(
+          "p",
+          { key: "all" },
+          button("save-all", `Save all ${changed} changes`, editing.saveAll, { class: "st-button st-primary" }),
+        ),
     ),
-    shown.admin.on_hold.length > 0 && h("section", { key: "holds", class: "st-section" }, h("h2", {}, "Jobs on hold"), drawOnHold(shown.admin.on_hold, editing)),
+    shown.admin.on_hold.length > 0 &&
+      h(
+        "section",
+        { key: "holds", class: "st-section" },
+        h("h2", {}, "Jobs on hold"),
+        drawOnHold(shown.admin.on_hold, editing),
+      ),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
-    site.admin && shown.accuracy && h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),
-    site.admin && trail.items && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
+    site.admin &&
+      shown.accuracy &&
+      h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),
+    site.admin &&
+      trail.items &&
+      h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
   );
 }
 
@@ -268,7 +305,12 @@ function draw() {
 function levelsByType(projects) {
   const { sums } = shown.admin;
   const { train } = typesOf(sums);
-  return new Map((train.length ? train : [null]).map((type) => [type, quotaLevels(projectsOfType(projects, type), (type === null ? sums : sums.by_type[type]).train_gpus)]));
+  return new Map(
+    (train.length ? train : [null]).map((type) => [
+      type,
+      quotaLevels(projectsOfType(projects, type), (type === null ? sums : sums.by_type[type]).train_gpus),
+    ]),
+  );
 }
 
 /** The sums at the top of the page, with what is typed. */
@@ -279,8 +321,12 @@ function sumsOf(projects, people, levels) {
     ...sums,
     quota_sum: levels.get(null)?.get(null).total ?? 0,
     build_quota_sum: build.length ? 0 : buildSum(people, projects),
-    by_type: Object.fromEntries(train.map((type) => [type, { ...sums.by_type[type], quota_sum: levels.get(type).get(null).total }])),
-    build_by_type: Object.fromEntries(build.map((type) => [type, { ...sums.build_by_type[type], build_quota_sum: buildSum(people, projects, type) }])),
+    by_type: Object.fromEntries(
+      train.map((type) => [type, { ...sums.by_type[type], quota_sum: levels.get(type).get(null).total }]),
+    ),
+    build_by_type: Object.fromEntries(
+      build.map((type) => [type, { ...sums.build_by_type[type], build_quota_sum: buildSum(people, projects, type) }]),
+    ),
   };
 }
 

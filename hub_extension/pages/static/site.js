@@ -1,8 +1,10 @@
 /** What all pages share: who looks, calls of the pool's API, and its event stream. */
 
-import { followStream } from "./visuals/live/event_stream.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
+import { callsOf } from "./visuals/live/api.js";
+import { followStream } from "./visuals/live/event_stream.js";
+import { PoolFeed } from "./visuals/live/pool_feed.js";
 
 const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
 const EVENT_PAGES = { fault: "pool", workspace: "workspaces" };
@@ -14,42 +16,33 @@ let shownCode = null;
 const administered = new Set(JSON.parse(administers));
 
 /** Where this page is and who looks at it; `administers` tells of a project whether its jobs and members are theirs. */
-export const site = { prefix, hub, user, admin: admin === "yes", administers: (project) => admin === "yes" || administered.has(project) || administered.has(""), job };
+export const site = {
+  prefix,
+  hub,
+  user,
+  admin: admin === "yes",
+  administers: (project) => admin === "yes" || administered.has(project) || administered.has(""),
+  job,
+};
 
-/** A refusal of the API, in words for the one who asked. */
-export class Refused extends Error {
-  constructor(problem) {
-    super([problem.message, problem.hint].filter(Boolean).join(" "));
-    this.status = problem.status;
-    this.code = problem.code;
-    this.field = problem.field;
-  }
+async function request(path, init) {
+  const headers = { Accept: "application/json", ...init.headers, "X-XSRFToken": xsrf };
+  const answer = await fetch(`${prefix}api/v1/${path}`, { credentials: "same-origin", ...init, headers });
+  if (answer.status === 401) window.location.reload();
+  return answer;
 }
+
+const api = callsOf(
+  request,
+  { message: "The pool does not answer.", hint: "Try again in a moment." },
+  ({ status }) => ({ code: "error", message: `The pool answered ${status}.` }),
+);
 
 /** Calls the API and answers its body. Throws `Refused`. */
-export async function call(method, path, body) {
-  const headers = { "X-XSRFToken": xsrf, Accept: "application/json" };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  let answer;
-  try {
-    answer = await fetch(`${prefix}api/v1/${path}`, { method, headers, credentials: "same-origin", body: body === undefined ? undefined : JSON.stringify(body) });
-  } catch {
-    throw new Refused({ status: 0, code: "away", message: "The pool does not answer.", hint: "Try again in a moment." });
-  }
-  if (answer.status === 401) window.location.reload();
-  if (answer.status === 204) return null;
-  const content = await answer.json().catch(() => null);
-  if (answer.ok && content !== null) return content;
-  throw new Refused(content?.message ? content : { status: answer.status, code: "error", message: `The pool answered ${answer.status}.` });
-}
+export const call = api.call;
 
 /** Opens a file of the API: answers the `Response` whose body it is. Throws `Refused`. */
-export async function openFile(path) {
-  const answer = await fetch(`${prefix}api/v1/${path}`, { headers: { "X-XSRFToken": xsrf }, credentials: "same-origin" }).catch(() => null);
-  if (answer?.ok) return answer;
-  const problem = await answer?.json().catch(() => null);
-  throw new Refused(problem ?? { status: answer?.status ?? 0, code: "away", message: "The file could not be fetched.", hint: "Try again in a moment." });
-}
+export const openFile = api.openFile;
 
 /** The path of a job's own page. */
 export function jobPath(id) {
@@ -67,33 +60,34 @@ export function tagPath(tag) {
 }
 
 /**
- * Follows the event stream for ever. Where something on the way holds streams back, asks every few seconds instead.
- * @param on `kind(data)` for each kind of event wanted, `again()` when events may have been missed, and `opened()` when
- *   the stream has opened for the first time: what happened between the first reading and that was not told, unless the
- *   stream begins with it, as it does with the pool, or with the `only` job
+ * Follows the event stream while the page is open. Where something on the way holds streams back, asks every few seconds
+ * instead.
+ * @param on `kind(data)` for each kind of event wanted, `again()` when events may have been missed
  * @param only id of the one job to follow, or null for all
+ * @param show called with how the connection is, and with the problem if there is one
+ * @returns `{ stop }`
  */
-export function followEvents(on, only = null) {
+export function followEvents(on, only = null, show = () => {}) {
   const query = only ? `?${new URLSearchParams({ job: only })}` : "";
-  const open = async (headers, signal) => {
-    const url = `${prefix}api/v1/events${query}`;
-    const answer = await fetch(url, { headers: { ...headers, "X-XSRFToken": xsrf }, credentials: "same-origin", cache: "no-store", signal });
-    if (answer.status === 401) window.location.reload();
-    return answer;
+  const open = (headers, signal) => request(`events${query}`, { headers, cache: "no-store", signal });
+  const notification = (content) => {
+    notifyHere(content);
+    on.notification?.(content);
   };
-  const told = (notification) => {
-    notifyHere(notification);
-    on.notification?.(notification);
-  };
-  let opened = false;
-  const show = (state) => {
+  const connected = (state, problem) => {
     showConnection(state);
-    if (opened || state !== "live") return;
-    opened = true;
-    on.opened?.();
+    show(state, problem);
   };
-  const { stop } = followStream(open, { ...on, notification: told }, show);
-  window.addEventListener("pagehide", stop, { once: true });
+  const stream = followStream(open, { ...on, notification }, connected);
+  window.addEventListener("pagehide", stream.stop, { once: true });
+  return stream;
+}
+
+/** The `PoolFeed` of the page. Its stream has the events of the pool and of all jobs, or those of the `only` job. */
+export function followPool(only = null) {
+  const follow = (on, show) => followEvents(on, only, show);
+  const viewer = { name: user, admin: site.admin, administers: site.administers };
+  return new PoolFeed({ call, openFile, follow }, { pageOf: jobPath, compareOf: comparePath }, viewer);
 }
 
 /** Shows a notification of the browser if the person allowed that. Answers whether it did; tabs show one together. */
@@ -111,50 +105,6 @@ export function notifyHere({ id, job: about, event, title, text }) {
   } catch {
     return false; // browsers of telephones show none of pages
   }
-}
-
-/**
- * Asks by `ask`, and gives each answer to `take`, which takes none that was asked for before one that was taken already:
- * answers may arrive in another order. Answers a function that does so; it resolves when the answer was taken or was none.
- */
-export function inOrder(ask, take) {
-  let asked = 0;
-  let taken = 0;
-  return async () => {
-    const turn = (asked += 1);
-    const answer = await ask();
-    if (answer === null || turn < taken) return;
-    taken = turn;
-    take(answer);
-  };
-}
-
-/** Calls `draw` at most once per frame, however often it is asked to. */
-export function oncePerFrame(draw) {
-  let asked = false;
-  return () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => {
-      asked = false;
-      draw();
-    });
-  };
-}
-
-/** Calls `work` at most once per `seconds`, the last call never lost. */
-export function calmly(work, seconds) {
-  let timer = null;
-  let last = -Infinity;
-  return () => {
-    if (timer !== null) return;
-    const wait = Math.max(0, last + 1000 * seconds - performance.now());
-    timer = setTimeout(() => {
-      timer = null;
-      last = performance.now();
-      work();
-    }, wait);
-  };
 }
 
 /** Shows what went wrong at the top of the page; nothing clears it. */
@@ -190,4 +140,15 @@ function showConnection(state) {
   const place = document.getElementById("connection");
   place.dataset.connection = state;
   patch(place, h("span", { key: "dot", class: "st-live-dot", "aria-hidden": "true" }), ` ${CONNECTIONS[state]}`);
+}
+
+/** A section of a page. */
+export function section(key, title, ...content) {
+  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
+}
+
+/** Gives the page its title. */
+export function showTitle(title) {
+  document.title = `${title} · Springtide`;
+  document.querySelector("h1").textContent = title;
 }

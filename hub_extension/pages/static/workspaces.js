@@ -1,17 +1,37 @@
 /** Workspaces: one's own, and for admins everybody's, with their GPUs, since when, last use, and a way to stop them. */
 
-import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, site } from "./site.js";
+import { attempted, call, followEvents, showTitle, site } from "./site.js";
+import { dataCells, dataTable } from "./table.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
+import { button, emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
+import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 import { drawStopped, useWords } from "./workspaces/idle.js";
 import { IdleRules } from "./workspaces/rules.js";
 
-const HEADS = ["workspace", "user", "state", "GPUs", "type", "running since", "last activity", "use of its GPUs", "actions"];
+const HEADS = [
+  "workspace",
+  "user",
+  "state",
+  "GPUs",
+  "type",
+  "running since",
+  "last activity",
+  "use of its GPUs",
+  "actions",
+];
 const LOOK_AGAIN_MS = 10_000;
 const STATES = { running: "Running", starting: "Starting", stopping: "Stopping", unknown: "Unknown to the hub" };
 
-const shown = { items: null, stopped: [], me: null, everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin, stopping: null, busy: new Set(), sort: "user" };
+const shown = {
+  items: null,
+  stopped: [],
+  me: null,
+  everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin,
+  stopping: null,
+  busy: new Set(),
+  sort: "user",
+};
 const redraw = oncePerFrame(draw);
 const read = inOrder(ask, take);
 const reread = calmly(read, 1);
@@ -29,7 +49,10 @@ async function start() {
 
 async function ask() {
   const asked = shown.everybody;
-  const [me, list] = await Promise.all([attempted(() => call("GET", "me")), attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`))]);
+  const [me, list] = await Promise.all([
+    attempted(() => call("GET", "me")),
+    attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`)),
+  ]);
   return list && { asked, me, list };
 }
 
@@ -42,9 +65,7 @@ function take({ asked, me, list }) {
 function draw() {
   const { items, me, everybody } = shown;
   if (!items) return;
-  const title = everybody ? "Everybody's workspaces" : "My workspaces";
-  document.title = `${title} · Springtide`;
-  document.querySelector("h1").textContent = title;
+  showTitle(everybody ? "Everybody's workspaces" : "My workspaces");
   const page = document.getElementById("page");
   page.removeAttribute("aria-busy");
   patch(
@@ -53,13 +74,33 @@ function draw() {
     h(
       "div",
       { key: "tools", class: "st-filters" },
-      h("a", { key: "start", class: "st-button", href: `${site.hub}spawn`, "data-testid": "start-workspace" }, "Start a workspace"),
+      h(
+        "a",
+        { key: "start", class: "st-button", href: `${site.hub}spawn`, "data-testid": "start-workspace" },
+        "Start a workspace",
+      ),
       h("a", { key: "named", href: `${site.hub}home` }, "Home, with named workspaces"),
-      site.admin && h("label", { key: "whose" }, h("input", { type: "checkbox", checked: everybody, "data-testid": "workspaces-everybody", on: { change: choose } }), " Everybody's workspaces"),
+      site.admin &&
+        h(
+          "label",
+          { key: "whose" },
+          h("input", {
+            type: "checkbox",
+            checked: everybody,
+            "data-testid": "workspaces-everybody",
+            on: { change: choose },
+          }),
+          " Everybody's workspaces",
+        ),
       me && !everybody && h("span", { key: "quota", class: "st-muted", "data-testid": "build-quota" }, quotaWords(me)),
     ),
     drawStopped(shown.stopped, clockNow()),
-    items.length ? drawTable(items) : emptyState(everybody ? "Nobody has a workspace now." : "You have no workspace now.", "A workspace is a notebook server with GPUs of your build quota, which nobody takes away."),
+    items.length
+      ? drawTable(items)
+      : emptyState(
+          everybody ? "Nobody has a workspace now." : "You have no workspace now.",
+          "A workspace is a notebook server with GPUs of your build quota, which nobody takes away.",
+        ),
     everybody && rules.draw(),
   );
 }
@@ -79,25 +120,44 @@ function choose(event) {
 function drawTable(items) {
   const now = clockNow();
   const heads = HEADS.filter((head) => head !== "user" || shown.everybody);
-  return h(
-    "div",
-    { key: "table", class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "workspaces" },
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, items.map((item) => drawRow(item, now))),
-    ),
+  return dataTable(
+    "workspaces",
+    heads,
+    items.map((item) => drawRow(item, now)),
   );
 }
 
 function drawRow(item, now) {
-  const { user, server, state, gpus, gpu_type: type, labels, simulated, since, last_activity: last, path, place } = item;
+  const {
+    user,
+    server,
+    state,
+    gpus,
+    gpu_type: type,
+    labels,
+    simulated,
+    since,
+    last_activity: last,
+    path,
+    place,
+  } = item;
   const name = clean(server) || "default";
   const cells = {
-    user: clean(user),
-    state: state === "unknown" ? [STATES.unknown, h("div", { key: "place", class: "st-muted", "data-testid": "workspace-unknown" }, `It runs as ${clean(place)}, cannot be opened any more, and keeps its GPUs until it ends.`)] : (STATES[state] ?? clean(state)),
-    GPUs: gpus ? [h("span", { key: "gpus", title: labels.map(clean).join(", ") }, String(gpus), " "), simulatedMark(simulated)] : "none",
+    ...(shown.everybody ? { user: clean(user) } : {}),
+    state:
+      state === "unknown"
+        ? [
+            STATES.unknown,
+            h(
+              "div",
+              { key: "place", class: "st-muted", "data-testid": "workspace-unknown" },
+              `It runs as ${clean(place)}, cannot be opened any more, and keeps its GPUs until it ends.`,
+            ),
+          ]
+        : (STATES[state] ?? clean(state)),
+    GPUs: gpus
+      ? [h("span", { key: "gpus", title: labels.map(clean).join(", ") }, String(gpus), " "), simulatedMark(simulated)]
+      : "none",
     type: clean(type) || "–",
     "running since": since ? when(since, now) : "–",
     "last activity": last ? when(last, now) : "–",
@@ -107,10 +167,12 @@ function drawRow(item, now) {
   return h(
     "tr",
     { key: `${user}\n${server}`, "data-testid": "workspace-row" },
-    h("th", { key: "name", scope: "row" }, opens ? h("a", { href: `${new URL(site.hub, window.location).origin}${path}` }, name) : name),
-    Object.entries(cells)
-      .filter(([head]) => head !== "user" || shown.everybody)
-      .map(([head, content]) => h("td", { key: head, "data-label": head }, content)),
+    h(
+      "th",
+      { key: "name", scope: "row" },
+      opens ? h("a", { href: `${new URL(site.hub, window.location).origin}${path}` }, name) : name,
+    ),
+    dataCells(Object.keys(cells), Object.values(cells)),
     h("td", { key: "actions", class: "st-across" }, drawKeep(item, name), drawStop(item, name)),
   );
 }
@@ -121,12 +183,20 @@ function drawStop(item, name) {
     shown.stopping = asking;
     redraw();
   };
-  if (shown.stopping !== key) return h("button", { key: "stop", type: "button", class: "st-button", disabled: item.state === "stopping" || shown.busy.has(key), "aria-label": `Stop the workspace ${name} of ${clean(item.user)}`, "data-testid": "workspace-stop", on: { click: ask(key) } }, "Stop…");
+  if (shown.stopping !== key)
+    return button("workspace-stop", "Stop…", ask(key), {
+      disabled: item.state === "stopping" || shown.busy.has(key),
+      "aria-label": `Stop the workspace ${name} of ${clean(item.user)}`,
+    });
   return [
-    h("span", { key: "question", role: "alert" }, "Stop it? Unsaved changes and the variables of its kernels are lost; train jobs go on. "),
+    h(
+      "span",
+      { key: "question", role: "alert" },
+      "Stop it? Unsaved changes and the variables of its kernels are lost; train jobs go on. ",
+    ),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: ask(null) } }, "Keep it"),
     " ",
-    h("button", { key: "confirm", type: "button", class: "st-button st-danger", "data-testid": "workspace-confirm", on: { click: () => act(item, key, "stop") } }, "Stop it"),
+    button("workspace-confirm", "Stop it", () => act(item, key, "stop"), { class: "st-button st-danger" }),
   ];
 }
 
@@ -134,14 +204,23 @@ function drawKeep(item, name) {
   if (!item.idle?.told) return null;
   const key = `${item.user}\n${item.server}`;
   const keep = () => act(item, key, "keep");
-  return [h("button", { key: "keep idle", type: "button", class: "st-button st-primary st-keep", disabled: shown.busy.has(key), "aria-label": `Keep the workspace ${name} of ${clean(item.user)}`, "data-testid": "workspace-keep", on: { click: keep } }, "Keep"), " "];
+  return [
+    button("workspace-keep", "Keep", keep, {
+      class: "st-button st-primary st-keep",
+      disabled: shown.busy.has(key),
+      "aria-label": `Keep the workspace ${name} of ${clean(item.user)}`,
+    }),
+    " ",
+  ];
 }
 
 async function act({ user, server }, key, what) {
   shown.stopping = null;
   shown.busy.add(key);
   redraw();
-  await attempted(() => call("POST", `workspaces/${encodeURIComponent(user)}/${what}?${new URLSearchParams({ server })}`));
+  await attempted(() =>
+    call("POST", `workspaces/${encodeURIComponent(user)}/${what}?${new URLSearchParams({ server })}`),
+  );
   await read();
   shown.busy.delete(key);
   redraw();

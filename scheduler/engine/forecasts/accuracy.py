@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.store_threads import StoreThreads
-from springtide.scheduler.store import StoreError
+from springtide.scheduler.store import StoreError, shown_forecasts
 from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
 
 logger = logging.getLogger(__name__)
@@ -26,17 +26,17 @@ class ForecastRecord:
         self._threads = store
         self._clock = clock
 
-    async def add(self, shown: Mapping[str, wire.Starts]) -> None:
+    async def add(self, starts: Mapping[str, wire.Starts]) -> None:
         """Record the starts that are shown from now on, by job. What cannot be written is left out and logged."""
-        found = [
-            ShownForecast(job_id, starts.at, starts.earliest, starts.likely, starts.latest)
-            for job_id, starts in shown.items()
-            if starts.likely is not None
+        forecasts = [
+            ShownForecast(job_id, start.at, start.earliest, start.likely, start.latest)
+            for job_id, start in starts.items()
+            if start.likely is not None
         ]
-        if not found:
+        if not forecasts:
             return
         try:
-            await self._threads.write(self._threads.store.save_forecasts, found)
+            await self._threads.write(self._threads.store.write, shown_forecasts.save, forecasts)
         except StoreError as error:
             logger.warning("Forecasts that are shown were not recorded: %s", error)
 
@@ -46,7 +46,7 @@ class ForecastRecord:
         Raises `StoreError`.
         """
         since = self._clock() - COMPARED
-        return accuracy(await self._threads.read(self._threads.store.forecast_outcomes, since), since)
+        return accuracy(await self._threads.read(shown_forecasts.outcomes, since), since)
 
 
 def accuracy(outcomes: Sequence[ForecastOutcome], since: float) -> wire.ForecastAccuracy:

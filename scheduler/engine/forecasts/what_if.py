@@ -95,9 +95,7 @@ def hypothesis_of(
     projects = transaction.policy_projects()
     job = None
     if question.job is not None and project is not None:
-        context = validation.ValidationContext(
-            nodes.possible(), transaction.all_projects(), settings, transaction.types
-        )
+        context = validation.ValidationContext(nodes.possible(), transaction.projects, settings, transaction.types)
         spec = validation.validate_resources(
             question.job, user, project, context, job_id=HYPOTHETICAL_JOB, now=now
         )
@@ -130,7 +128,7 @@ def _number(quota: int | None) -> float:
 
 def _edit(transaction: Transaction, name: str, edit: wire.ProjectEdit, members: Members) -> None:
     try:
-        if transaction.project(name) is None:
+        if name not in transaction.projects:
             project_admin.create_project(transaction, name, edit, BY, members)
         else:
             project_admin.edit_project(transaction, name, edit, BY, members)

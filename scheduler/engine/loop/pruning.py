@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import Executor, ExecutorError
-from springtide.scheduler.store import StoreError
+from springtide.scheduler.store import StoreError, pruning
+from springtide.scheduler.store.queries import reading, trials
 
 logger = logging.getLogger(__name__)
 JOBS_PER_TRANSACTION = 100
@@ -51,10 +52,10 @@ class Pruner:
         """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""
         now, settings = self._clock(), self._settings
         while ids := await self._threads.write(
-            self._store.ended_before, now - settings.keep_jobs, JOBS_PER_TRANSACTION
+            self._store.read, reading.ended_before, now - settings.keep_jobs, JOBS_PER_TRANSACTION
         ):
             for job_id in ids:
-                await self._remove(await self._threads.read(self._store.trial_jobs, job_id))
+                await self._remove(await self._threads.read(trials.ids, job_id))
             await self._remove(ids)
         await self._threads.write(self._prune_journals, now)
 
@@ -64,10 +65,13 @@ class Pruner:
             some = list(ids[first : first + JOBS_PER_TRANSACTION])
             for job_id in some:
                 await self._executor.remove(job_id)
-            await self._threads.write(self._store.drop_jobs, some)
+            await self._threads.write(self._store.write, pruning.drop_jobs, some)
 
     def _prune_journals(self, now: float) -> None:
         settings = self._settings
-        self._store.prune(
-            events=settings.keep_events, decisions=settings.keep_decisions, audit_before=now - settings.keep_audit
+        self._store.write(
+            pruning.prune_journals,
+            events=settings.keep_events,
+            decisions=settings.keep_decisions,
+            audit_before=now - settings.keep_audit,
         )

@@ -11,7 +11,7 @@ from msgspec import structs
 from springtide.scheduler.engine.loop.actuator import never_started
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.engine.state.places import identities, identities_of, is_unmatched, same
-from springtide.scheduler.engine.state.state import WorkspaceKey, has_no_place
+from springtide.scheduler.engine.state.state import has_no_place
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
 from springtide.scheduler.model import Environment, Node, Placement, Worker
@@ -46,8 +46,9 @@ def match_gpus(transaction: Transaction, running: Mapping[AttemptKey, Placement]
             _match_attempt(transaction, job, running, held)
     for each in list(transaction.state.reserved.values()):
         _match_reservation(transaction, transaction.job(each.id) or each)
-    for key, workspace in sorted(transaction.all_workspaces().items(), key=lambda item: (item[1].since, item[0])):
-        _match_workspace(transaction, key, workspace, held)
+    workspaces = transaction.workspaces.values()
+    for workspace in sorted(workspaces, key=lambda record: (record.since, record.user, record.server)):
+        _match_workspace(transaction, workspace, held)
 
 
 def _match_attempt(
@@ -102,11 +103,11 @@ def _match_reservation(transaction: Transaction, job: JobRecord) -> None:
         transaction.put_job(job.with_standing(reserved=reserved))
 
 
-def _match_workspace(transaction: Transaction, key: WorkspaceKey, record: WorkspaceRecord, held: set[str]) -> None:
+def _match_workspace(transaction: Transaction, record: WorkspaceRecord, held: set[str]) -> None:
     matched = transaction.nodes.workspace_matched(record, held)
     held.update(identities(matched.node, matched.gpus, matched.uuids))
     if matched != record:
-        transaction.put_workspace(key, matched)
+        transaction.workspaces.put(matched)
     if is_unmatched(matched.node) and not is_unmatched(record.node):
         _warn(f"The notebook {given(record.server)} of {record.user}", matched.uuids)
 

@@ -344,13 +344,14 @@ class TickBuilder:
     def update_planner(self, tick: Tick) -> None:
         """Tell the planner what the tick changes. Raises what the planner raises."""
         transaction = tick.transaction
+        transaction.forget_use_of_deleted_projects()
         if transaction.new_types is not None:
             settings = replace(self._settings.policy, gpu_types=transaction.types.train)
             self.planner.apply(SettingsChanged(settings))
         if tick.nodes_changed or transaction.closes_otherwise:
             self.planner.apply(NodesChanged(self.nodes.train(transaction.drained())))
             tick.replan = True
-        if transaction.projects:
+        if transaction.projects.changes:
             self.planner.apply(ProjectsChanged(tuple(transaction.policy_projects().values())))
             tick.replan = True
         for job in transaction.jobs.values():
@@ -359,7 +360,8 @@ class TickBuilder:
                 self.planner.apply(change)
                 tick.replan = tick.replan or transaction.must_commit
         for use in self.planner.renew_use(transaction.now):
-            transaction.put_use(use)
+            if use.project in transaction.projects:
+                transaction.recent_use.put(use)
 
     def plan(self, tick: Tick) -> None:
         """Plan, and add the decisions to the transaction. Raises what the planner raises."""
@@ -372,7 +374,7 @@ class TickBuilder:
         if not plan.decisions:
             return
         tick.decision = self.planner.record_decision(plan, transaction.now)
-        transaction.must_commit = True
+        transaction.require_commit()
         plan = self._checks.confirmed(plan, transaction.job)
         plan, breaches = enforce_promises(self.planner, plan, transaction.now)
         stats.breaches += len(breaches)

@@ -28,7 +28,9 @@ class Fault:
 
 def faults(transaction: Transaction) -> list[Fault]:
     """Return the GPUs and the nodes that the transaction drains because of a fault, and its launch stops."""
-    drained = {gpu: record for gpu, record in transaction.gpu_drains.items() if record and record.by == POOL}
+    drained = {
+        gpu: record for gpu, record in transaction.gpu_drains.changes.items() if record and record.by == POOL
+    }
     found = [
         Fault(
             f"{gpu.uuid}.{drained[gpu.uuid].since:.0f}",
@@ -47,7 +49,7 @@ def faults(transaction: Transaction) -> list[Fault]:
             record.why,
             Reason("notify-node-drained-next", {"finish": record.finish}),
         )
-        for name, record in transaction.drains.items()
+        for name, record in transaction.drains.changes.items()
         if record and record.by == POOL
     ]
     found += [
@@ -84,7 +86,7 @@ def fault_notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents
 def changed(transaction: Transaction) -> list[IdleRecord]:
     """Return the records by which the transaction tells the owner of a workspace something."""
     found = []
-    for key, record in transaction.idle_records.items():
+    for key, record in transaction.idle_records.changes.items():
         before = transaction.state.idle_records.get(key)
         if record is not None and _news(before, record):
             found.append(record)

@@ -22,6 +22,7 @@ from springtide.scheduler.notifications import (
     NotificationChoice,
     NotificationSettings,
 )
+from springtide.scheduler.store import deliveries
 from springtide.scheduler.store.records import EventRecord, HubStanding
 
 MAX_WAITING = 500
@@ -60,7 +61,7 @@ class Outbox:
 
     async def choose(self, choice: NotificationChoice) -> None:
         """Set what a person wants to be told; on disk when this returns. Raises `Refusal`."""
-        await self._change(lambda transaction: transaction.put_notification_choice(choice))
+        await self._change(lambda transaction: transaction.notification_choices.put(choice))
 
     # ---------- written with the change
 
@@ -109,9 +110,9 @@ class Outbox:
                     found.append(Delivery(event, channel, self._clock(), notification))
         return found
 
-    def committed(self, deliveries: Iterable[Delivery]) -> None:
+    def committed(self, new: Iterable[Delivery]) -> None:
         """Take in deliveries that were committed."""
-        for delivery in deliveries:
+        for delivery in new:
             self._waiting[delivery.user, delivery.channel] += 1
             self.arrived.set()
 
@@ -122,7 +123,7 @@ class Outbox:
 
         What it was sending may have arrived, so it is not sent again.
         """
-        left = await self._threads.read(self._threads.store.open_deliveries)
+        left = await self._threads.read(deliveries.unfinished)
         self._waiting = Counter((each.user, each.channel) for each in left)
         sending = [each for each in left if each.state is DeliveryState.SENDING]
         await self.settle(sending, DeliveryState.UNKNOWN, Reason("delivery-interrupted"))
@@ -134,25 +135,23 @@ class Outbox:
 
     async def waiting(self, lane: Lane) -> list[Delivery]:
         """Return the deliveries that wait in a lane, oldest first. Raises `StoreError`."""
-        found = await self._threads.read(self._threads.store.waiting_deliveries, *lane, PAGE)
+        found = await self._threads.read(deliveries.waiting, *lane, PAGE)
         if not found:
             self._waiting.pop(lane, None)
         return found
 
-    async def settle(
-        self, deliveries: Sequence[Delivery], state: DeliveryState, why: Reason | None = None
-    ) -> None:
+    async def settle(self, settled: Sequence[Delivery], state: DeliveryState, why: Reason | None = None) -> None:
         """Write what became of deliveries. Raises `StoreError`."""
-        if not deliveries:
+        if not settled:
             return
-        changed = [replace(each, state=state, at=self._clock(), why=why) for each in deliveries]
-        await self._threads.write(self._threads.store.settle_deliveries, changed)
+        changed = [replace(each, state=state, at=self._clock(), why=why) for each in settled]
+        await self._threads.write(self._threads.store.write, deliveries.settle, changed)
         if state.final:
             self._waiting.subtract((each.user, each.channel) for each in changed)
 
     async def latest(self, user: str) -> dict[Channel, Delivery]:
         """Return the latest delivery of a person through each channel that was tried. Raises `StoreError`."""
-        return await self._threads.read(self._threads.store.latest_deliveries, user)
+        return await self._threads.read(deliveries.latest, user)
 
     def count_waiting(self, user: str, channel: Channel) -> int:
         """Return how many deliveries of a person wait for a channel."""

@@ -108,7 +108,7 @@ def accept_job(
 
 def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, settings: EngineSettings) -> None:
     """Raise `Refusal` if a new job's project is gone, or if user, project or pool have as much as they may."""
-    if transaction.project(spec.project) is None:
+    if spec.project not in transaction.projects:
         raise Refusal(
             422, "unknown_project", f"There is no project {given(spec.project)} any more.", field="project"
         )

@@ -40,7 +40,7 @@ def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None
 
     A node that itself gives out its GPUs is drained as a whole: nothing keeps the next pod off the GPU.
     """
-    drained = transaction.all_gpu_drains()
+    drained = transaction.gpu_drains
     for node in transaction.nodes.all:
         for gpu in node.devices:
             if gpu.uuid in faults and gpu.uuid not in drained:
@@ -53,7 +53,7 @@ def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None
 
 def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -> None:
     """Drain the node of a faulty GPU: the job on that GPU goes on elsewhere, jobs on others run to their end."""
-    if node.name not in transaction.all_drains():
+    if node.name not in transaction.drains:
         why = f"{sentences.text(Reason('faulty-gpu', {'gpu': gpu.index, 'uuid': gpu.uuid}))} {fault}"
         _drain_node(transaction, node, DrainRecord(node.name, POOL, transaction.now, why, finish=True))
     if node.environment is Environment.TRAIN:
@@ -67,12 +67,12 @@ def drain_slow(transaction: Transaction, speeds: NodeSpeeds) -> None:
     No further one is drained once the pool itself has drained a tenth of the train nodes of a GPU type, or one:
     what slows more than that at a time is not the hardware of single nodes.
     """
-    slow = speeds.slow(transaction.all_drains().keys())
+    slow = speeds.slow(transaction.drains.keys())
     for node in transaction.nodes.train() if slow else ():
         if node.name not in slow:
             continue
         equals = {each.name for each in transaction.nodes.train() if each.gpu_type == node.gpu_type}
-        drained = [record for name, record in transaction.all_drains().items() if name in equals]
+        drained = [record for name, record in transaction.drains.items() if name in equals]
         if sum(record.by == POOL for record in drained) < max(1, len(equals) // 10):
             why = sentences.text(Reason("slow-node", slow[node.name]._asdict()))
             _drain_node(transaction, node, DrainRecord(node.name, POOL, transaction.now, why))
@@ -84,44 +84,44 @@ def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> 
     Does nothing if it is not drained. Raises `Refusal` (404) for an unknown node or GPU.
     """
     if request.gpu is None:
-        before = transaction.all_drains().get(request.node)
+        before = transaction.drains.get(request.node)
         if before is None:
             _node(transaction, request.node)
             return
-        transaction.put_drain(request.node, None)
+        transaction.drains.remove(request.node)
         transaction.add_audit_entry(by, "node.undrain", request.node, _shown(before), {})
         return
     node = _node(transaction, request.node)
     gpu = _gpu(node, request.gpu)
-    of_gpu = transaction.all_gpu_drains().get(gpu.uuid)
+    of_gpu = transaction.gpu_drains.get(gpu.uuid)
     if of_gpu is not None:
-        transaction.put_gpu_drain(gpu.uuid, None)
+        transaction.gpu_drains.remove(gpu.uuid)
         transaction.add_audit_entry(by, "gpu.undrain", _subject(node, gpu), _shown(of_gpu), {})
 
 
 def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> None:
-    before = transaction.all_drains().get(node.name)
+    before = transaction.drains.get(node.name)
     if before is not None:
         record = replace(record, since=before.since)
         if replace(before, by=record.by) == record:
             return
-    transaction.put_drain(node.name, record)
+    transaction.drains.put(record)
     transaction.add_audit_entry(record.by, "node.drain", node.name, _shown(before), _shown(record))
     if not record.finish and node.environment is Environment.TRAIN:
         reason = messages.node_drained(node.name, record.by, record.why)
         _pause(transaction, reason, lambda place: place[0] == node.name)
-        if out_of_service(transaction.nodes.train(), transaction.all_drains()):
+        if out_of_service(transaction.nodes.train(), transaction.drains):
             reason = messages.node_drained(node.name, record.by, record.why, gpus=False)
             _pause_without_gpus(transaction, reason)
 
 
 def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainRecord) -> None:
-    before = transaction.all_gpu_drains().get(gpu.uuid)
+    before = transaction.gpu_drains.get(gpu.uuid)
     if before is not None:
         record = replace(record, since=before.since)
         if replace(before, by=record.by) == record:
             return
-    transaction.put_gpu_drain(gpu.uuid, record)
+    transaction.gpu_drains.put(record)
     transaction.add_audit_entry(record.by, "gpu.drain", _subject(node, gpu), _shown(before), _shown(record))
     if not record.finish and node.environment is Environment.TRAIN:
         by = "" if record.by == POOL else record.by

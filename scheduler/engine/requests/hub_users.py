@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.former_names import former_name
-from springtide.scheduler.store.records import POOL, Hold, HubStanding, HubUser, JobRecord
+from springtide.scheduler.store.records import POOL, Hold, HubGroup, HubStanding, HubUser, JobRecord
 
 IN_HUB = "(in JupyterHub)"
 """Author of a change that was made in JupyterHub, which does not tell by whom."""
@@ -41,7 +41,7 @@ def follow(transaction: Transaction, seen: Seen) -> bool:
 
 
 def _follow_names(transaction: Transaction, users: Mapping[str, str]) -> None:
-    known = transaction.all_hub_users()
+    known = transaction.hub_users
     counts = Counter(users.values())
     name_of = {identity: name for name, identity in users.items() if counts[identity] == 1}
     moved = [user for user in known.values() if users.get(user.name) != user.identity]
@@ -58,10 +58,9 @@ def _follow_names(transaction: Transaction, users: Mapping[str, str]) -> None:
         else:
             _move(transaction, kept, HubUser(name, user.identity))
             transaction.add_audit_entry(IN_HUB, "person.rename", name, {"name": user.name}, {"name": name})
-    known = transaction.all_hub_users()
     for name, identity in users.items():
-        if name not in known:
-            transaction.put_hub_user(name, HubUser(name, identity))
+        if name not in transaction.hub_users:
+            transaction.hub_users.put(HubUser(name, identity))
 
 
 def _kept(user: HubUser) -> HubUser:
@@ -71,21 +70,20 @@ def _kept(user: HubUser) -> HubUser:
 
 def _move(transaction: Transaction, before: HubUser, after: HubUser) -> None:
     transaction.rename_user(before.name, after.name)
-    transaction.put_hub_user(before.name, None)
-    transaction.put_hub_user(after.name, after)
+    transaction.hub_users.remove(before.name)
+    transaction.hub_users.put(after)
 
 
 def _follow_groups(transaction: Transaction, seen: Seen) -> None:
     """Record who has joined and left projects since they were last seen; nothing of a project seen first."""
-    known = {**transaction.state.hub_groups, **transaction.hub_groups}
-    for project in transaction.all_projects():
-        after = tuple(sorted(seen.groups.get(project, ())))
-        before = known.get(project)
+    for project in transaction.projects:
+        after = HubGroup(project, tuple(sorted(seen.groups.get(project, ()))))
+        before = transaction.hub_groups.get(project)
         if before == after:
             continue
-        transaction.put_hub_group(project, after)
+        transaction.hub_groups.put(after)
         if before is not None:
-            _record_members(transaction, project, set(before), set(after))
+            _record_members(transaction, project, set(before.members), set(after.members))
 
 
 def _record_members(transaction: Transaction, project: str, before: set[str], after: set[str]) -> None:
@@ -100,15 +98,15 @@ def _record_members(transaction: Transaction, project: str, before: set[str], af
 
 def _follow_standing(transaction: Transaction, seen: Seen) -> None:
     """Note who is in a project, and hold or release the jobs of those for whom that has changed."""
-    projects = transaction.all_projects()
+    projects = transaction.projects
     inside = {name for project, members in seen.groups.items() if project in projects for name in members}
     changed: dict[str, HubUser] = {}
-    for name, user in transaction.all_hub_users().items():
+    for name, user in transaction.hub_users.items():
         after = user
         if user.standing is not HubStanding.LEFT:
             after = replace(user, standing=HubStanding.MEMBER if name in inside else HubStanding.OUTSIDE)
         if after != user:
-            transaction.put_hub_user(name, after)
+            transaction.hub_users.put(after)
         if transaction.state.hub_users.get(name) != after:
             changed[name] = after
     for job in list({**transaction.state.jobs, **transaction.jobs}.values()) if changed else ():

@@ -15,6 +15,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.model import JobState, Placement
+from springtide.scheduler.store.queries import trials
 from springtide.scheduler.store.records import FinishedTrial, JobRecord
 
 CACHE_BYTES = 16 * 1024 * 1024
@@ -98,14 +99,14 @@ class LaunchSpecs:
         trial = job.spec.trial
         if trial is None or not trial.history:
             return None
-        told = await self._threads.read(self._threads.store.trial_history, trial.sweep)
+        told = await self._threads.read(trials.history, trial.sweep)
         return msgspec.json.encode([_told(each) for each in told])
 
     async def _files(self, digest: str | None) -> Mapping[str, bytes]:
         if digest is None:
             return {}
         cached = self._bundles.get(digest)
-        return await self._threads.read(self._threads.store.files, digest) if cached is None else cached
+        return await self._threads.call(self._threads.store.files, digest) if cached is None else cached
 
 
 def _size(files: Mapping[str, bytes]) -> int:

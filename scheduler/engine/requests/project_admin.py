@@ -60,7 +60,7 @@ def create_project(
 
     ``members`` are the members by project. ``made_group`` records that the hub's group was created for it.
     """
-    if transaction.project(name) is not None:
+    if name in transaction.projects:
         raise Refusal(409, "exists", f"There is a project {wording.given(name)} already.", field="name")
     plain = wording.is_printable(name) and name == name.strip() and name not in {".", ".."}
     if not name or len(name) > 64 or "/" in name or not plain:
@@ -77,7 +77,7 @@ def create_project(
     age = transaction.take_project_age()
     of = _ranges(edit, JobRanges())
     record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group, ranges=of)
-    transaction.put_project(name, record)
+    transaction.projects.put(record)
     transaction.add_audit_entry(by, "project.create", name, {}, editable_fields(record))
     return record
 
@@ -106,7 +106,7 @@ def edit_project(
         before = transaction.policy_projects()
         _check(transaction, before, {**before, name: project}, name, members)
     changed = replace(record, project=project, ranges=of, version=record.version + 1)
-    transaction.put_project(name, changed)
+    transaction.projects.put(changed)
     old, new = editable_fields(record), editable_fields(changed)
     differ = [field for field in old if old[field] != new[field]]
     transaction.add_audit_entry(
@@ -138,7 +138,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
             f"The project {wording.given(name)} has {unfinished} unfinished job{'s' if unfinished > 1 else ''}.",
             hint="Wait for them to end, or cancel them.",
         )
-    children = [child.name for child in transaction.all_projects().values() if child.project.parent == name]
+    children = [child.name for child in transaction.projects.values() if child.project.parent == name]
     if children:
         raise Refusal(
             409,
@@ -146,9 +146,8 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
             f"The project {wording.given(name)} has projects in it: {', '.join(children)}.",
             hint="Move them elsewhere or delete them first.",
         )
-    transaction.put_project(name, None)
-    if (RuleScope.PROJECT, name) in transaction.state.idle_rules:
-        transaction.put_idle_rule((RuleScope.PROJECT, name), None)
+    transaction.projects.remove(name)
+    transaction.idle_rules.remove((RuleScope.PROJECT, name))
     transaction.add_audit_entry(
         by, "project.delete", name, {**editable_fields(record), "age": record.project.age}, {}
     )
@@ -160,7 +159,7 @@ def edit_person(transaction: Transaction, name: str, quota: Amount, by: str, mem
 
     Raises `Refusal` if all build quotas together would exceed the build GPUs.
     """
-    people = transaction.all_people()
+    people = transaction.people
     before = people[name].build_quota if name in people else None
     numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
@@ -176,7 +175,10 @@ def edit_person(transaction: Transaction, name: str, quota: Amount, by: str, mem
     counted = members if any(name in names for names in members.values()) else {**members, "": [name]}
     was, becomes = (quotas.BuildQuotas(counted, each, projects) for each in (own, after))
     _check_build(transaction, was, becomes, "build_quota")
-    transaction.put_person(name, None if quota is None else PersonRecord(name, quota))
+    if quota is None:
+        transaction.people.remove(name)
+    else:
+        transaction.people.put(PersonRecord(name, quota))
     transaction.add_audit_entry(by, "person.change", name, {"build_quota": before}, {"build_quota": quota})
 
 
@@ -185,7 +187,7 @@ def check_members(transaction: Transaction, before: Members | None, after: Membe
 
     Raises `Refusal` if all build quotas together would exceed the build GPUs, unless they do not grow.
     """
-    own = {person.name: person.build_quota for person in transaction.all_people().values()}
+    own = {person.name: person.build_quota for person in transaction.people.values()}
     projects = transaction.policy_projects()
     was = None if before is None else quotas.BuildQuotas(before, own, projects)
     _check_build(transaction, was, quotas.BuildQuotas(after, own, projects), "members")
@@ -235,14 +237,14 @@ def _changed_since(subject: str) -> Refusal:
 
 
 def _undo_person(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
-    person = transaction.all_people().get(entry.subject)
+    person = transaction.people.get(entry.subject)
     if (None if person is None else person.build_quota) != entry.after.get("build_quota"):
         raise _changed_since(entry.subject)
     edit_person(transaction, entry.subject, entry.before.get("build_quota"), by, members)
 
 
 def _undo_create(transaction: Transaction, entry: AuditRecord, by: str) -> None:
-    record = transaction.project(entry.subject)
+    record = transaction.projects.get(entry.subject)
     if record is None or _differs(record, entry.after):
         raise _changed_since(entry.subject)
     delete_project(transaction, entry.subject, by)
@@ -254,11 +256,11 @@ def _undo_delete(transaction: Transaction, entry: AuditRecord, by: str, members:
     gone = entry.subject not in members
     edit = msgspec.convert(before, wire.ProjectEdit)
     created = create_project(transaction, entry.subject, edit, by, members, made_group=gone)
-    transaction.put_project(entry.subject, replace(created, project=replace(created.project, age=age), colour=age))
+    transaction.projects.put(replace(created, project=replace(created.project, age=age), colour=age))
 
 
 def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
-    record = transaction.project(entry.subject)
+    record = transaction.projects.get(entry.subject)
     if record is None or _differs(record, entry.after):
         raise _changed_since(entry.subject)
     edit = msgspec.convert(dict(entry.before), wire.ProjectEdit)
@@ -272,7 +274,7 @@ def _differs(record: ProjectRecord, recorded: Mapping[str, Any]) -> bool:
 
 
 def _existing(transaction: Transaction, name: str) -> ProjectRecord:
-    record = transaction.project(name)
+    record = transaction.projects.get(name)
     if record is None:
         raise Refusal(404, "not_found", f"There is no project {wording.given(name)}.")
     return record
@@ -315,7 +317,7 @@ def _check(
             )
     nodes = transaction.nodes
     quotas.check_quotas(before, after, nodes.possible(), types, name, grows=bool(nodes.groups))
-    own = {person.name: person.build_quota for person in transaction.all_people().values()}
+    own = {person.name: person.build_quota for person in transaction.people.values()}
     was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
     _check_build(transaction, was, becomes, "build_quota")
 

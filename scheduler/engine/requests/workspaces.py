@@ -9,12 +9,12 @@ from springtide.scheduler.engine import idle
 from springtide.scheduler.engine.requests import quotas
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.places import identities, is_unmatched
-from springtide.scheduler.engine.state.state import State, WorkspaceKey
+from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import RunningNotebook
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import WorkspaceRecord
+from springtide.scheduler.store.records import WorkspaceKey, WorkspaceRecord
 
 ADMIN_HINT = "An admin of this hub can change that, on the pool's admin page."
 
@@ -44,7 +44,7 @@ def reserve(
     known of them. Raises `Refusal` for an unknown type, beyond the build quota, or if no build node has enough
     free GPUs.
     """
-    workspaces = transaction.all_workspaces()
+    workspaces = dict(transaction.workspaces)
     present = workspaces.pop((user, server), None)
     if not 0 <= gpus <= wire.MAX_GPUS:
         raise Refusal(422, "invalid", f"{gpus} GPUs cannot be reserved.", field="gpus")
@@ -66,7 +66,7 @@ def reserve(
         else:
             uuids = transaction.nodes.places.uuids(node, indices) if indices else ()
             record = WorkspaceRecord(user, server, node, indices, transaction.now, each, uuids)
-            transaction.put_workspace((user, server), record)
+            transaction.workspaces.put(record)
             idle.reserved(transaction, (user, server))
             return record
     raise refusals[0]
@@ -76,12 +76,12 @@ def _record_running(
     transaction: Transaction, user: str, server: str, gpus: Sequence[str], *, gpu_type: str
 ) -> WorkspaceRecord:
     """Record the GPUs that a workspace runs on, and return it; without a place if another workspace has one."""
-    present = transaction.all_workspaces().get((user, server))
+    present = transaction.workspaces.get((user, server))
     uuids = tuple(gpus)
     since, known = (present.since, present.gpu_type) if present is not None else (transaction.now, gpu_type)
     held = {
         gpu
-        for key, each in transaction.all_workspaces().items()
+        for key, each in transaction.workspaces.items()
         if key != (user, server)
         for gpu in identities(each.node, each.gpus, each.uuids)
     }
@@ -89,7 +89,7 @@ def _record_running(
     found = WorkspaceRecord(user, server, "", indices, since, known, uuids)
     record = transaction.nodes.workspace_matched(found, held)
     if record != present:
-        transaction.put_workspace((user, server), record)
+        transaction.workspaces.put(record)
         if present is None or present.uuids != uuids:
             idle.reserved(transaction, (user, server))
     return record
@@ -182,7 +182,7 @@ def _free(node: Node, workspaces: Mapping[WorkspaceKey, WorkspaceRecord]) -> tup
 
 def quota_of(transaction: Transaction, user: str, projects: Sequence[str], gpu_type: str) -> int:
     """Return a person's build quota of one type, in GPUs."""
-    own = transaction.all_people().get(user)
+    own = transaction.people.get(user)
     own_quota = None if own is None else own.build_quota
     records = transaction.policy_projects()
     return quotas.build_quota(projects, own_quota, records, gpu_type, transaction.types.build)
@@ -197,7 +197,7 @@ def adopt(transaction: Transaction, running: Iterable[RunningNotebook]) -> list[
     known = {(each.user, each.server, frozenset(each.uuids)) for each in on_gpus}
     unmatched = []
     for each in on_gpus:
-        present = transaction.all_workspaces().get((each.user, each.server))
+        present = transaction.workspaces.get((each.user, each.server))
         if present is not None and present.gpus:
             runs_there = (each.user, each.server, frozenset(present.uuids)) in known
             if runs_there or not present.uuids:
@@ -210,10 +210,10 @@ def adopt(transaction: Transaction, running: Iterable[RunningNotebook]) -> list[
 
 def release(transaction: Transaction, user: str, server: str, since: float | None = None) -> None:
     """Release a workspace's GPUs. Does nothing if it has none, or if ``since`` is not when they were reserved."""
-    present = transaction.all_workspaces().get((user, server))
+    present = transaction.workspaces.get((user, server))
     if present is not None and since in {None, present.since}:
         idle.released(transaction, present)
-        transaction.put_workspace((user, server), None)
+        transaction.workspaces.remove((user, server))
 
 
 def build_quota(state: State, nodes: ObservedNodes, user: str, projects: Sequence[str]) -> wire.BuildQuota:

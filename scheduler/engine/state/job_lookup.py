@@ -6,6 +6,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.wording import given
 
@@ -36,7 +37,7 @@ class JobLookup:
 
     async def look_up(self, job_id: str) -> JobRecord | None:
         """Return a job, None if there is none with this id. Raises `StoreError`."""
-        return self.in_memory(job_id) or await self._threads.read(self._threads.store.job, job_id)
+        return self.in_memory(job_id) or await self._threads.read(reading.job, job_id)
 
     async def get(self, job_id: str) -> JobRecord:
         """Return a job. Raises `Refusal` (404) if there is none with this id, and `StoreError`."""

@@ -1,4 +1,4 @@
-"""The committed state of the pool in memory: what the store holds of unfinished jobs, projects and people."""
+"""The committed state of the pool in memory: unfinished jobs and keyed state, as in the store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -22,24 +23,11 @@ from springtide.scheduler.engine.state.line_without_gpus import Line
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
 from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
-from springtide.scheduler.model import Environment, JobState, Phase, RecentUse, UseKey
-from springtide.scheduler.notifications import NotificationChoice
-from springtide.scheduler.store.records import (
-    DrainRecord,
-    GpuDrainRecord,
-    HubUser,
-    IdleRecord,
-    IdleRule,
-    JobRecord,
-    Loaded,
-    PersonRecord,
-    ProjectRecord,
-    RuleKey,
-    WorkspaceRecord,
-)
+from springtide.scheduler.model import Environment, JobState, Phase
+from springtide.scheduler.store.keyed import Table
+from springtide.scheduler.store.records import JobRecord, Loaded, WorkspaceKey, WorkspaceRecord
+from springtide.scheduler.store.tables import TABLES, Tables
 
-WorkspaceKey = tuple[str, str]
-"""User and server name of a workspace."""
 SubmissionKey = tuple[str, str]
 """User and idempotency key of a submission."""
 MAX_ENDED_KEYS = 10_000
@@ -92,8 +80,8 @@ def policy_job(job: JobRecord) -> model.Job | None:
 
 
 @dataclass(slots=True)
-class State:
-    """Committed state: unfinished jobs, projects, people, workspaces, and the highest number of each journal.
+class State(Tables):
+    """Committed state: unfinished jobs, keyed state, and the highest number of each journal.
 
     Changes only when a `Transaction` is applied after its commit. ``live_by_project`` holds the jobs with a live
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
@@ -101,13 +89,8 @@ class State:
     sweep, each as JSON, where they are known beforehand.
     ``without_gpus`` are the lines of the jobs without GPUs, ``blocks`` what keeps jobs from starting.
     ``unmatched`` holds the jobs whose live attempt has no place in the present inventory.
-    ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
-    ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
-    ``default_projects`` are the projects that people chose, by user. ``idle_rules`` say what happens to workspaces
-    whose GPUs are not used, ``idle_records`` what was told and done about them. ``recent_use`` is the GPU
-    time that projects had beyond their quotas.
-    ``hub_users`` are the users of
-    JupyterHub by name, and ``hub_groups`` the members of projects, as they were last seen.
+    ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
+    ``records`` are those of keyed state by table; a transaction replaces the mapping of a table that it changes.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -117,17 +100,9 @@ class State:
     unmatched: dict[str, JobRecord] = field(default_factory=dict)
     trials: dict[str, dict[str, None]] = field(default_factory=dict)
     parameters: dict[str, Sequence[msgspec.Raw]] = field(default_factory=dict)
-    projects: dict[str, ProjectRecord] = field(default_factory=dict)
-    people: dict[str, PersonRecord] = field(default_factory=dict)
-    workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
-    drains: dict[str, DrainRecord] = field(default_factory=dict)
-    gpu_drains: dict[str, GpuDrainRecord] = field(default_factory=dict)
-    notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
-    default_projects: dict[str, str] = field(default_factory=dict)
-    idle_rules: dict[RuleKey, IdleRule] = field(default_factory=dict)
-    idle_records: dict[WorkspaceKey, IdleRecord] = field(default_factory=dict)
-    hub_users: dict[str, HubUser] = field(default_factory=dict)
-    hub_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    records: dict[Table[Any, Any], Mapping[Any, Any]] = field(
+        default_factory=lambda: {table: {} for table in TABLES}
+    )
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
@@ -138,7 +113,6 @@ class State:
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
     types: KnownTypes = field(default_factory=KnownTypes)
-    recent_use: dict[UseKey, RecentUse] = field(default_factory=dict)
     clock: ClockAnchor | None = None
     next_project_age: int = 0
     last_job: int = 0
@@ -153,18 +127,7 @@ class State:
         known = {environment: loaded.gpu_types.get(environment, ()) for environment in Environment}
         state = cls(
             types=KnownTypes(known[Environment.TRAIN], known[Environment.BUILD], declared),
-            projects={record.name: record for record in loaded.projects},
-            people={record.name: record for record in loaded.people},
-            workspaces={(record.user, record.server): record for record in loaded.workspaces},
-            drains={record.node: record for record in loaded.drains},
-            gpu_drains={record.gpu: record for record in loaded.gpu_drains},
-            notification_choices={choice.user: choice for choice in loaded.notification_choices},
-            default_projects=dict(loaded.default_projects),
-            idle_rules=dict(loaded.idle_rules),
-            idle_records={(record.user, record.server): record for record in loaded.idle_records},
-            recent_use={use.key: use for use in loaded.recent_use},
-            hub_users={user.name: user for user in loaded.hub_users},
-            hub_groups=dict(loaded.hub_groups),
+            records=dict(loaded.records),
             clock=loaded.clock,
             next_project_age=loaded.next_age,
             last_job=loaded.last_job,
@@ -245,13 +208,7 @@ class State:
                 self.job_of_key.pop(self.ended_keys.popleft(), None)
 
     def rename_user(self, old: str, new: str) -> None:
-        """Give what is kept by a person's name to another name; her jobs and workspaces are not among it."""
-        if (person := self.people.pop(old, None)) is not None:
-            self.people[new] = replace(person, name=new)
-        if (choice := self.notification_choices.pop(old, None)) is not None:
-            self.notification_choices[new] = replace(choice, user=new)
-        if (project := self.default_projects.pop(old, None)) is not None:
-            self.default_projects[new] = project
+        """Give the submission keys of a person to another name."""
         for user, key in [each for each in self.job_of_key if each[0] == old]:
             self.job_of_key[new, key] = self.job_of_key.pop((user, key))
         self.ended_keys = deque((new if user == old else user, key) for user, key in self.ended_keys)

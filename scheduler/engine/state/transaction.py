@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from heapq import merge
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -22,45 +22,26 @@ from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.state import (
     State,
     SubmissionKey,
-    WorkspaceKey,
     has_no_place,
     held_without_place,
 )
 from springtide.scheduler.gpu_types import quota_of
-from springtide.scheduler.model import Project, RecentUse, UseKey
-from springtide.scheduler.notifications import NotificationChoice
-from springtide.scheduler.store.records import (
-    POOL,
-    AuditRecord,
-    Bundle,
-    DrainRecord,
-    GpuDrainRecord,
-    HubUser,
-    IdleRecord,
-    IdleRule,
-    JobRecord,
-    PersonRecord,
-    ProjectRecord,
-    RuleKey,
-    SweepParameters,
-    WorkspaceRecord,
-)
-
-K = TypeVar("K")
-V = TypeVar("V")
+from springtide.scheduler.model import Project
+from springtide.scheduler.store.keyed import Overlays
+from springtide.scheduler.store.records import POOL, AuditRecord, Bundle, JobRecord, SweepParameters
+from springtide.scheduler.store.tables import TABLES, Tables
 
 
 @dataclass(slots=True)
-class Transaction:
+class Transaction(Tables):
     """Changes to ``state`` at the time ``now``, with the ``nodes`` as observed.
 
     Every look-up returns the value after the changes so far. `write_batch` gives what to commit; after the
     commit, ``apply_to_state`` changes the state. A transaction that could not be committed is dropped.
 
-    ``must_commit`` is set by any change that has to be on disk before it is told to anyone. A transaction without
-    it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
-    the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of trials whose
-    end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
+    ``records`` are those of keyed state after the changes, an overlay for each table. ``effects`` are for the
+    executor, after the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of
+    trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
     ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on.
     """
 
@@ -73,20 +54,9 @@ class Transaction:
     new_by_user: Counter[str] = field(default_factory=Counter)
     new_bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     bundles: list[Bundle] = field(default_factory=list)
-    projects: dict[str, ProjectRecord | None] = field(default_factory=dict)
-    people: dict[str, PersonRecord | None] = field(default_factory=dict)
-    workspaces: dict[WorkspaceKey, WorkspaceRecord | None] = field(default_factory=dict)
-    drains: dict[str, DrainRecord | None] = field(default_factory=dict)
-    gpu_drains: dict[str, GpuDrainRecord | None] = field(default_factory=dict)
-    notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
-    default_projects: dict[str, str | None] = field(default_factory=dict)
-    idle_rules: dict[RuleKey, IdleRule | None] = field(default_factory=dict)
-    idle_records: dict[WorkspaceKey, IdleRecord | None] = field(default_factory=dict)
-    recent_use: dict[UseKey, RecentUse] = field(default_factory=dict)
+    records: Overlays = field(init=False)
     renamed: list[tuple[str, str]] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
-    hub_users: dict[str, HubUser | None] = field(default_factory=dict)
-    hub_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -100,18 +70,37 @@ class Transaction:
     new_types: KnownTypes | None = None
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
-    must_commit: bool = False
+    _must_commit: bool = False
     _bounds: Bounds | None = None
+    _bounds_version: int = 0
+    """Version of the projects that the bounds are computed of."""
+
+    def __post_init__(self) -> None:
+        self.records = Overlays(self.state.records)
 
     def copy(self) -> Transaction:
         """Return a transaction with the changes so far, in which more can be tried."""
         copied: dict[str, Any] = {
             each.name: value.copy()
             for each in fields(self)
-            if isinstance(value := getattr(self, each.name), dict | list | set | BundleSizes)
+            if each.init and isinstance(value := getattr(self, each.name), dict | list | set | BundleSizes)
         }
         copied["new_trials"] = {sweep: trials.copy() for sweep, trials in self.new_trials.items()}
-        return replace(self, **copied, _bounds=None)
+        copy = replace(self, **copied, _bounds=None)
+        copy.records = self.records.copy()
+        return copy
+
+    @property
+    def must_commit(self) -> bool:
+        """Whether the transaction changes something that has to be on disk before anyone learns of it.
+
+        Progress reports do not call for a commit; the next one writes them.
+        """
+        return self._must_commit or any(each.table.urgent for each in self.records.changed())
+
+    def require_commit(self) -> None:
+        """Have the changes committed before anything is answered."""
+        self._must_commit = True
 
     # ---------- jobs
 
@@ -132,7 +121,7 @@ class Transaction:
 
     def add_job(self, job: JobRecord, bundle: Bundle | None) -> None:
         """Accept a new job with its files."""
-        self.must_commit = True
+        self._must_commit = True
         self.jobs[job.id] = self.new_jobs[job.id] = job
         self.new_by_user[job.spec.user] += 1
         self.new_bundle_sizes.add(job.spec)
@@ -176,14 +165,14 @@ class Transaction:
 
     def put_job(self, job: JobRecord) -> None:
         """Replace a job; the change must be committed."""
-        self.must_commit = True
+        self._must_commit = True
         if self._bounds is not None and not holds_the_same(self.job(job.id), job):
             self._bounds = None
         self.jobs[job.id] = job
 
     def put_tags(self, job: JobRecord, tags: tuple[str, ...]) -> None:
         """Give a job other tags, which may have ended; nothing else is changed of it."""
-        self.must_commit = True
+        self._must_commit = True
         self.tagged[job.id] = tagged = structs.replace(job, spec=structs.replace(job.spec, tags=tags))
         if self.job(job.id) is not None:
             self.jobs[job.id] = tagged
@@ -191,20 +180,16 @@ class Transaction:
     def shift_times(self, anchor: ClockAnchor) -> float:
         """Set the clock's anchor, shift the times of unfinished jobs by the step to it, and return the step."""
         step = self.state.clock_step(anchor, self.now)
-        self.must_commit = True
+        self._must_commit = True
         self.clock = anchor
         for job in self.state.jobs.values() if step else ():
             self.jobs[job.id] = lifecycle.shift_times(job, step)
             self.shifted.add(job.id)
-        for key, record in self.state.idle_records.items() if step else ():
-            self.idle_records[key] = record.shifted(step)
+        for record in self.state.idle_records.values() if step else ():
+            self.idle_records.put(record.shifted(step))
         for use in self.state.recent_use.values() if step else ():
-            self.put_use(structs.replace(use, at=use.at + step))
+            self.recent_use.put(structs.replace(use, at=use.at + step))
         return step
-
-    def put_use(self, use: RecentUse) -> None:
-        """Replace the recent use of a project; written with the next commit."""
-        self.recent_use[use.key] = use
 
     def put_report(self, job: JobRecord) -> None:
         """Replace a job by one with newer progress; written with the next commit."""
@@ -215,15 +200,22 @@ class Transaction:
 
         The transaction keeps what was computed, and not the result, which refers to the transaction.
         """
-        if self._bounds is None:
+        bounds = self._known_bounds
+        if bounds is None:
             holding = {
                 job.spec.project
                 for job in self.jobs.values()
                 if not holds_the_same(self.state.jobs.get(job.id), job)
             }
-            same_quotas = not self.projects and self.new_types is None
-            self._bounds = self.state.borrowing().bounds_except(holding) if same_quotas else {}
-        return Borrowing(self._live_in, self._quota, self._bounds)
+            same_quotas = not self.projects.changes and self.new_types is None
+            bounds = self.state.borrowing().bounds_except(holding) if same_quotas else {}
+            self._bounds, self._bounds_version = bounds, self.projects.version
+        return Borrowing(self._live_in, self._quota, bounds)
+
+    @property
+    def _known_bounds(self) -> Bounds | None:
+        """The bounds that were computed, unless projects have changed since."""
+        return self._bounds if self._bounds_version == self.projects.version else None
 
     def _live_in(self, project: str) -> Iterator[JobRecord]:
         """Return a project's live jobs after the changes, in the order in which they fill its quota."""
@@ -232,7 +224,7 @@ class Transaction:
         return merge(others, sorted(changed, key=filling_order), key=filling_order)
 
     def _quota(self, name: str, gpu_type: str) -> int | None:
-        record = self.project(name)
+        record = self.projects.get(name)
         return 0 if record is None else quota_of(record.project, gpu_type, self.types.train)
 
     # ---------- GPU types
@@ -244,16 +236,19 @@ class Transaction:
 
     def follow_types(self) -> None:
         """Take in the GPU types of the observed nodes; numbers become tables by type where there are several."""
-        before = Quantities(self.types, self.all_projects(), self.all_people())
+        before = Quantities(self.types, self.projects, self.people)
         after = known_types.updated(before, (*self.nodes.all, *(group.node for group in self.nodes.groups)))
         if after == before:
             return
-        self.must_commit = True
+        self._must_commit = True
         self._bounds = None
         self.new_types = after.types
-        changed = {name: record for name, record in after.projects.items() if record != before.projects[name]}
-        self.projects.update(changed)
-        self.people.update({name: p for name, p in after.people.items() if p != before.people[name]})
+        changed = [record for name, record in after.projects.items() if record != self.projects[name]]
+        for record in changed:
+            self.projects.put(record)
+        for person in after.people.values():
+            if person != self.people[person.name]:
+                self.people.put(person)
         if before.types.train or before.types.build or changed:
             self.add_audit_entry(
                 POOL,
@@ -263,27 +258,11 @@ class Transaction:
                 {"train": list(after.types.train), "build": list(after.types.build)},
             )
 
-    # ---------- projects, people, workspaces
-
-    def project(self, name: str) -> ProjectRecord | None:
-        """Return a project, None if there is none of that name."""
-        return self.projects[name] if name in self.projects else self.state.projects.get(name)
-
-    def all_projects(self) -> dict[str, ProjectRecord]:
-        """Return every project by name, oldest first."""
-        merged = {**self.state.projects, **self.projects}
-        kept = [record for record in merged.values() if record is not None]
-        return {record.name: record for record in sorted(kept, key=lambda record: record.project.age)}
+    # ---------- keyed state
 
     def policy_projects(self) -> dict[str, Project]:
         """Return every project as the planner sees it, by name, oldest first."""
-        return {name: record.project for name, record in self.all_projects().items()}
-
-    def put_project(self, name: str, record: ProjectRecord | None) -> None:
-        """Create or replace a project; None deletes it."""
-        self.must_commit = True
-        self._bounds = None
-        self.projects[name] = record
+        return {name: record.project for name, record in self.projects.items()}
 
     def take_project_age(self) -> int:
         """Return an age for a new project. No age is returned twice."""
@@ -291,22 +270,23 @@ class Transaction:
         self.next_project_age = age + 1
         return age
 
-    def all_people(self) -> dict[str, PersonRecord]:
-        """Return every person with a personal build quota, by name."""
-        return _after(self.state.people, self.people)
-
-    def put_person(self, name: str, record: PersonRecord | None) -> None:
-        """Set a person's own build quota; None removes it."""
-        self.must_commit = True
-        self.people[name] = record
+    def forget_use_of_deleted_projects(self) -> None:
+        """Remove the recent use of projects that this transaction has deleted."""
+        if self.projects.changes:
+            for use in self.recent_use.values():
+                if use.project not in self.projects:
+                    self.recent_use.remove(use.key)
 
     def rename_user(self, old: str, new: str) -> None:
         """Give all that is a person's to another name, which nobody has; her workspaces keep theirs.
 
         Notebooks that run are known by the name that they were started with.
         """
-        self.must_commit = True
+        self._must_commit = True
         self.renamed.append((old, new))
+        for table in TABLES:
+            if table.by_person:
+                self.records[table].rename(old, new)
         for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
             self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
 
@@ -315,92 +295,30 @@ class Transaction:
         self.given.add(job.id)
         self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=user, key=None)))
 
-    def all_hub_users(self) -> dict[str, HubUser]:
-        """Return every known user of JupyterHub, by name."""
-        return _after(self.state.hub_users, self.hub_users)
-
-    def put_hub_user(self, name: str, user: HubUser | None) -> None:
-        """Set who has a name in JupyterHub; None forgets it."""
-        self.must_commit = True
-        self.hub_users[name] = user
-
-    def put_hub_group(self, project: str, members: tuple[str, ...]) -> None:
-        """Set who is in a project, as seen in JupyterHub."""
-        self.must_commit = True
-        self.hub_groups[project] = members
-
-    def put_notification_choice(self, choice: NotificationChoice) -> None:
-        """Set what a person wants to be told."""
-        self.must_commit = True
-        self.notification_choices[choice.user] = choice
-
-    def put_default_project(self, user: str, project: str | None) -> None:
-        """Set the project of a person's jobs that name none; None removes the choice."""
-        self.must_commit = True
-        self.default_projects[user] = project
-
-    def all_workspaces(self) -> dict[WorkspaceKey, WorkspaceRecord]:
-        """Return every workspace by user and server name."""
-        return _after(self.state.workspaces, self.workspaces)
-
-    def put_workspace(self, key: WorkspaceKey, record: WorkspaceRecord | None) -> None:
-        """Reserve the GPUs of a workspace; None releases them."""
-        self.must_commit = True
-        self.workspaces[key] = record
-
-    def idle_record(self, key: WorkspaceKey) -> IdleRecord | None:
-        """Return what was told and done about a workspace that is not used."""
-        return self.idle_records[key] if key in self.idle_records else self.state.idle_records.get(key)
-
-    def put_idle_record(self, key: WorkspaceKey, record: IdleRecord | None) -> None:
-        """Replace what was told and done about a workspace; None removes it."""
-        self.must_commit = True
-        self.idle_records[key] = record
-
-    def put_idle_rule(self, key: RuleKey, rule: IdleRule | None) -> None:
-        """Set a rule for idle workspaces; None removes it."""
-        self.must_commit = True
-        self.idle_rules[key] = rule
-
-    def all_drains(self) -> dict[str, DrainRecord]:
-        """Return every drained node by name."""
-        return _after(self.state.drains, self.drains)
-
-    def put_drain(self, node: str, record: DrainRecord | None) -> None:
-        """Drain a node; None undrains it."""
-        self.must_commit = True
-        self.drains[node] = record
-
-    def all_gpu_drains(self) -> dict[str, GpuDrainRecord]:
-        """Return every GPU that is drained on its own, by UUID."""
-        return _after(self.state.gpu_drains, self.gpu_drains)
-
-    def put_gpu_drain(self, gpu: str, record: GpuDrainRecord | None) -> None:
-        """Drain a GPU; None undrains it."""
-        self.must_commit = True
-        self.gpu_drains[gpu] = record
-
     def drained(self) -> Drained:
         """Return the drained nodes and GPUs, and the GPUs held by what has no place."""
-        return Drained(self.all_drains(), self.all_gpu_drains(), self._held_without_place())
+        return Drained(self.drains, self.gpu_drains, self._held_without_place())
 
     def _held_without_place(self) -> frozenset[str]:
         kept = {job_id: job for job_id, job in self.state.unmatched.items() if job_id not in self.jobs}
         changed = {job.id: job for job in self.jobs.values() if has_no_place(job)}
-        return held_without_place({**kept, **changed}, self.all_workspaces())
+        return held_without_place({**kept, **changed}, self.workspaces)
 
     @property
     def closes_otherwise(self) -> bool:
         """Whether other nodes or GPUs take nothing new after this transaction than before."""
-        return bool(self.drains or self.gpu_drains) or self._held_without_place() != self.state.drained.held
+        return (
+            bool(self.drains.changes or self.gpu_drains.changes)
+            or self._held_without_place() != self.state.drained.held
+        )
 
     def add_audit_entry(
         self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]
     ) -> int:
         """Append to the audit trail and return the entry's id."""
-        self.must_commit = True
+        self._must_commit = True
         number = self.state.last_audit + len(self.audit) + 1
-        self.audit.append(AuditRecord(number, self.now, who, what, subject, before, after))
+        self.audit.append(AuditRecord(number, self.now, who, what, subject, dict(before), dict(after)))
         return number
 
     # ---------- after the commit
@@ -419,42 +337,17 @@ class Transaction:
             state.unsaved.clear()
         else:
             state.unsaved.update(job_id for job_id in self.jobs if job_id in state.jobs)
-        if self.projects or self.new_types is not None:
+        if self.projects.changes or self.new_types is not None:
             state.quotas_changed()
-        state.recent_use.update(self.recent_use)
-        if self.projects:
-            state.projects = self.all_projects()
-            state.recent_use = {key: use for key, use in state.recent_use.items() if key.project in state.projects}
-        if self.people:
-            state.people = self.all_people()
-        state.notification_choices.update(self.notification_choices)
-        if self.default_projects:
-            state.default_projects = _after(state.default_projects, self.default_projects)
-        if self.idle_rules:
-            state.idle_rules = _after(state.idle_rules, self.idle_rules)
-        if self.idle_records:
-            state.idle_records = _after(state.idle_records, self.idle_records)
-        if self.hub_users:
-            state.hub_users = self.all_hub_users()
-        state.hub_groups.update(self.hub_groups)
-        if self.workspaces:
-            state.workspaces = self.all_workspaces()
-        if self.drains:
-            state.drains = self.all_drains()
-        if self.gpu_drains:
-            state.gpu_drains = self.all_gpu_drains()
+        for overlay in self.records.changed():
+            state.records[overlay.table] = overlay.after()
         if self.new_types is not None:
             state.types = self.new_types
         if self.clock is not None:
             state.clock = self.clock
         if self.next_project_age is not None:
             state.next_project_age = self.next_project_age
-        if self._bounds is not None:
-            state.know_bounds(self._bounds)
+        if self._known_bounds is not None:
+            state.know_bounds(self._known_bounds)
         state.last_job += len(self.new_jobs)
         state.last_audit += len(self.audit)
-
-
-def _after(before: Mapping[K, V], changes: Mapping[K, V | None]) -> dict[K, V]:
-    """Return the entries after changes, of which None removes an entry."""
-    return {key: value for key, value in {**before, **changes}.items() if value is not None}

@@ -17,6 +17,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.queries import reading, trials
 from springtide.scheduler.store.records import JobRecord, SweepStanding, TrialQuery
 from springtide.scheduler.wording import given
 
@@ -175,9 +176,9 @@ class SweepCalls:
 
     async def _entries(self, sweep: JobRecord, query: TrialQuery) -> list[tuple[int, str | None]]:
         """Return the numbers of the trials that match, in order, with the jobs of those that have begun."""
-        store, standing = self._threads.store, sweep.standing.sweep
+        standing = sweep.standing.sweep
         assert standing is not None
-        entries: list[tuple[int, str | None]] = list(await self._threads.read(store.trials, query))
+        entries: list[tuple[int, str | None]] = list(await self._threads.read(trials.listed, query))
         not_begun = JobState.CANCELLED if sweep.state.final else JobState.QUEUED
         if not query.states or not_begun in query.states:
             entries += [(number, None) for number in (*standing.again, *range(standing.begun, standing.number))]
@@ -189,14 +190,14 @@ class SweepCalls:
         found = {job_id: job for job_id in ids if (job := self._jobs.in_memory(job_id)) is not None}
         missing = [job_id for job_id in ids if job_id not in found]
         if missing:
-            stored = await self._threads.read(self._threads.store.jobs_by_id, missing)
+            stored = await self._threads.read(reading.jobs_by_id, missing)
             found |= {job.id: job for job in stored}
         return found
 
     async def _parameters(self, sweep: JobRecord) -> list[dict[str, Any]] | None:
         if sweep.spec.trials is None or not sweep.spec.trials.known:
             return None
-        body = await self._threads.read(self._threads.store.sweep_parameters, sweep.id)
+        body = await self._threads.read(trials.parameters, sweep.id)
         return None if body is None else msgspec.json.decode(body, type=list[dict[str, Any]])
 
     async def retry(self, sweep_id: str) -> None:
@@ -207,7 +208,7 @@ class SweepCalls:
             check_unfinished(sweep, "retry")
             assert sweep.standing.sweep is not None
             seen = sweep.standing.sweep.retries
-            failed = await self._threads.read(self._threads.store.failed_trials, sweep_id)
+            failed = await self._threads.read(trials.failed, sweep_id)
 
             def apply(transaction: Transaction, failed: Any = failed, seen: int = seen) -> bool:
                 return retry(transaction, self._current(transaction, sweep_id), failed, seen)

@@ -86,7 +86,7 @@ class Broadcast:
             if not _only_progress(state.jobs.get(job.id), job):
                 job_context = context if len(records) < MAX_REFRESHED_JOBS else brief
                 record("job", msgspec.json.encode(job_view.job(job, job_context, now, full=False)))
-        if transaction.projects or transaction.people:
+        if transaction.projects.changes or transaction.people.changes:
             record("admin", b"{}")
         for notification in notifications:
             record(EVENT_KIND, msgspec.json.encode(notification))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
-from springtide.scheduler.store import codec, deliveries, hub_users, idle, recent_use, schema
+from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -27,6 +27,7 @@ from springtide.scheduler.store.records import (
     Loaded,
     Withheld,
 )
+from springtide.scheduler.store.tables import TABLES, Tables
 
 Attempts = Mapping[str, Sequence[AttemptRecord]]
 """Attempts by job, oldest first."""
@@ -51,7 +52,7 @@ def withheld(connection: Connection) -> list[Withheld]:
 
 def owners_who_left(connection: Connection) -> list[str]:
     """Return the owner of each unfinished job whose owner has no user any more."""
-    jobs, users = schema.jobs, schema.hub_users
+    jobs, users = schema.jobs, Tables.hub_users.sql
     left = select(users.c.name).where(users.c.standing == HubStanding.LEFT.value)
     theirs = select(jobs.c.user).where(jobs.c.ended.is_(None), jobs.c.sweep.is_(None), jobs.c.user.in_(left))
     return list(connection.execute(theirs).scalars())
@@ -68,12 +69,7 @@ def load(connection: Connection) -> Loaded:
     attempts_by_job = _by_job(connection.execute(theirs.order_by(attempts.c.job, attempts.c.number)))
     meta = {row.key: row.value for row in connection.execute(select(schema.meta))}
     return Loaded(
-        projects=tuple(
-            codec.project_record(row)
-            for row in connection.execute(select(schema.projects).order_by(schema.projects.c.age))
-        ),
-        people=tuple(codec.person_record(row) for row in connection.execute(select(schema.people))),
-        workspaces=tuple(codec.workspace_record(row) for row in connection.execute(select(schema.workspaces))),
+        records={table: table.load(connection) for table in TABLES},
         jobs=tuple(_joined(rows, attempts_by_job)),
         fresh="next_age" not in meta,
         clock=ClockAnchor(meta["boot"], meta["clock_offset_ms"] / 1000) if "boot" in meta else None,
@@ -82,17 +78,8 @@ def load(connection: Connection) -> Loaded:
         last_event=_highest(connection, schema.events.c.id),
         last_audit=_highest(connection, schema.audit.c.id),
         last_decision=_highest(connection, schema.decisions.c.id),
-        notification_choices=deliveries.choices(connection),
         gpu_types=_gpu_types(connection),
-        sweep_parameters=trials.parameters(connection),
-        drains=tuple(codec.drain_record(row) for row in connection.execute(select(schema.drains))),
-        default_projects={row.user: row.project for row in connection.execute(select(schema.default_projects))},
-        gpu_drains=tuple(codec.gpu_drain_record(row) for row in connection.execute(select(schema.gpu_drains))),
-        idle_rules=idle.rules(connection),
-        idle_records=idle.records(connection),
-        recent_use=recent_use.load(connection),
-        hub_users=hub_users.users(connection),
-        hub_groups=hub_users.groups(connection),
+        sweep_parameters=trials.unfinished_parameters(connection),
     )
 
 
@@ -175,13 +162,7 @@ def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
     """Return events with ids above ``after``, in order."""
     table = schema.events
     query = select(table).where(table.c.id > after).order_by(table.c.id).limit(limit)
-    return [codec.event_record(row) for row in connection.execute(query)]
-
-
-def oldest_event(connection: Connection) -> int | None:
-    """Return the id of the oldest event that is still kept."""
-    found: int | None = connection.execute(select(func.min(schema.events.c.id))).scalar()
-    return found
+    return codec.events.read(connection, query)
 
 
 def audit(connection: Connection, before: int | None, limit: int) -> list[AuditRecord]:
@@ -190,13 +171,13 @@ def audit(connection: Connection, before: int | None, limit: int) -> list[AuditR
     query = select(table).order_by(desc(table.c.id)).limit(limit)
     if before is not None:
         query = query.where(table.c.id < before)
-    return [codec.audit_record(row) for row in connection.execute(query)]
+    return codec.audit.read(connection, query)
 
 
 def audit_entry(connection: Connection, audit_id: int) -> AuditRecord | None:
     """Return an entry of the audit trail, None if there is none."""
-    row = connection.execute(select(schema.audit).where(schema.audit.c.id == audit_id)).first()
-    return None if row is None else codec.audit_record(row)
+    found = codec.audit.read(connection, select(schema.audit).where(schema.audit.c.id == audit_id))
+    return found[0] if found else None
 
 
 def gpu_use(connection: Connection, start: float, end: float) -> list[GpuUse]:
@@ -212,7 +193,7 @@ def decisions(connection: Connection, first: int, last: int) -> list[DecisionRec
     """Return decisions from ``first`` to ``last``, in order."""
     table = schema.decisions
     query = select(table).where(table.c.id >= first, table.c.id <= last).order_by(table.c.id)
-    return [codec.decision_record(row) for row in connection.execute(query)]
+    return codec.decisions.read(connection, query)
 
 
 def decision_ids(connection: Connection) -> tuple[int, int] | None:

@@ -33,12 +33,17 @@ _ref = msgspec.json.Decoder(_Ref)
 _outcome = msgspec.json.Decoder(_Outcome)
 
 
-def parameters(connection: Connection, sweep: str | None = None) -> tuple[SweepParameters, ...]:
-    """Return the parameters known beforehand of one sweep, or of all that are unfinished."""
+def parameters(connection: Connection, sweep: str) -> bytes | None:
+    """Return the parameters of a sweep's trials that were known beforehand, as a JSON list."""
     table = schema.sweep_parameters
-    wanted: ColumnElement[bool] = table.c.sweep == sweep
-    if sweep is None:
-        wanted = table.c.sweep.in_(select(_jobs.c.id).where(_jobs.c.ended.is_(None)))
+    body = connection.execute(select(table.c.body).where(table.c.sweep == sweep)).scalar()
+    return None if body is None else bytes(body)
+
+
+def unfinished_parameters(connection: Connection) -> tuple[SweepParameters, ...]:
+    """Return the parameters known beforehand of all unfinished sweeps."""
+    table = schema.sweep_parameters
+    wanted = table.c.sweep.in_(select(_jobs.c.id).where(_jobs.c.ended.is_(None)))
     return tuple(
         SweepParameters(row.sweep, bytes(row.body)) for row in connection.execute(select(table).where(wanted))
     )

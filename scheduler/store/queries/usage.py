@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
 
-from springtide.scheduler.gpu_reading import METRICS, Reading
+from springtide.scheduler.gpu_reading import METRICS
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.gpu_usage import FINE, HOUR, MINUTE, UsageKey, UsageRecord, UsageSum
+from springtide.scheduler.store.rows import Rows
 
 MOST_SUMS = 5_000
 """Maximum number of sums that a query returns: the use of those that held the most."""
 
 _table = schema.gpu_usage
+rows = Rows(
+    _table,
+    UsageRecord,
+    fields={
+        **{name: f"key.{name}" for name in UsageKey.__struct_fields__},
+        **{name: f"reading.{name}" for name in METRICS},
+    },
+)
 
 
 def between(connection: Connection, step: int, start: float, end: float) -> list[UsageRecord]:
     """Return the intervals of ``step`` seconds from ``start`` until before ``end``."""
     wanted = select(_table).where(_table.c.step == step, _table.c.at >= start, _table.c.at < end)
-    return [_record(row) for row in connection.execute(wanted)]
+    return rows.read(connection, wanted)
 
 
 def newest(connection: Connection) -> list[UsageRecord]:
     """Return the newest interval of `FINE` seconds; nothing where none is kept."""
     at = select(func.max(_table.c.at)).where(_table.c.step == FINE).scalar_subquery()
-    rows = connection.execute(select(_table).where(_table.c.step == FINE, _table.c.at == at))
-    return [_record(row) for row in rows]
+    return rows.read(connection, select(_table).where(_table.c.step == FINE, _table.c.at == at))
 
 
 def of_job(connection: Connection, job: str, step: int, start: float, end: float) -> list[UsageRecord]:
     """Return those of a job, in the order of time, and shorter ones since the last that is complete."""
     wanted = select(_table).where(_table.c.job == job, _during(connection, step, start, end))
-    return [_record(row) for row in connection.execute(wanted.order_by(_table.c.at, _table.c.gpu))]
+    return rows.read(connection, wanted.order_by(_table.c.at, _table.c.gpu))
 
 
 def sums(
@@ -92,15 +99,3 @@ def _during(connection: Connection, step: int, start: float, end: float) -> Colu
             parts.append(and_(_table.c.step == length, _table.c.at >= start, _table.c.at < until))
             start = until
     return or_(false(), *parts)
-
-
-def _record(row: Row[Any]) -> UsageRecord:
-    return UsageRecord(
-        step=row.step,
-        at=row.at,
-        seconds=row.seconds,
-        key=UsageKey(row.gpu, row.kind, row.job, row.user, row.server, row.project),
-        simulated=row.simulated,
-        memory_peak=row.memory_peak,
-        reading=Reading(**{name: getattr(row, name) for name in METRICS}),
-    )

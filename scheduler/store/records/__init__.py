@@ -5,7 +5,6 @@ Times are seconds since the epoch, durations seconds, service GPU-seconds.
 
 from __future__ import annotations
 
-from springtide.scheduler.store.records.idle import IdleRecord, IdleRule, RuleKey, RuleScope
 from springtide.scheduler.store.records.jobs import (
     KEPT_ATTEMPTS,
     LIVE_ATTEMPT,
@@ -25,17 +24,6 @@ from springtide.scheduler.store.records.jobs import (
     Withheld,
 )
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
-from springtide.scheduler.store.records.pool import (
-    POOL,
-    DrainRecord,
-    GpuDrainRecord,
-    HubStanding,
-    HubUser,
-    JobRanges,
-    PersonRecord,
-    ProjectRecord,
-    WorkspaceRecord,
-)
 from springtide.scheduler.store.records.queries import GpuUse, JobQuery
 from springtide.scheduler.store.records.sweeps import (
     BestTrial,
@@ -49,6 +37,25 @@ from springtide.scheduler.store.records.sweeps import (
     TrialsSpec,
 )
 from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
+from springtide.scheduler.store.tables import (
+    POOL,
+    DefaultProject,
+    DrainRecord,
+    GpuDrainRecord,
+    HubGroup,
+    HubStanding,
+    HubUser,
+    IdleRecord,
+    IdleRule,
+    IdleRuleRecord,
+    JobRanges,
+    PersonRecord,
+    ProjectRecord,
+    RuleKey,
+    RuleScope,
+    WorkspaceKey,
+    WorkspaceRecord,
+)
 
 __all__ = [
     "KEPT_ATTEMPTS",
@@ -62,6 +69,7 @@ __all__ = [
     "Bundle",
     "CountedSteps",
     "DecisionRecord",
+    "DefaultProject",
     "DrainRecord",
     "EnvironmentRecord",
     "EventRecord",
@@ -69,10 +77,12 @@ __all__ = [
     "GpuDrainRecord",
     "GpuUse",
     "Hold",
+    "HubGroup",
     "HubStanding",
     "HubUser",
     "IdleRecord",
     "IdleRule",
+    "IdleRuleRecord",
     "JobQuery",
     "JobRanges",
     "JobRecord",
@@ -95,6 +105,7 @@ __all__ = [
     "TrialRef",
     "TrialsSpec",
     "Withheld",
+    "WorkspaceKey",
     "WorkspaceRecord",
     "WriteBatch",
 ]

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from simulation.faults import CrashPoints
 from simulation.virtual_time import CrashedError
@@ -17,6 +17,7 @@ from springtide.scheduler.store import Store, StoreError, StoreUnsureError, open
 from springtide.scheduler.store.bundles import BundleFiles
 from springtide.scheduler.store.errors import StoreFullError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MEMORY = Path("/dev/shm")
 
@@ -87,7 +88,7 @@ class SimulatedStore(Store):
     points: CrashPoints
     alive = True
 
-    def _write(self, work: Callable[[Connection], None]) -> None:
+    def write(self, change: Callable[Concatenate[Connection, P], None], *args: P.args, **more: P.kwargs) -> None:
         if not self.alive:
             raise CrashedError
         number = self.points.count("write")
@@ -96,17 +97,17 @@ class SimulatedStore(Store):
             raise StoreError("The database is away.")
         if self.bed.trouble == "full":
             raise StoreFullError("The disk that holds the store is full.")
-        super()._write(work)
+        super().write(change, *args, **more)
         self.points.reach("write", number, after=True)
         if self.bed.trouble == "silent":
             raise StoreUnsureError("The connection to the database broke during the commit.")
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs) -> T:
         if not self.alive:
             raise CrashedError
         if self.bed.trouble == "away":
             raise StoreError("The database is away.")
-        return super()._read(work)
+        return super().read(query, *args, **more)
 
     def is_committed(self) -> bool:
         if not self.alive:

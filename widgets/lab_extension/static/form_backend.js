@@ -1,7 +1,9 @@
 /** What a form asks: the notebook server for all that needs no kernel, and the notebook's kernel for its functions. */
 
-const NO_NOTEBOOK = "This form is not in a notebook, so there is no kernel that has functions. Submit from the form in the notebook.";
-const NO_KERNEL = "A function is sent by the notebook's kernel, and none is running. Start it, and run the cell that defines the function.";
+const NO_NOTEBOOK =
+  "This form is not in a notebook, so there is no kernel that has functions. Submit from the form in the notebook.";
+const NO_KERNEL =
+  "A function is sent by the notebook's kernel, and none is running. Start it, and run the cell that defines the function.";
 const BUSY = "The kernel is busy. When the running cell has ended, its functions can be chosen here.";
 const SILENT = "The kernel did not answer; it may be busy or gone.";
 const NOT_OURS = "This notebook's kernel cannot send functions: it needs Python with the package springtide[widgets].";
@@ -39,12 +41,17 @@ export class FormBackend {
 
   /** What a job would run with, and its image. */
   environment({ kind, work, typed }) {
-    return kind === "function" ? this.#ask({ do: "environment", kind, work, typed }) : this.server.environment(this.#work(kind, work), typed);
+    return kind === "function"
+      ? this.#ask({ do: "environment", kind, work, typed })
+      : this.server.environment(this.#work(kind, work), typed);
   }
 
   /** Submits; answers the job's id and what its user should know, and the job itself for its card. */
   async submit({ kind, work, arguments: given, typed }) {
-    const sent = kind === "function" ? await this.#ask({ do: "submit", kind, work, arguments: given, typed }) : await this.server.sendTyped(this.#work(kind, work), typed);
+    const sent =
+      kind === "function"
+        ? await this.#ask({ do: "submit", kind, work, arguments: given, typed })
+        : await this.server.sendTyped(this.#work(kind, work), typed);
     return { ...sent, job: await this.server.call("GET", `jobs/${encodeURIComponent(sent.id)}`) };
   }
 
@@ -56,7 +63,11 @@ export class FormBackend {
   /** The directory of the notebook below that of its server; a drive of JupyterLab stands before a colon. */
   #directory() {
     const path = this.panelOf()?.context.path ?? "";
-    return path.replace(/^[^/:]+:/, "").split("/").slice(0, -1).join("/");
+    return path
+      .replace(/^[^/:]+:/, "")
+      .split("/")
+      .slice(0, -1)
+      .join("/");
   }
 
   /** Calls `changed` when a cell was run or the kernel is another one; answers what ends that. */
@@ -98,7 +109,14 @@ export class FormBackend {
     if (kernel.status === "busy") throw new Error(BUSY);
     const text = JSON.stringify(JSON.stringify(question));
     const expression = `__import__("springtide.widgets.shared_pool", fromlist=["FormAnswer"]).FormAnswer(${text})`;
-    const future = kernel.requestExecute({ code: "", silent: true, store_history: false, user_expressions: { answer: expression }, allow_stdin: false, stop_on_error: false });
+    const future = kernel.requestExecute({
+      code: "",
+      silent: true,
+      store_history: false,
+      user_expressions: { answer: expression },
+      allow_stdin: false,
+      stop_on_error: false,
+    });
     const reply = await withinTime(future.done);
     const answer = reply.content.user_expressions?.answer;
     const found = answer?.status === "ok" ? answer.data["application/json"] : null;

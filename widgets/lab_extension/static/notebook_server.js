@@ -1,17 +1,10 @@
 /** The page's own notebook server, which passes requests on to the pool. */
 
-const NO_EXTENSION = "This notebook server has no way to the pool: its package springtide[widgets] is missing or disabled.";
-const GONE = "The notebook server does not answer.";
+import { callsOf } from "./visuals/live/api.js";
 
-/** A refusal, in words. */
-class Refused extends Error {
-  constructor(problem) {
-    super([problem.message, problem.hint].filter(Boolean).join(" "));
-    this.status = problem.status;
-    this.code = problem.code;
-    this.field = problem.field;
-  }
-}
+const NO_EXTENSION =
+  "This notebook server has no way to the pool: its package springtide[widgets] is missing or disabled.";
+const GONE = "The notebook server does not answer.";
 
 export class NotebookServer {
   /** @param connection JupyterLab's `ServerConnection`, which adds the log-in and the XSRF token */
@@ -19,8 +12,17 @@ export class NotebookServer {
     const settings = connection.makeSettings();
     const request = (path, init) => connection.makeRequest(`${settings.baseUrl}springtide/${path}`, init, settings);
 
-    /** Calls the API and answers its body. Throws an error with `status`, `code` and `message`. */
-    this.call = (method, path, body) => ask(method, `api/v1/${path}`, body);
+    const refused = ({ status }) => ({
+      code: "no_extension",
+      message: status === 404 ? NO_EXTENSION : `The notebook server answered ${status}.`,
+    });
+    const { call: ask } = callsOf(request, { message: GONE }, refused);
+
+    /** Calls of the pool's API. */
+    Object.assign(
+      this,
+      callsOf((path, init) => request(`api/v1/${path}`, init), { message: GONE }, refused),
+    );
 
     /** Sends a script or a notebook as a job; answers its id, and what its user should know. */
     this.send = (path, options) => ask("POST", "send", { path, options });
@@ -37,37 +39,7 @@ export class NotebookServer {
     /** Sends a command, a script or a notebook with options as they are typed. */
     this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 
-    const ask = async (method, path, body) => {
-      const init = body === undefined ? { method } : { method, body: JSON.stringify(body) };
-      const answer = await request(path, init).catch(() => null);
-      const content = await contentOf(answer);
-      if (answer?.ok && content !== null) return content;
-      throw refusal(answer, content);
-    };
-
-    /** Opens a file of the API: answers the `Response` whose body it is. Throws as `call` does. */
-    this.openFile = async (path) => {
-      const answer = await request(`api/v1/${path}`, { method: "GET" }).catch(() => null);
-      if (answer?.ok) return answer;
-      throw refusal(answer, await contentOf(answer));
-    };
-
     /** Opens the event stream. */
     this.open = async (headers, signal) => request("api/v1/events", { headers, signal, cache: "no-store" });
   }
-}
-
-/** The JSON of an answer, null for none. */
-async function contentOf(answer) {
-  return (await answer?.json().catch(() => null)) ?? null;
-}
-
-/** What became of a request that was not answered as it should be. */
-function refusal(answer, content) {
-  if (answer === null) return new Refused({ status: 0, code: "away", message: GONE });
-  return new Refused(content?.code ? content : { status: answer.status, code: "no_extension", message: words(answer) });
-}
-
-function words({ status }) {
-  return status === 404 ? NO_EXTENSION : `The notebook server answered ${status}.`;
 }

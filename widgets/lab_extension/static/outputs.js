@@ -15,13 +15,14 @@ const UNREADABLE = "This output was written by another version of Springtide. Ru
  * Makes the factory of renderers. What they draw is text and shapes only, so they are safe for any notebook; nothing of
  * a form comes from the notebook. `backendOf` gives what a form asks, by its element.
  */
-export function cardFactory(Widget, feed, pageOf, backendOf) {
-  const openPage = (id) => pageOf(id) && window.open(pageOf(id), "_blank", "noopener");
+export function cardFactory(Widget, feed, backendOf) {
+  const { pageOf, target } = feed.links;
+  const openPage = (id) => pageOf(id) && window.open(pageOf(id), target, "noopener");
   const shows = {
-    [JOB]: (element, data) => showJob(element, feed, data, pageOf),
-    [JOBS]: (element, data) => showJobs(element, feed, data, pageOf),
+    [JOB]: (element, data) => showJob(element, feed, data),
+    [JOBS]: (element, data) => showJobs(element, feed, data),
     [POOL]: (element, data) => showPool(element, feed, data, openPage),
-    [FORM]: (element, _data, kept, node) => showForm(element, feed, kept, () => backendOf(node), pageOf),
+    [FORM]: (element, _data, kept, node) => showForm(element, feed, kept, () => backendOf(node)),
   };
 
   /** An output that is live while it is on the page. */

@@ -5,6 +5,7 @@ import { NotebookServer } from "./notebook_server.js";
 import { cardFactory } from "./outputs.js";
 import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
+import { followStream } from "./visuals/live/event_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
 const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "outputs", "rows"];
@@ -18,15 +19,16 @@ const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width=
 export function plugins(shared) {
   const { PageConfig } = shared["@jupyterlab/coreutils"];
   const server = new NotebookServer(shared["@jupyterlab/services"].ServerConnection);
-  const feed = new PoolFeed(server.call, server.open, server.openFile);
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
+  const follow = (on, show) => followStream(server.open, on, show);
+  const feed = new PoolFeed({ ...server, follow }, { pageOf, target: "_blank" });
   for (const sheet of SHEETS) addStyleSheet(new URL(`visuals/styles/${sheet}.css`, import.meta.url));
-  return [outputs(shared, feed, server, pageOf), frame(shared, feed, server, pages, pageOf)];
+  return [outputs(shared, feed, server), frame(shared, feed, server, pages)];
 }
 
 /** Draws outputs of the pool's own types, before the views of ipywidgets, which has rank -10. */
-function outputs(shared, feed, server, pageOf) {
+function outputs(shared, feed, server) {
   const { INotebookTracker, NotebookActions } = shared["@jupyterlab/notebook"] ?? {};
   return {
     id: "@springtide/lab:outputs",
@@ -37,13 +39,13 @@ function outputs(shared, feed, server, pageOf) {
     activate: (_app, registry, notebooks) => {
       const panelOf = (element) => notebooks?.find((panel) => panel.node.contains(element)) ?? null;
       const backendOf = (element) => new FormBackend(server, () => panelOf(element), NotebookActions?.executed ?? null);
-      registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, pageOf, backendOf), RANK);
+      registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, backendOf), RANK);
     },
   };
 }
 
 /** The side panel, the state in the status bar, and what sends jobs: each where the page has a place for it. */
-function frame(shared, feed, server, pages, pageOf) {
+function frame(shared, feed, server, pages) {
   const tokens = {
     shell: shared["@jupyterlab/application"]?.ILabShell,
     status: shared["@jupyterlab/statusbar"]?.IStatusBar,
@@ -60,14 +62,14 @@ function frame(shared, feed, server, pages, pageOf) {
       const parts = Object.fromEntries(names.map((name, place) => [name, found[place]]));
       const icon = new shared["@jupyterlab/ui-components"].LabIcon({ name: "springtide:pool", svgstr: MARK });
       addCommands(app, shared, feed, server, pages, parts, icon);
-      if (parts.shell) addPanel(app, shared, feed, pages, pageOf, icon);
+      if (parts.shell) addPanel(app, shared, feed, pages, icon);
       if (parts.status) addStatus(app, parts.status, shared, feed);
     },
   };
 }
 
-function addPanel(app, shared, feed, pages, pageOf, icon) {
-  const panel = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showPanel(element, feed, pages, pageOf));
+function addPanel(app, shared, feed, pages, icon) {
+  const panel = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showPanel(element, feed, pages));
   panel.id = PANEL;
   panel.title.caption = "The pool";
   panel.title.icon = icon;

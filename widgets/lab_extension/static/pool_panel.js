@@ -3,8 +3,8 @@
 import { h, patch } from "./visuals/base/dom.js";
 import { stage } from "./visuals/base/glyphs.js";
 import { waits } from "./visuals/base/job_words.js";
+import { oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
-import { coloursOf } from "./visuals/live/jobs_view.js";
 import { isLive, staleWords } from "./visuals/live/stale.js";
 import { renderJobRows } from "./visuals/views/job_rows.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
@@ -12,12 +12,12 @@ import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 const TICK_MS = 1000;
 
 /** Shows the pool, the caller's jobs and their places in line in `element`; answers what ends it. */
-export function showPanel(element, feed, pages, pageOf) {
+export function showPanel(element, feed, pages) {
   stage(element, "st-panel");
   element.dataset.testid = "pool-panel";
   const openedAt = clockNow();
-  const draw = () => drawPanel(element, feed, pages, pageOf, openedAt);
-  const watching = [feed.watchPool(draw), feed.watchMine(draw)];
+  const draw = oncePerFrame(() => drawPanel(element, feed, pages, openedAt));
+  const watching = [feed.watchPool(draw), feed.watchList(feed.mine, draw)];
   const ticking = setInterval(draw, TICK_MS);
   draw();
   return () => {
@@ -26,24 +26,42 @@ export function showPanel(element, feed, pages, pageOf) {
   };
 }
 
-function drawPanel(element, feed, pages, pageOf, openedAt) {
+function drawPanel(element, feed, pages, openedAt) {
   const stale = staleWords(feed, openedAt) ?? feed.listProblem?.message ?? null;
-  const known = (feed.mine ?? []).map((job) => feed.jobs.get(job.id)?.job ?? job);
-  const waiting = known.filter(waits);
+  const jobs = feed.mine.jobs ?? [];
+  const waiting = jobs.filter(waits);
   const mine = (feed.me?.projects ?? []).map((project) => project.name);
-  const rows = { jobs: known, now: stale ? openedAt : clockNow(), colours: coloursOf(feed), more: 0, stale: null };
+  const rows = { jobs, now: stale ? openedAt : clockNow(), colours: feed.colours, more: 0, stale: null };
   patch(
     element,
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "panel-stale" }, clean(stale)),
-    feed.mine !== null && section("mine", "My jobs", pages && h("a", { href: pages, target: "_blank" }, "all"), h("div", { draw: (node) => renderJobRows(node, rows, pageOf) })),
-    waiting.length > 0 && section("line", "In line", null, h("ol", { class: "st-line-places" }, waiting.toSorted(byPlace).map(drawPlace))),
-    feed.pool !== null && section("pool", "The pool", pages && h("a", { href: `${pages}pool`, target: "_blank" }, "more"), h("div", { draw: (node) => renderPoolGlance(node, { pool: feed.pool, mine }) })),
-    feed.mine === null && !stale && h("p", { key: "connecting", class: "st-muted" }, "Connecting to the pool…"),
+    feed.mine.jobs !== null &&
+      section(
+        "mine",
+        "My jobs",
+        pages && h("a", { href: pages, target: "_blank" }, "all"),
+        h("div", { draw: (node) => renderJobRows(node, rows, feed.links.pageOf) }),
+      ),
+    waiting.length > 0 &&
+      section("line", "In line", null, h("ol", { class: "st-line-places" }, waiting.toSorted(byPlace).map(drawPlace))),
+    feed.pool !== null &&
+      section(
+        "pool",
+        "The pool",
+        pages && h("a", { href: `${pages}pool`, target: "_blank" }, "more"),
+        h("div", { draw: (node) => renderPoolGlance(node, { pool: feed.pool, mine }) }),
+      ),
+    feed.mine.jobs === null && !stale && h("p", { key: "connecting", class: "st-muted" }, "Connecting to the pool…"),
   );
 }
 
 function section(key, title, link, ...content) {
-  return h("section", { key, "data-testid": `panel-${key}` }, h("header", { key: "head" }, h("h3", {}, title), link), ...content);
+  return h(
+    "section",
+    { key, "data-testid": `panel-${key}` },
+    h("header", { key: "head" }, h("h3", {}, title), link),
+    ...content,
+  );
 }
 
 function byPlace(one, other) {
@@ -52,7 +70,8 @@ function byPlace(one, other) {
 
 function drawPlace(job) {
   const name = clean(job.name) || job.id;
-  const before = job.place === null ? "waits" : job.place === 1 ? "is next" : `waits behind ${count(job.place - 1, "job")}`;
+  const before =
+    job.place === null ? "waits" : job.place === 1 ? "is next" : `waits behind ${count(job.place - 1, "job")}`;
   return h("li", { key: job.id }, h("strong", {}, name), ` ${before}`);
 }
 
@@ -60,7 +79,11 @@ function drawPlace(job) {
 export function showStatus(element, feed, open) {
   stage(element, "st-status");
   element.dataset.testid = "pool-status";
-  const draw = () => patch(element, h("button", { key: "open", type: "button", title: "Show the pool", on: { click: open } }, statusWords(feed)));
+  const draw = () =>
+    patch(
+      element,
+      h("button", { key: "open", type: "button", title: "Show the pool", on: { click: open } }, statusWords(feed)),
+    );
   const { stop } = feed.watchPool(draw);
   draw();
   return stop;

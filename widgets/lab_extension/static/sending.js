@@ -5,7 +5,8 @@ import { clean } from "./visuals/base/words.js";
 const SEND_FILE = "springtide:send-file";
 const SEND_CELL = "springtide:send-cell";
 const SETTLED_MS = 350;
-const NO_KERNEL = "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
+const NO_KERNEL =
+  "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
 
 /** Adds the commands to JupyterLab or Notebook. `parts`: `files` and `notebooks`, null where the page has none. */
 export function addCommands(app, shared, feed, server, pages, parts, icon) {
@@ -61,7 +62,9 @@ async function sendCell(panel, shared, feed, server) {
   if (!kernel) throw new Error(NO_KERNEL);
   const options = await askOptions("this cell", shared, feed, server);
   if (options === null) return;
-  const flags = [`--gpus ${options.gpus}`, options.project ? `--project ${quoted(options.project)}` : ""].join(" ").trim();
+  const flags = [`--gpus ${options.gpus}`, options.project ? `--project ${quoted(options.project)}` : ""]
+    .join(" ")
+    .trim();
   const text = cell.model.sharedModel.getSource();
   const code = `import springtide.widgets\nget_ipython().run_cell_magic("train", ${JSON.stringify(flags)}, ${JSON.stringify(text)})`;
   await shared["@jupyterlab/outputarea"].OutputArea.execute(code, cell.outputArea, panel.sessionContext);
@@ -75,7 +78,8 @@ function quoted(text) {
 async function askOptions(what, shared, feed, server) {
   const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
   const me = await feed.call("GET", "me");
-  if (!me.projects.length) throw new Error("You are in no project yet, so there is nothing to send to. An admin puts you into one.");
+  if (!me.projects.length)
+    throw new Error("You are in no project yet, so there is nothing to send to. An admin puts you into one.");
   const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me, server);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
   const { button, value } = await showDialog({ title: `Send ${clean(what)} to the pool`, body, buttons });
@@ -115,7 +119,9 @@ function optionsBody(Widget) {
         const typed = { gpus: this.gpus.value, project: this.project.value };
         const review = await this.server.review(typed).catch((error) => ({ problems: {}, later: error.message }));
         if (typed.gpus !== this.gpus.value || typed.project !== this.project.value) return;
-        this.words.textContent = clean(Object.values(review.problems).join(" ") || review.estimate?.text || review.later);
+        this.words.textContent = clean(
+          Object.values(review.problems).join(" ") || review.estimate?.text || review.later,
+        );
       }, SETTLED_MS);
     }
 

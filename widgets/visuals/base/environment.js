@@ -20,14 +20,29 @@ export function environmentFacts(environment, image, key = "environment") {
   return h(
     "dl",
     { key, class: "st-facts", "data-testid": "environment" },
-    facts.filter(([, words]) => words).map(([name, words]) => h("div", { key: name }, h("dt", {}, name), h("dd", { class: name === "Missing" ? "st-field-wrong" : "" }, words))),
+    facts
+      .filter(([, words]) => words)
+      .map(([name, words]) =>
+        h(
+          "div",
+          { key: name },
+          h("dt", {}, name),
+          h("dd", { class: name === "Missing" ? "st-field-wrong" : "" }, words),
+        ),
+      ),
   );
 }
 
 /** The environment in a few words, for a line that opens the rest. */
 export function environmentSummary({ python, packages, file_count: files }) {
   const number = Object.keys(packages).length;
-  return [python ? `Python ${clean(python)}` : "", number ? count(number, "package") : "", files ? count(files, "file") : "no files"].filter(Boolean).join(", ");
+  return [
+    python ? `Python ${clean(python)}` : "",
+    number ? count(number, "package") : "",
+    files ? count(files, "file") : "no files",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** What the code imports and its Python or image does not have, as a sentence; empty if nothing is known to be missing. */

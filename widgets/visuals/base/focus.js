@@ -24,7 +24,8 @@ function remember(root) {
   const element = root.ownerDocument.activeElement;
   if (!element || element === root || !root.contains(element)) return;
   const around = [];
-  for (let node = element; node !== root; node = node.parentElement) around.push({ next: node.nextElementSibling, previous: node.previousElementSibling, parent: node.parentElement });
+  for (let node = element; node !== root; node = node.parentElement)
+    around.push({ next: node.nextElementSibling, previous: node.previousElementSibling, parent: node.parentElement });
   focused = { element, around, before: new Set(root.querySelectorAll(FOCUSABLE)) };
 }
 
@@ -46,7 +47,13 @@ function giveToSuccessor({ around, before }) {
     const inside = controlsIn(parent);
     if (!inside.length) continue;
     const usable = inside.filter(isUsable);
-    if (usable.length) give(usable.find((each) => !before.has(each)) ?? controlsIn(next).find(isUsable) ?? controlsIn(previous).findLast(isUsable) ?? usable[0]);
+    if (usable.length)
+      give(
+        usable.find((each) => !before.has(each)) ??
+          controlsIn(next).find(isUsable) ??
+          controlsIn(previous).findLast(isUsable) ??
+          usable[0],
+      );
     return;
   }
   give(null);
@@ -55,7 +62,9 @@ function giveToSuccessor({ around, before }) {
 function controlsIn(element) {
   if (!element?.isConnected) return [];
   const inside = [...element.querySelectorAll(FOCUSABLE)];
-  return [...(element.matches(FOCUSABLE) ? [element] : []), ...inside].filter((each) => each.tabIndex >= 0 && each.checkVisibility());
+  return [...(element.matches(FOCUSABLE) ? [element] : []), ...inside].filter(
+    (each) => each.tabIndex >= 0 && each.checkVisibility(),
+  );
 }
 
 function isUsable(element) {

@@ -50,7 +50,12 @@ export function stateGlyph(state) {
 /** Glyph and word together. */
 export function stateMark(state, testid) {
   const classes = `st-state st-state-${Object.hasOwn(STATES, state) ? state : "lost"}`;
-  return h("span", { key: "state", class: classes, role: testid ? "status" : null, "data-testid": testid }, stateGlyph(state), h("span", {}, stateWord(state)));
+  return h(
+    "span",
+    { key: "state", class: classes, role: testid ? "status" : null, "data-testid": testid },
+    stateGlyph(state),
+    h("span", {}, stateWord(state)),
+  );
 }
 
 /** Style that sets the project's colour, the same everywhere; null is nobody's. */
@@ -83,6 +88,21 @@ export function projectMark(name, colour, key) {
     " ",
     clean(name),
   );
+}
+
+/** A track filled as far as something has come: its share of the whole, in words, and other attributes. */
+export function progressTrack(part, words, more = {}) {
+  const share = Math.min(1, Math.max(0, part));
+  const bounds = { "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share) };
+  const label = { role: "progressbar", "aria-label": "Progress", "aria-valuetext": words, title: words };
+  const fill = h("div", { class: "st-fill", style: { width: `${100 * share}%` } });
+  return h("div", { key: "progress", class: "st-track", ...label, ...bounds, ...more }, fill);
+}
+
+/** A button: its name for tests, which is its key too, its words, what it does, and other attributes of it. */
+export function button(name, words, click, more = {}) {
+  const props = { key: name, type: "button", class: "st-button", "data-testid": name, on: { click } };
+  return h("button", { ...props, ...more }, words);
 }
 
 /** What an empty place says: what is so, and what to do next. */

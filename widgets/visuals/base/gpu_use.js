@@ -37,7 +37,16 @@ function meter(key, name, share, words) {
     known &&
       h(
         "div",
-        { key: "track", class: "st-track", role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": value, "aria-valuetext": words },
+        {
+          key: "track",
+          class: "st-track",
+          role: "meter",
+          "aria-label": name,
+          "aria-valuemin": 0,
+          "aria-valuemax": 100,
+          "aria-valuenow": value,
+          "aria-valuetext": words,
+        },
         h("div", { class: "st-fill", style: { width: `${value}%` } }),
       ),
     h("strong", { key: "words" }, words),

@@ -31,7 +31,9 @@ export function isReserved({ reason }) {
 /** `step 41 of 60`, or nothing if the job reported none. */
 export function stepWords(progress) {
   if (!Number.isFinite(progress.step)) return "";
-  return Number.isFinite(progress.of) ? `step ${amount(progress.step)} of ${amount(progress.of)}` : `step ${amount(progress.step)}`;
+  return Number.isFinite(progress.of)
+    ? `step ${amount(progress.step)} of ${amount(progress.of)}`
+    : `step ${amount(progress.step)}`;
 }
 
 /** What a job asks for: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
@@ -64,7 +66,9 @@ function starting(job) {
 
 function running(job, now) {
   const attempt = job.attempts.at(-1);
-  const since = attempt?.started && h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
+  const since =
+    attempt?.started &&
+    h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
   const left = timeLeft(job, now);
   return [...told(job.reason), since, left !== null && `About ${duration(left)} to go.`];
 }
@@ -121,8 +125,15 @@ export function startWords({ starts, attempt, trials }, now) {
   const verb = attempt ? "resume" : "start";
   const late = now - starts.likely;
   const who = trials?.running ? "The next trial" : "";
-  const expected = late > LATE_S ? `${who || "It"} was expected to ${verb} ${duration(late)} ago.` : `${who ? `${who} likely` : "Likely"} ${verb}s ${moment(starts, now)}.`;
-  const at = [["earliest", starts.earliest], ["likely", starts.likely], ["latest", starts.latest]];
+  const expected =
+    late > LATE_S
+      ? `${who || "It"} was expected to ${verb} ${duration(late)} ago.`
+      : `${who ? `${who} likely` : "Likely"} ${verb}s ${moment(starts, now)}.`;
+  const at = [
+    ["earliest", starts.earliest],
+    ["likely", starts.likely],
+    ["latest", starts.latest],
+  ];
   const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
   const title = [...exactly, ...told(starts.why)].filter(Boolean).join("\n");
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);

@@ -33,7 +33,10 @@ export function reportedRow(row, { step, of, values }, metric) {
   const told = { ...row, step, of, values: { ...row.values, ...values } };
   if (!Number.isFinite(value)) return told;
   const last = row.curve.at(-1)?.[0] ?? -Infinity;
-  const curve = Number.isFinite(step) && step > last && row.curve.length < MOST_CURVE_POINTS ? [...row.curve, [step, value]] : row.curve;
+  const curve =
+    Number.isFinite(step) && step > last && row.curve.length < MOST_CURVE_POINTS
+      ? [...row.curve, [step, value]]
+      : row.curve;
   return { ...told, value, curve };
 }
 

@@ -24,7 +24,14 @@ export function renderJobLife(element, data) {
     element,
     h(
       "div",
-      { key: "bar", class: "st-life-bar", style: colourOf(data.colour), role: "list", "data-walk": "", "aria-label": "The job's life" },
+      {
+        key: "bar",
+        class: "st-life-bar",
+        style: colourOf(data.colour),
+        role: "list",
+        "data-walk": "",
+        "aria-label": "The job's life",
+      },
       gapsOf(job, end).map((gap) => drawGap(gap, span)),
       job.attempts.map((attempt) => drawAttempt(withHeld(attempt, job), end, span, now)),
     ),
@@ -54,7 +61,8 @@ function gapsOf(job, end) {
     why = attempt.ended_why ? told(attempt.ended_why) : [stateWord(attempt.state)];
     paused = !["failed", "lost", "blocked"].includes(attempt.state);
   }
-  if (!isFinal(job.state)) gaps.push({ from, to: end, why: !job.attempts.length && job.reason ? told(job.reason) : why, paused });
+  if (!isFinal(job.state))
+    gaps.push({ from, to: end, why: !job.attempts.length && job.reason ? told(job.reason) : why, paused });
   return gaps.filter((gap) => gap.to > gap.from);
 }
 
@@ -92,7 +100,11 @@ function drawAttempt(attempt, end, span, now) {
       "data-testid": "life-attempt",
     },
     h("div", { key: "borrowed", class: "st-hatched", style: { height: `${share}%` } }),
-    h("div", { key: "own", class: `st-solid${attempt.ended ? "" : ` st-${attempt.state}`}`, style: { height: `${100 - share}%` } }),
+    h("div", {
+      key: "own",
+      class: `st-solid${attempt.ended ? "" : ` st-${attempt.state}`}`,
+      style: { height: `${100 - share}%` },
+    }),
     h("span", { key: "number", class: "st-life-number" }, attempt.number),
   );
 }

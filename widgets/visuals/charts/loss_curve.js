@@ -43,7 +43,11 @@ export function renderLossCurve(element, data) {
         resumesOf(all).map(({ point, attempt }) => drawResume(attempt, frame.x(point))),
         attemptsOf(all).map((part) => drawPath(part, name, frame)),
       ),
-      h("span", { key: "dot", class: "st-dot", style: { left: `${frame.x(last) / 10}%`, top: `${frame.y(last.values[name])}%` } }),
+      h("span", {
+        key: "dot",
+        class: "st-dot",
+        style: { left: `${frame.x(last) / 10}%`, top: `${frame.y(last.values[name])}%` },
+      }),
     ),
     h(
       "div",
@@ -84,7 +88,8 @@ function frameOf(points, name) {
   };
 }
 
-function attemptsOf(points) {
+/** The points of each attempt. */
+export function attemptsOf(points) {
   return [...Map.groupBy(points, (point) => point.attempt).values()];
 }
 

@@ -3,10 +3,11 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration, exactDuration } from "../base/words.js";
+import { attemptsOf } from "./loss_curve.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
 
 /** Width and height of a chart and the margins of its plot, in units of the drawing. */
-export const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
+const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
 const WIDEST_LABEL = 60;
 const MOST_DRAWN = 1200;
 
@@ -18,33 +19,65 @@ const MOST_DRAWN = 1200;
  */
 export function renderMetricChart(element, data) {
   const drawn = memory(element, {});
-  if (drawn.points === data.points && drawn.name === data.name && drawn.across === data.across && drawn.colour === data.colour) return;
+  if (
+    drawn.points === data.points &&
+    drawn.name === data.name &&
+    drawn.across === data.across &&
+    drawn.colour === data.colour
+  )
+    return;
   Object.assign(drawn, data);
   const stepped = data.across === "step" && data.points.every((point) => Number.isFinite(point.step));
   const along = stepped ? (point) => point.step : (point) => point.at - data.start;
   const points = data.points.filter((point) => Number.isFinite(point.values[data.name]));
   stage(element, "st-metric");
   if (points.length < 2) {
-    patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`));
+    patch(
+      element,
+      h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`),
+    );
     return;
   }
   const plot = plotOf(points, data.name, along, stepped, data.bounds ?? []);
   const words = metricWords(points, data.name);
   patch(
     element,
-    h(
-      "figure",
-      { key: "figure", class: "st-metric-figure", style: colourOf(data.colour) },
-      h("figcaption", { key: "name" }, h("strong", {}, clean(data.name)), h("span", { class: "st-muted" }, ` ${words}`)),
-      s(
-        "svg",
-        { key: "plot", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": `${clean(data.name)} ${words}`, "data-testid": `metric-${clean(data.name)}` },
-        plot.ys.map((value) => drawRow(value, plot)),
-        plot.xs.map((value) => drawColumn(value, plot, stepped)),
-        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : (data.since ?? "time since the first report")),
-        breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
-        attemptLines(points).map((part) => s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) })),
+    plotFigure(
+      { name: `metric-${clean(data.name)}`, label: `${clean(data.name)} ${words}`, style: colourOf(data.colour) },
+      [h("strong", {}, clean(data.name)), h("span", { class: "st-muted" }, ` ${words}`)],
+      plot,
+      data.since,
+      breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
+      attemptsOf(points).map((part) =>
+        s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
       ),
+    ),
+  );
+}
+
+/**
+ * A plot with its axes, as a description.
+ * @param about `name` for tests; `label`: what it shows, for those who do not see it; `style`
+ * @param caption what stands above it
+ * @param plot of `plotOf`
+ * @param since what the axis of time is called
+ * @param marks what is drawn in it
+ */
+export function plotFigure({ name, label, style }, caption, plot, since = "time since the first report", ...marks) {
+  const { width, height, right } = SIZE;
+  const svg = { key: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, "data-testid": name };
+  const end = { key: "across", class: "st-axis-name", x: width - right, y: height - 2, "text-anchor": "end" };
+  return h(
+    "figure",
+    { key: "figure", class: "st-metric-figure", style },
+    h("figcaption", { key: "name" }, caption),
+    s(
+      "svg",
+      svg,
+      plot.ys.map((value) => drawRow(value, plot)),
+      plot.xs.map((value) => drawColumn(value, plot)),
+      s("text", end, plot.stepped ? "step" : since),
+      marks,
     ),
   );
 }
@@ -59,7 +92,10 @@ function metricWords(points, name) {
 
 /** The scales of a plot, of steps or of seconds, that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */
 export function plotOf(points, name, along, stepped, bounds) {
-  const range = (values) => [values.reduce((least, value) => Math.min(least, value)), values.reduce((most, value) => Math.max(most, value))];
+  const range = (values) => [
+    values.reduce((least, value) => Math.min(least, value)),
+    values.reduce((most, value) => Math.max(most, value)),
+  ];
   const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
   const [from, to] = range(points.map(along));
   const ys = ticks(low, high);
@@ -68,6 +104,7 @@ export function plotOf(points, name, along, stepped, bounds) {
   const width = SIZE.width - SIZE.left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
+    stepped,
     ys,
     xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
     x: (value) => SIZE.left + width * fraction(value, from, to),
@@ -76,7 +113,7 @@ export function plotOf(points, name, along, stepped, bounds) {
 }
 
 /** A mark of the vertical axis with its line. */
-export function drawRow(value, { y }) {
+function drawRow(value, { y }) {
   return s(
     "g",
     { key: `row ${value}` },
@@ -86,35 +123,65 @@ export function drawRow(value, { y }) {
 }
 
 /** A mark of the horizontal axis, of steps or of seconds. */
-export function drawColumn(value, { x }, stepped) {
+function drawColumn(value, { x, stepped }) {
   return s(
     "g",
     { key: `column ${value}` },
-    s("line", { class: "st-grid", x1: x(value), x2: x(value), y1: SIZE.height - SIZE.bottom, y2: SIZE.height - SIZE.bottom + 4 }),
-    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 22, "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle" }, stepped ? amount(value) : exactDuration(value)),
+    s("line", {
+      class: "st-grid",
+      x1: x(value),
+      x2: x(value),
+      y1: SIZE.height - SIZE.bottom,
+      y2: SIZE.height - SIZE.bottom + 4,
+    }),
+    s(
+      "text",
+      {
+        x: x(value),
+        y: SIZE.height - SIZE.bottom + 22,
+        "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle",
+      },
+      stepped ? amount(value) : exactDuration(value),
+    ),
   );
 }
 
 /** Where one attempt ended and the next one went on. */
 function breaksOf(points, along) {
-  const parts = attemptLines(points);
-  return parts.slice(1).map((part, place) => ({ attempt: part[0].attempt, at: along(part[0]), before: parts[place].at(-1), first: part[0] }));
+  const parts = attemptsOf(points);
+  return parts
+    .slice(1)
+    .map((part, place) => ({
+      attempt: part[0].attempt,
+      at: along(part[0]),
+      before: parts[place].at(-1),
+      first: part[0],
+    }));
 }
 
 function drawBreak({ attempt, at, before, first }, { x }) {
   const words = `Paused ${duration(first.at - before.at)}; attempt ${attempt} went on from here`;
-  return s("line", { key: `break ${attempt}`, class: "st-resume", x1: x(at), x2: x(at), y1: SIZE.top, y2: SIZE.height - SIZE.bottom, "data-testid": "metric-pause" }, s("title", {}, words));
-}
-
-/** The points of each attempt. */
-export function attemptLines(points) {
-  return [...Map.groupBy(points, (point) => point.attempt).values()];
+  return s(
+    "line",
+    {
+      key: `break ${attempt}`,
+      class: "st-resume",
+      x1: x(at),
+      x2: x(at),
+      y1: SIZE.top,
+      y2: SIZE.height - SIZE.bottom,
+      "data-testid": "metric-pause",
+    },
+    s("title", {}, words),
+  );
 }
 
 /** The path of one attempt. */
 export function lineOf(part, name, along, { x, y }) {
   const every = Math.max(1, Math.ceil(part.length / MOST_DRAWN));
   const drawn = part.filter((_, place) => place % every === 0 || place === part.length - 1);
-  const d = drawn.map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`).join("");
+  const d = drawn
+    .map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`)
+    .join("");
   return part.length === 1 ? `${d}h0.01` : d;
 }

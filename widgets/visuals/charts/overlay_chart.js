@@ -3,7 +3,8 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean } from "../base/words.js";
-import { attemptLines, drawColumn, drawRow, lineOf, plotOf, SIZE } from "./metric_chart.js";
+import { attemptsOf } from "./loss_curve.js";
+import { lineOf, plotFigure, plotOf } from "./metric_chart.js";
 
 const COLOURS = 10;
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
@@ -15,7 +16,11 @@ function lookOf(place) {
 
 /** The line of a run as a key, by its place. */
 export function runKey(place) {
-  return s("svg", { key: "key", class: "st-run-key", viewBox: "0 0 28 8", "aria-hidden": "true" }, s("path", { class: "st-line", d: "M1 4H27", ...lookOf(place) }));
+  return s(
+    "svg",
+    { key: "key", class: "st-run-key", viewBox: "0 0 28 8", "aria-hidden": "true" },
+    s("path", { class: "st-line", d: "M1 4H27", ...lookOf(place) }),
+  );
 }
 
 /**
@@ -28,33 +33,55 @@ export function renderOverlayChart(element, { runs, name, across }) {
   const given = [name, across, ...runs.flatMap((run) => [run.place, run.name, run.points])];
   if (given.length === drawn.given.length && given.every((part, place) => part === drawn.given[place])) return;
   drawn.given = given;
-  const reported = runs.map((run) => ({ ...run, points: run.points.filter((point) => Number.isFinite(point.values[name])) })).filter((run) => run.points.length > 0);
-  const stepped = across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
-  const lines = reported.map((run) => ({ ...run, points: run.points.map((point) => ({ attempt: point.attempt, values: point.values, along: stepped ? point.step : point.at - run.points[0].at })) }));
+  const reported = runs
+    .map((run) => ({ ...run, points: run.points.filter((point) => Number.isFinite(point.values[name])) }))
+    .filter((run) => run.points.length > 0);
+  const stepped =
+    across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
+  const lines = reported.map((run) => ({
+    ...run,
+    points: run.points.map((point) => ({
+      attempt: point.attempt,
+      values: point.values,
+      along: stepped ? point.step : point.at - run.points[0].at,
+    })),
+  }));
   const along = (point) => point.along;
-  const plot = plotOf(lines.flatMap((run) => run.points), name, along, stepped, []);
+  const plot = plotOf(
+    lines.flatMap((run) => run.points),
+    name,
+    along,
+    stepped,
+    [],
+  );
   const title = clean(name);
   stage(element, "st-metric");
   patch(
     element,
-    h(
-      "figure",
-      { key: "figure", class: "st-metric-figure" },
-      h("figcaption", { key: "name" }, h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey(name)))),
-      s(
-        "svg",
-        { key: "plot", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`, "data-testid": `overlay-${title}` },
-        plot.ys.map((value) => drawRow(value, plot)),
-        plot.xs.map((value) => drawColumn(value, plot, stepped)),
-        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : "time since the first report"),
-        lines.map((run) => drawRun(run, name, along, plot)),
-      ),
+    plotFigure(
+      {
+        name: `overlay-${title}`,
+        label: `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`,
+      },
+      [h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey(name)))],
+      plot,
+      undefined,
+      lines.map((run) => drawRun(run, name, along, plot)),
     ),
   );
 }
 
 function drawKey(name) {
-  return (run) => h("li", { key: run.place }, runKey(run.place), " ", h("bdi", {}, clean(run.name)), " ", h("span", { class: "st-muted" }, amount(run.points.at(-1).values[name])));
+  return (run) =>
+    h(
+      "li",
+      { key: run.place },
+      runKey(run.place),
+      " ",
+      h("bdi", {}, clean(run.name)),
+      " ",
+      h("span", { class: "st-muted" }, amount(run.points.at(-1).values[name])),
+    );
 }
 
 function drawRun(run, name, along, plot) {
@@ -62,6 +89,8 @@ function drawRun(run, name, along, plot) {
     "g",
     { key: `run ${run.place}`, "data-testid": "overlay-run" },
     s("title", {}, clean(run.name)),
-    attemptLines(run.points).map((part) => s("path", { key: part[0].attempt, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) })),
+    attemptsOf(run.points).map((part) =>
+      s("path", { key: part[0].attempt, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) }),
+    ),
   );
 }

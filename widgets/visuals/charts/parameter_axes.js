@@ -1,7 +1,7 @@
 /** Axes for the parameters of trials: numbers on a line or by orders of magnitude, everything else as categories. */
 
-import { own } from "../base/trials.js";
 import { parameterWords } from "../base/sweep_words.js";
+import { own } from "../base/trials.js";
 import { amount } from "../base/words.js";
 import { fraction } from "./scale.js";
 
@@ -42,10 +42,14 @@ function numberAxis(values) {
 function categoryAxis(values) {
   const kinds = new Map(values.map((value) => [kindOf(value), value]));
   if (kinds.size < 2) return null;
-  const order = [...kinds].toSorted(([, one], [, other]) => String(one).localeCompare(String(other), undefined, { numeric: true }));
+  const order = [...kinds].toSorted(([, one], [, other]) =>
+    String(one).localeCompare(String(other), undefined, { numeric: true }),
+  );
   const places = new Map(order.map(([kind], index) => [kind, index / (order.length - 1)]));
   const every = Math.ceil(order.length / MOST_MARKED);
-  const marks = order.map(([kind, value]) => ({ at: places.get(kind), words: parameterWords(value) })).filter((_, index) => index % every === 0);
+  const marks = order
+    .map(([kind, value]) => ({ at: places.get(kind), words: parameterWords(value) }))
+    .filter((_, index) => index % every === 0);
   return { place: (value) => places.get(kindOf(value)) ?? null, marks, logarithmic: false };
 }
 

@@ -2,9 +2,9 @@
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
-import { parameterNames } from "../base/trials.js";
 import { trialWords } from "../base/sweep_words.js";
 import { tips } from "../base/tip.js";
+import { parameterNames } from "../base/trials.js";
 import { amount, clean, count } from "../base/words.js";
 import { axisOf, differingParameters } from "./parameter_axes.js";
 
@@ -19,7 +19,13 @@ const FAINTEST = 0.3;
  */
 export function renderParameterChart(element, data) {
   const drawn = memory(element, {});
-  if (drawn.rows === data.rows && drawn.metric === data.metric && drawn.best === data.best && drawn.colour === data.colour) return;
+  if (
+    drawn.rows === data.rows &&
+    drawn.metric === data.metric &&
+    drawn.best === data.best &&
+    drawn.colour === data.colour
+  )
+    return;
   Object.assign(drawn, data);
   stage(element, "st-parameters");
   tips(element);
@@ -30,7 +36,12 @@ export function renderParameterChart(element, data) {
 function chartOf({ rows, metric, goal, best }) {
   const sign = goal === "maximize" ? -1 : 1;
   const valued = rows.filter(({ value, parameters }) => Number.isFinite(value) && parameters);
-  const ranked = valued.toSorted((one, other) => (other.trial === best) - (one.trial === best) || sign * (one.value - other.value) || one.trial - other.trial).slice(0, MOST_LINES);
+  const ranked = valued
+    .toSorted(
+      (one, other) =>
+        (other.trial === best) - (one.trial === best) || sign * (one.value - other.value) || one.trial - other.trial,
+    )
+    .slice(0, MOST_LINES);
   const parameters = differingParameters(ranked, parameterNames(ranked));
   if (ranked.length < 2 || !parameters.length) return null;
   const values = ranked.map(({ value }) => value);
@@ -46,14 +57,29 @@ function levelAxis(value) {
 function drawChart(chart, { colour }) {
   const { ranked, best, own, shown, left, hidden } = chart;
   const single = shown.length === 1;
-  const what = single ? `${clean(own.name)} by ${clean(shown[0].name)}` : `${shown.map(({ name }) => clean(name)).join(", ")} and ${clean(own.name)}`;
+  const what = single
+    ? `${clean(own.name)} by ${clean(shown[0].name)}`
+    : `${shown.map(({ name }) => clean(name)).join(", ")} and ${clean(own.name)}`;
   const label = `${what} of ${count(ranked.length, "trial")}${ranked[0].trial === best ? `; the best is ${trialWords(ranked[0])}, with ${amount(ranked[0].value)}` : ""}`;
-  const notes = [left > 0 && `${count(left, "more parameter")} left out`, hidden > 0 && `the best ${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`].filter(Boolean);
+  const notes = [
+    left > 0 && `${count(left, "more parameter")} left out`,
+    hidden > 0 && `the best ${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`,
+  ].filter(Boolean);
   return h(
     "figure",
     { key: "figure", class: "st-parameters-figure", style: colourOf(colour) },
     h("figcaption", { key: "name", class: "st-muted" }, what, notes.length > 0 && ` (${notes.join("; ")})`),
-    h("div", { key: "plot", class: single ? "st-scatter" : "st-parallel", role: "img", "aria-label": label, "data-testid": single ? "sweep-scatter" : "sweep-parallel" }, single ? drawScatter(chart) : drawParallel(chart)),
+    h(
+      "div",
+      {
+        key: "plot",
+        class: single ? "st-scatter" : "st-parallel",
+        role: "img",
+        "aria-label": label,
+        "data-testid": single ? "sweep-scatter" : "sweep-parallel",
+      },
+      single ? drawScatter(chart) : drawParallel(chart),
+    ),
   );
 }
 
@@ -70,8 +96,26 @@ function drawParallel({ ranked, best, own, shown }) {
     s(
       "svg",
       { key: "lines", viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true" },
-      axes.map(({ name }, place) => s("line", { key: `axis ${name} ${place}`, class: "st-axis", x1: 1000 * across(place), x2: 1000 * across(place), y1: 0, y2: 100 })),
-      lines.map(({ row, index, d }) => s("path", { key: row.trial, class: `st-trial-line${row.trial === best ? " st-best" : ""}`, style: { opacity: FAINTEST + (1 - FAINTEST) * goodness(index, ranked) ** 2 }, d, "data-tip": tipOf(row, own.name), "data-testid": "trial-line" })),
+      axes.map(({ name }, place) =>
+        s("line", {
+          key: `axis ${name} ${place}`,
+          class: "st-axis",
+          x1: 1000 * across(place),
+          x2: 1000 * across(place),
+          y1: 0,
+          y2: 100,
+        }),
+      ),
+      lines.map(({ row, index, d }) =>
+        s("path", {
+          key: row.trial,
+          class: `st-trial-line${row.trial === best ? " st-best" : ""}`,
+          style: { opacity: FAINTEST + (1 - FAINTEST) * goodness(index, ranked) ** 2 },
+          d,
+          "data-tip": tipOf(row, own.name),
+          "data-testid": "trial-line",
+        }),
+      ),
     ),
     axes.map((axis, place) => drawAxis(axis, place, across(place), axes.length)),
   ];
@@ -94,19 +138,72 @@ function drawAxis({ name, axis }, place, across, axes) {
   const words = `${clean(name)}${axis.logarithmic ? " (log)" : ""}`;
   return h(
     "div",
-    { key: `axis ${place}`, class: `st-axis-words ${side}`, style: { left: `${100 * across}%`, "--st-axes": axes }, "aria-hidden": "true" },
+    {
+      key: `axis ${place}`,
+      class: `st-axis-words ${side}`,
+      style: { left: `${100 * across}%`, "--st-axes": axes },
+      "aria-hidden": "true",
+    },
     h("span", { key: "name", class: "st-axis-title", title: words }, words),
-    axis.marks.map(({ at, words: mark }) => h("span", { key: `${at} ${mark}`, class: "st-axis-mark", style: { top: `${100 - 100 * at}%` }, title: mark }, mark)),
+    axis.marks.map(({ at, words: mark }) =>
+      h(
+        "span",
+        { key: `${at} ${mark}`, class: "st-axis-mark", style: { top: `${100 - 100 * at}%` }, title: mark },
+        mark,
+      ),
+    ),
   );
 }
 
 function drawScatter({ ranked, best, own, shown: [parameter] }) {
   return [
-    h("span", { key: "upright", class: "st-axis-title", "aria-hidden": "true" }, `${clean(own.name)}${own.axis.logarithmic ? " (log)" : ""}`),
-    own.axis.marks.map(({ at, words }) => h("span", { key: `y ${at}`, class: "st-axis-mark st-left", style: { top: `${100 - 100 * at}%` }, "aria-hidden": "true" }, words)),
-    ranked.map((row, index) => ({ row, index, x: parameter.axis.place(parameter.values[index]) })).filter(({ x }) => x !== null).reverse().map(({ row, index, x }) => h("span", { key: row.trial, class: `st-trial-dot${row.trial === best ? " st-best" : ""}`, style: { left: `${100 * x}%`, top: `${100 - 100 * own.axis.place(row.value)}%`, opacity: 0.25 + 0.75 * goodness(index, ranked) }, "data-tip": tipOf(row, own.name), "data-testid": "trial-dot" })),
-    parameter.axis.marks.map(({ at, words }) => h("span", { key: `x ${at} ${words}`, class: "st-axis-mark st-below", style: { left: `${100 * at}%` }, title: words, "aria-hidden": "true" }, words)),
-    h("span", { key: "flat", class: "st-axis-title st-below", "aria-hidden": "true" }, `${clean(parameter.name)}${parameter.axis.logarithmic ? " (log)" : ""}`),
+    h(
+      "span",
+      { key: "upright", class: "st-axis-title", "aria-hidden": "true" },
+      `${clean(own.name)}${own.axis.logarithmic ? " (log)" : ""}`,
+    ),
+    own.axis.marks.map(({ at, words }) =>
+      h(
+        "span",
+        { key: `y ${at}`, class: "st-axis-mark st-left", style: { top: `${100 - 100 * at}%` }, "aria-hidden": "true" },
+        words,
+      ),
+    ),
+    ranked
+      .map((row, index) => ({ row, index, x: parameter.axis.place(parameter.values[index]) }))
+      .filter(({ x }) => x !== null)
+      .reverse()
+      .map(({ row, index, x }) =>
+        h("span", {
+          key: row.trial,
+          class: `st-trial-dot${row.trial === best ? " st-best" : ""}`,
+          style: {
+            left: `${100 * x}%`,
+            top: `${100 - 100 * own.axis.place(row.value)}%`,
+            opacity: 0.25 + 0.75 * goodness(index, ranked),
+          },
+          "data-tip": tipOf(row, own.name),
+          "data-testid": "trial-dot",
+        }),
+      ),
+    parameter.axis.marks.map(({ at, words }) =>
+      h(
+        "span",
+        {
+          key: `x ${at} ${words}`,
+          class: "st-axis-mark st-below",
+          style: { left: `${100 * at}%` },
+          title: words,
+          "aria-hidden": "true",
+        },
+        words,
+      ),
+    ),
+    h(
+      "span",
+      { key: "flat", class: "st-axis-title st-below", "aria-hidden": "true" },
+      `${clean(parameter.name)}${parameter.axis.logarithmic ? " (log)" : ""}`,
+    ),
   ];
 }
 

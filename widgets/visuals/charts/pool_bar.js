@@ -2,9 +2,9 @@
 
 import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, projectMark, simulatedMark, stage, stateWord } from "../base/glyphs.js";
+import { gpuWords, readingsOf } from "../base/gpu_use.js";
 import { tips } from "../base/tip.js";
 import { clean, count } from "../base/words.js";
-import { gpuWords, readingsOf } from "../base/gpu_use.js";
 
 const ROOMY = 48;
 const SNUG = 192;
@@ -28,8 +28,23 @@ export function renderPoolBar(element, data, actions = {}) {
     element,
     nodes.length
       ? groupsOf(nodes, pool.gpu_types ?? []).map(({ title, nodes: of }) => [
-          title && h("div", { key: `type ${title}`, class: "st-type-head", role: "heading", "aria-level": 3, "data-testid": "pool-type" }, title),
-          h("div", { key: `nodes ${title}`, class: `st-nodes st-${size}` }, of.map((node) => drawNode(node, scene))),
+          title &&
+            h(
+              "div",
+              {
+                key: `type ${title}`,
+                class: "st-type-head",
+                role: "heading",
+                "aria-level": 3,
+                "data-testid": "pool-type",
+              },
+              title,
+            ),
+          h(
+            "div",
+            { key: `nodes ${title}`, class: `st-nodes st-${size}` },
+            of.map((node) => drawNode(node, scene)),
+          ),
         ])
       : emptyState("This pool has no GPUs yet.", "They show here as soon as a node reports them."),
     nodes.length > 0 && drawLegend(data, nodes, scene.readings),
@@ -39,12 +54,21 @@ export function renderPoolBar(element, data, actions = {}) {
 /** The nodes by environment and GPU type where train or build GPUs are of several types; else all together. */
 function groupsOf(nodes, order) {
   const groups = Map.groupBy(nodes, (node) => `${node.environment} ${node.gpu_type}`);
-  const several = (environment) => new Set(nodes.filter((node) => node.environment === environment && node.gpus.length).map((node) => node.gpu_type)).size > 1;
+  const several = (environment) =>
+    new Set(nodes.filter((node) => node.environment === environment && node.gpus.length).map((node) => node.gpu_type))
+      .size > 1;
   if (!several("train") && !several("build")) return [{ title: "", nodes }];
-  const place = ({ environment, gpu_type: type }) => (environment === "train" ? 0 : 1000) + (order.includes(type) ? order.indexOf(type) : order.length);
+  const place = ({ environment, gpu_type: type }) =>
+    (environment === "train" ? 0 : 1000) + (order.includes(type) ? order.indexOf(type) : order.length);
   return [...groups.values()]
     .sort(([one], [other]) => place(one) - place(other))
-    .map((of) => ({ title: `${clean(of[0].gpu_type) || "GPUs"} · ${of[0].environment} · ${count(of.reduce((sum, node) => sum + node.gpus.length, 0), "GPU")}`, nodes: of }))
+    .map((of) => ({
+      title: `${clean(of[0].gpu_type) || "GPUs"} · ${of[0].environment} · ${count(
+        of.reduce((sum, node) => sum + node.gpus.length, 0),
+        "GPU",
+      )}`,
+      nodes: of,
+    }))
     .filter(({ nodes: of }) => of.some((node) => node.gpus.length));
 }
 
@@ -104,7 +128,8 @@ function runsOf(node) {
 }
 
 function sameHolder(one, other) {
-  if (!one.holder || !other.holder) return !one.holder && !other.holder && one.reserved_for === other.reserved_for && !one.drain === !other.drain;
+  if (!one.holder || !other.holder)
+    return !one.holder && !other.holder && one.reserved_for === other.reserved_for && !one.drain === !other.drain;
   const parts = ["kind", "user", "project", "job", "name"];
   return parts.every((part) => one.holder[part] === other.holder[part]);
 }
@@ -134,30 +159,38 @@ function drawCell(node, gpu, first, { colours, readings, shown, actions }) {
   const reading = readings.get(gpu.uuid);
   const words = cellWords(node, gpu, reading && gpuWords(reading, shown));
   const job = gpu.holder?.kind === "job" && gpu.holder.job;
-  return h("div", {
-    key: gpu.index,
-    class: `st-cell ${cellClass(gpu)}`,
-    style: colourOf(colours.get(gpu.holder?.project || gpu.reserved_for)),
-    role: "listitem",
-    tabindex: first ? 0 : -1,
-    "aria-label": words.replaceAll("\n", ". "),
-    "data-tip": words,
-    "data-testid": "pool-cell",
-    "data-gpu": `${node.name}/${gpu.index}`,
-    "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : freeWord(node, gpu),
-    "data-project": gpu.holder?.project || null,
-    "data-open": job && actions.open ? "" : null,
-    on: {
-      click: () => job && actions.open?.(job),
-      keydown: (event) => event.key === "Enter" && job && actions.open?.(job),
+  return h(
+    "div",
+    {
+      key: gpu.index,
+      class: `st-cell ${cellClass(gpu)}`,
+      style: colourOf(colours.get(gpu.holder?.project || gpu.reserved_for)),
+      role: "listitem",
+      tabindex: first ? 0 : -1,
+      "aria-label": words.replaceAll("\n", ". "),
+      "data-tip": words,
+      "data-testid": "pool-cell",
+      "data-gpu": `${node.name}/${gpu.index}`,
+      "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : freeWord(node, gpu),
+      "data-project": gpu.holder?.project || null,
+      "data-open": job && actions.open ? "" : null,
+      on: {
+        click: () => job && actions.open?.(job),
+        keydown: (event) => event.key === "Enter" && job && actions.open?.(job),
+      },
     },
-  }, gpu.holder && drawCellUse(reading));
+    gpu.holder && drawCellUse(reading),
+  );
 }
 
 /** A bar at the lower edge of a held GPU, as long as it is used. */
 function drawCellUse(reading) {
   if (!reading || reading.lost || !Number.isFinite(reading.utilization)) return null;
-  return h("span", { key: "use", class: "st-cell-use", "data-testid": "cell-use", "aria-hidden": "true" }, h("span", { style: { width: `${Math.round(100 * reading.utilization)}%` } }));
+  return h(
+    "span",
+    { key: "use", class: "st-cell-use", "data-testid": "cell-use", "aria-hidden": "true" },
+    h("span", { style: { width: `${Math.round(100 * reading.utilization)}%` } }),
+  );
 }
 
 function cellClass({ holder, reserved_for: reserved, drain }) {
@@ -191,23 +224,45 @@ function holderWords(holder) {
 function drawLegend({ pool, environment }, nodes, readings) {
   const cells = nodes.flatMap((node) => node.gpus);
   const holding = pool.projects
-    .map((project) => ({ project, held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name) }))
+    .map((project) => ({
+      project,
+      held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name),
+    }))
     .filter(({ held }) => held.length);
-  const free = [["train", "", pool.train_free], ["build", " for workspaces", pool.build_free]].filter(([of]) => !environment || environment === of);
+  const free = [
+    ["train", "", pool.train_free],
+    ["build", " for workspaces", pool.build_free],
+  ].filter(([of]) => !environment || environment === of);
   const build = cells.filter((gpu) => gpu.holder?.kind === "workspace").length;
   const borrowed = cells.some((gpu) => gpu.holder?.borrowed);
   const crossed = cells.some((gpu) => gpu.drain && !gpu.holder);
   return h(
     "div",
     { key: "legend", class: "st-legend" },
-    holding.map(({ project, held }) => h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`)),
+    holding.map(({ project, held }) =>
+      h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`),
+    ),
     build > 0 && legendKey("build", "st-built", `workspaces ${build}`),
     borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
-    free.map(([, whose, counts]) => Object.entries(counts ?? {}).map(([what, number]) => legendKey(`${what}${whose}`, crossed && what === "drained" ? "st-drained" : "st-idle st-idle-key", `${what}${whose} ${number}`))),
-    cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) && h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),
+    free.map(([, whose, counts]) =>
+      Object.entries(counts ?? {}).map(([what, number]) =>
+        legendKey(
+          `${what}${whose}`,
+          crossed && what === "drained" ? "st-drained" : "st-idle st-idle-key",
+          `${what}${whose} ${number}`,
+        ),
+      ),
+    ),
+    cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) &&
+      h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),
   );
 }
 
 function legendKey(key, classes, words) {
-  return h("span", { key }, h("span", { class: `st-key ${classes}`, style: colourOf(null), "aria-hidden": "true" }), ` ${words}`);
+  return h(
+    "span",
+    { key },
+    h("span", { class: `st-key ${classes}`, style: colourOf(null), "aria-hidden": "true" }),
+    ` ${words}`,
+  );
 }

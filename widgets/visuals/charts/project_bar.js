@@ -15,7 +15,9 @@ export function barScale(projects, pool = 1) {
 /** The project once for each GPU type, with the numbers of that type; once as it is where the pool has one type. */
 export function byType(project) {
   const types = Object.entries(project.by_type ?? {});
-  return types.length ? types.map(([type, numbers]) => ({ ...project, ...numbers, type })) : [{ ...project, type: null }];
+  return types.length
+    ? types.map(([type, numbers]) => ({ ...project, ...numbers, type }))
+    : [{ ...project, type: null }];
 }
 
 /** How a project stands, as a sentence. */
@@ -42,10 +44,16 @@ export function projectBar(project, scale, key = "bar") {
       "aria-label": `${clean(project.name)}${project.type ? `, ${clean(project.type)}` : ""}: ${standingWords(project)}`,
     },
     h("div", { key: "own", class: "st-part st-solid", style: { width: share(held - borrowed) } }),
-    h("div", { key: "borrowed", class: "st-part st-hatched", "data-testid": "bar-borrowed", style: { width: share(borrowed) } }),
+    h("div", {
+      key: "borrowed",
+      class: "st-part st-hatched",
+      "data-testid": "bar-borrowed",
+      style: { width: share(borrowed) },
+    }),
     h("div", { key: "waiting", class: "st-part st-waiting", style: { width: share(shown) } }),
     scale <= UNITS_SHOWN && h("div", { key: "units", class: "st-units" }),
-    quota !== null && h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${quota}` }),
+    quota !== null &&
+      h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${quota}` }),
   );
 }
 
@@ -62,7 +70,13 @@ export function renderProjectBar(element, data) {
     element,
     byType(project).map((of, at) => [
       projectBar(of, scale, `bar ${of.type}`),
-      h("div", { key: `words ${of.type}`, class: "st-standing st-muted" }, of.type && `${clean(of.type)}: `, standingWords(of), at === last && jobsWords(project)),
+      h(
+        "div",
+        { key: `words ${of.type}`, class: "st-standing st-muted" },
+        of.type && `${clean(of.type)}: `,
+        standingWords(of),
+        at === last && jobsWords(project),
+      ),
     ]),
   );
 }

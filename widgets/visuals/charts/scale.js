@@ -5,7 +5,26 @@ const STEPS = [1, 2, 2.5, 5, 10];
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-const TIME_STEPS = [1, 2, 5, 10, 20, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 12 * HOUR, DAY];
+const TIME_STEPS = [
+  1,
+  2,
+  5,
+  10,
+  20,
+  30,
+  MINUTE,
+  2 * MINUTE,
+  5 * MINUTE,
+  10 * MINUTE,
+  20 * MINUTE,
+  30 * MINUTE,
+  HOUR,
+  2 * HOUR,
+  4 * HOUR,
+  6 * HOUR,
+  12 * HOUR,
+  DAY,
+];
 
 /** The place of a value from 0 at `low` to 1 at `high`; 0.5 where these are equal. */
 export function fraction(value, low, high) {
@@ -19,7 +38,11 @@ export function ticks(low, high) {
   const rough = high / TICKS - low / TICKS;
   const power = 10 ** Math.floor(Math.log10(rough));
   if (!(power > 0)) return high > low ? [low, high] : [low];
-  return multiples(STEPS.map((factor) => factor * power).find((size) => size >= rough * 0.999), low, high);
+  return multiples(
+    STEPS.map((factor) => factor * power).find((size) => size >= rough * 0.999),
+    low,
+    high,
+  );
 }
 
 /** Times in whole seconds, minutes, hours or days from at most `low` to at least `high`, in seconds. */
@@ -32,5 +55,7 @@ export function timeTicks(low, high) {
 function multiples(step, low, high) {
   const first = Math.floor(low / step);
   const last = Math.ceil(high / step - 1e-9);
-  return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12))).filter(Number.isFinite);
+  return Array.from({ length: last - first + 1 }, (_, place) =>
+    Number(((first + place) * step).toPrecision(12)),
+  ).filter(Number.isFinite);
 }

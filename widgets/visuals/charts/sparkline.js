@@ -11,11 +11,24 @@ export function sparkline(curve, name) {
   const points = curve.filter(([step, value]) => Number.isFinite(step) && Number.isFinite(value));
   if (points.length < 2) return null;
   const [x, y] = [0, 1].map((part) => scaled(points.map((point) => point[part])));
-  const d = points.map((point, place) => `${place ? "L" : "M"}${(SPARK.edge + x(point[0]) * (SPARK.width - 2 * SPARK.edge)).toFixed(1)} ${(SPARK.edge + (1 - y(point[1])) * (SPARK.height - 2 * SPARK.edge)).toFixed(1)}`).join("");
+  const d = points
+    .map(
+      (point, place) =>
+        `${place ? "L" : "M"}${(SPARK.edge + x(point[0]) * (SPARK.width - 2 * SPARK.edge)).toFixed(1)} ${(SPARK.edge + (1 - y(point[1])) * (SPARK.height - 2 * SPARK.edge)).toFixed(1)}`,
+    )
+    .join("");
   const words = `${name} from ${amount(points[0][1])} to ${amount(points.at(-1)[1])}`;
   return s(
     "svg",
-    { key: "spark", class: "st-spark", viewBox: `0 0 ${SPARK.width} ${SPARK.height}`, width: SPARK.width, height: SPARK.height, role: "img", "aria-label": words },
+    {
+      key: "spark",
+      class: "st-spark",
+      viewBox: `0 0 ${SPARK.width} ${SPARK.height}`,
+      width: SPARK.width,
+      height: SPARK.height,
+      role: "img",
+      "aria-label": words,
+    },
     s("title", { key: "title" }, words),
     s("path", { key: "line", class: "st-line", d }),
   );

@@ -27,7 +27,10 @@ function drawTide(element, data) {
   stage(element, "st-tide");
   const names = namesOf(history);
   if (!names.length) {
-    patch(element, emptyState("Nothing has run in this time yet.", "Submit a job from a notebook and its tide shows here."));
+    patch(
+      element,
+      emptyState("Nothing has run in this time yet.", "Submit a job from a notebook and its tide shows here."),
+    );
     return;
   }
   if (state.only !== null && !names.includes(state.only)) state.only = null;
@@ -36,7 +39,11 @@ function drawTide(element, data) {
   const again = () => drawTide(element, state.data);
   patch(
     element,
-    h("p", { key: "reading", class: "st-tide-reading", "data-testid": "tide-reading" }, readingWords(history, names, state)),
+    h(
+      "p",
+      { key: "reading", class: "st-tide-reading", "data-testid": "tide-reading" },
+      readingWords(history, names, state),
+    ),
     h(
       "div",
       { key: "frame", class: "st-tide-frame" },
@@ -45,7 +52,13 @@ function drawTide(element, data) {
       h(
         "div",
         { key: "times", class: "st-tide-times" },
-        [0, 0.5, 1].map((part) => h("span", { key: part }, clock(scene.start + part * scene.length, history.end, scene.length < SECONDS_SHOWN_S))),
+        [0, 0.5, 1].map((part) =>
+          h(
+            "span",
+            { key: part },
+            clock(scene.start + part * scene.length, history.end, scene.length < SECONDS_SHOWN_S),
+          ),
+        ),
       ),
     ),
     drawNames(names, data.colours, state, again),
@@ -78,7 +91,9 @@ function trimmed(history) {
 }
 
 function namesOf(history) {
-  const holding = new Set(history.points.flatMap((point) => Object.keys(point.held).filter((name) => point.held[name] > 0)));
+  const holding = new Set(
+    history.points.flatMap((point) => Object.keys(point.held).filter((name) => point.held[name] > 0)),
+  );
   const known = Object.keys(history.quotas).filter((name) => holding.has(name));
   return [...known, ...[...holding].filter((name) => !known.includes(name)).sort()];
 }
@@ -87,7 +102,14 @@ function sceneOf(history, names, state, colours) {
   const width = state.width || DEFAULT_WIDTH;
   const length = Math.max(1, history.end - history.start);
   const alone = names.length === 1 ? (history.quotas[names[0]] ?? 0) : 0;
-  const most = history.points.reduce((top, point) => Math.max(top, names.reduce((sum, name) => sum + (point.held[name] ?? 0), 0)), 0);
+  const most = history.points.reduce(
+    (top, point) =>
+      Math.max(
+        top,
+        names.reduce((sum, name) => sum + (point.held[name] ?? 0), 0),
+      ),
+    0,
+  );
   const top = Math.max(1, history.total, most, alone);
   return {
     history,
@@ -136,14 +158,39 @@ function drawWater(scene, state, again) {
   const hatch = (name) => `st-hatch-${state.id}-${scene.names.indexOf(name)}`;
   return h(
     "div",
-    { key: "water", class: "st-tide-water", role: "img", "aria-label": tideWords(history), on: { pointermove: read, pointerleave: leave } },
+    {
+      key: "water",
+      class: "st-tide-water",
+      role: "img",
+      "aria-label": tideWords(history),
+      on: { pointermove: read, pointerleave: leave },
+    },
     s(
       "svg",
       { key: "svg", viewBox: `0 0 ${scene.width} ${TIDE_HEIGHT}`, "aria-hidden": "true" },
-      s("defs", { key: "defs" }, scene.names.map((name) => drawHatch(hatch(name), scene.colours[name]))),
+      s(
+        "defs",
+        { key: "defs" },
+        scene.names.map((name) => drawHatch(hatch(name), scene.colours[name])),
+      ),
       drawBands(scene, hatch),
-      s("line", { key: "total", class: "st-tide-total", x1: 0, x2: scene.width, y1: scene.y(history.total), y2: scene.y(history.total) }),
-      state.at !== null && s("line", { key: "cursor", class: "st-tide-cursor", x1: scene.x(state.at), x2: scene.x(state.at), y1: 0, y2: TIDE_HEIGHT }),
+      s("line", {
+        key: "total",
+        class: "st-tide-total",
+        x1: 0,
+        x2: scene.width,
+        y1: scene.y(history.total),
+        y2: scene.y(history.total),
+      }),
+      state.at !== null &&
+        s("line", {
+          key: "cursor",
+          class: "st-tide-cursor",
+          x1: scene.x(state.at),
+          x2: scene.x(state.at),
+          y1: 0,
+          y2: TIDE_HEIGHT,
+        }),
     ),
   );
 }
@@ -151,7 +198,15 @@ function drawWater(scene, state, again) {
 function drawHatch(id, colour) {
   return s(
     "pattern",
-    { key: id, id, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)", style: colourOf(colour) },
+    {
+      key: id,
+      id,
+      width: 7,
+      height: 7,
+      patternUnits: "userSpaceOnUse",
+      patternTransform: "rotate(45)",
+      style: colourOf(colour),
+    },
     s("rect", { width: 7, height: 7, fill: "var(--st-colour)", "fill-opacity": 0.18 }),
     s("rect", { width: 3, height: 7, fill: "var(--st-colour)" }),
   );
@@ -172,9 +227,19 @@ function drawBands(scene, hatch) {
       "g",
       { key: name, style: colourOf(scene.colours[name]) },
       s("path", { key: "own", d: area(scene, floor, line), fill: "var(--st-colour)" }),
-      s("path", { key: "borrowed", d: area(scene, line, below), fill: `url(#${hatch(name)})`, "data-testid": "tide-borrowed" }),
+      s("path", {
+        key: "borrowed",
+        d: area(scene, line, below),
+        fill: `url(#${hatch(name)})`,
+        "data-testid": "tide-borrowed",
+      }),
       s("path", { key: "edge", class: "st-tide-edge", d: outline(scene, below) }),
-      s("path", { key: "quota", class: "st-tide-quota", "data-testid": "tide-quota", d: straight ? across(scene, quota) : quotaLine(scene, line, held, quota) }),
+      s("path", {
+        key: "quota",
+        class: "st-tide-quota",
+        "data-testid": "tide-quota",
+        d: straight ? across(scene, quota) : quotaLine(scene, line, held, quota),
+      }),
     );
   });
 }
@@ -184,7 +249,10 @@ function steps(scene, levels) {
     const from = scene.x(point.at);
     const to = scene.x(scene.points[place + 1]?.at ?? scene.history.end);
     const y = scene.y(levels[place]);
-    return [[from, y], [to, y]];
+    return [
+      [from, y],
+      [to, y],
+    ];
   });
 }
 
@@ -208,7 +276,9 @@ function across(scene, quota) {
 function quotaLine(scene, line, held, quota) {
   if (!Number.isFinite(quota)) return "";
   const places = steps(scene, line);
-  return held.map((gpus, place) => (gpus >= quota && quota > 0 ? trace(places.slice(2 * place, 2 * place + 2)) : "")).join("");
+  return held
+    .map((gpus, place) => (gpus >= quota && quota > 0 ? trace(places.slice(2 * place, 2 * place + 2)) : ""))
+    .join("");
 }
 
 function drawNames(names, colours, state, again) {

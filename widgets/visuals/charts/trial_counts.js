@@ -16,13 +16,34 @@ export function trialCounts(counts, colour) {
     { key: "counts", class: "st-counts", style: colourOf(colour) },
     h(
       "div",
-      { key: "bar", class: "st-counts-bar", role: "img", "aria-label": `Trials: ${words.join(", ")}`, "data-testid": "sweep-counts" },
-      parts.map(({ state, number }) => h("span", { key: state, class: `st-count-${state}`, style: { "flex-grow": number }, title: `${amount(number)} ${wordOf(state)}` })),
+      {
+        key: "bar",
+        class: "st-counts-bar",
+        role: "img",
+        "aria-label": `Trials: ${words.join(", ")}`,
+        "data-testid": "sweep-counts",
+      },
+      parts.map(({ state, number }) =>
+        h("span", {
+          key: state,
+          class: `st-count-${state}`,
+          style: { "flex-grow": number },
+          title: `${amount(number)} ${wordOf(state)}`,
+        }),
+      ),
     ),
     h(
       "ul",
       { key: "legend", class: "st-counts-legend" },
-      parts.map(({ state, number }) => h("li", { key: state, "data-testid": `count-${state}` }, h("span", { key: "key", class: `st-count-key st-count-${state}`, "aria-hidden": "true" }), h("strong", { key: "number" }, amount(number)), ` ${wordOf(state)}`)),
+      parts.map(({ state, number }) =>
+        h(
+          "li",
+          { key: state, "data-testid": `count-${state}` },
+          h("span", { key: "key", class: `st-count-key st-count-${state}`, "aria-hidden": "true" }),
+          h("strong", { key: "number" }, amount(number)),
+          ` ${wordOf(state)}`,
+        ),
+      ),
     ),
   );
 }

@@ -1,5 +1,7 @@
 /** Keeps the reports of the jobs on show, fetching only what is new and only when asked for. */
 
+import { oneByOne } from "../base/pace.js";
+
 const POINTS_PIECE = 10_000;
 const POINTS_EVERY_S = 1;
 
@@ -14,36 +16,28 @@ export class CurveKeeper {
     this.kept = new Map();
   }
 
-  /** The points of a job, as far as they are here; fetches those of which its progress tells. */
+  /** The points of a job, as far as they are here; fetches those that its progress says there are. */
   of(job) {
     if (!this.kept.has(job.id)) {
-      this.kept.set(job.id, { points: [], next: 0, busy: false, last: -Infinity, stale: false, reported: null });
+      const kept = { points: [], next: 0, reported: null };
+      this.kept.set(job.id, { ...kept, read: oneByOne(() => this.#read(job.id), POINTS_EVERY_S) });
     }
     const kept = this.kept.get(job.id);
     if (kept.reported !== job.progress.at) {
       kept.reported = job.progress.at;
-      this.#grown(job.id, kept);
+      kept.read();
     }
     return kept.points;
   }
 
-  #grown(id, kept) {
-    kept.stale = true;
-    if (kept.busy) return;
-    kept.busy = true;
-    setTimeout(() => this.#fetch(id, kept), Math.max(0, kept.last + 1000 * POINTS_EVERY_S - performance.now()));
-  }
-
-  async #fetch(id, kept) {
-    kept.stale = false;
-    kept.last = performance.now();
-    const page = await this.call("GET", `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${POINTS_PIECE}`).catch(() => null);
-    kept.busy = false;
-    if (page?.items.length) {
-      kept.points = [...kept.points, ...page.items];
-      kept.next = page.next;
-      this.changed();
-    }
-    if (kept.stale || page?.items.length === POINTS_PIECE) this.#grown(id, kept);
+  async #read(id) {
+    const kept = this.kept.get(id);
+    const path = `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${POINTS_PIECE}`;
+    const page = await this.call("GET", path).catch(() => null);
+    if (!page?.items.length) return;
+    kept.points = [...kept.points, ...page.items];
+    kept.next = page.next;
+    this.changed();
+    if (page.items.length === POINTS_PIECE) kept.read();
   }
 }

@@ -217,7 +217,8 @@ export class FormSession {
     const asked = JSON.stringify([kind, work, typed]);
     let described = { value: null, problem: "" };
     try {
-      if (work) described = { value: await this.backend.environment({ kind, work, arguments: {}, typed }), problem: "" };
+      if (work)
+        described = { value: await this.backend.environment({ kind, work, arguments: {}, typed }), problem: "" };
     } catch (error) {
       described = { value: null, problem: error.message };
     }
@@ -238,7 +239,11 @@ export class FormSession {
   get blocked() {
     if (this.problem !== null) return this.problem;
     if (this.form === null) return "Connecting to the pool…";
-    const missing = { function: () => this.#missingCall(), command: () => this.work.command.trim() ? null : NO_COMMAND, notebook: () => this.work.notebook ? null : NO_NOTEBOOK };
+    const missing = {
+      function: () => this.#missingCall(),
+      command: () => (this.work.command.trim() ? null : NO_COMMAND),
+      notebook: () => (this.work.notebook ? null : NO_NOTEBOOK),
+    };
     return missing[this.kind]() ?? this.#wrongOptions();
   }
 
@@ -246,13 +251,16 @@ export class FormSession {
     if (this.kernelProblem !== null) return this.kernelProblem;
     if (this.functions === null) return "Asking the kernel for its functions…";
     if (!this.functions.length) return NO_FUNCTION;
-    if (this.callee === null) return `The kernel has no function ${this.work.function} any more: run the cell that defines it.`;
+    if (this.callee === null)
+      return `The kernel has no function ${this.work.function} any more: run the cell that defines it.`;
     return Object.values(this.faults)[0] ?? null;
   }
 
   #wrongOptions() {
     const { "": whole, ...problems } = this.review.problems;
-    const labels = Object.keys(problems).map((name) => this.form.fields.find((field) => field.name === name)?.label ?? name);
+    const labels = Object.keys(problems).map(
+      (name) => this.form.fields.find((field) => field.name === name)?.label ?? name,
+    );
     if (labels.length) return `Correct first: ${labels.join(", ")}.`;
     return whole ?? null;
   }
@@ -271,7 +279,12 @@ export class FormSession {
   async #send() {
     const { kind, given, filled: typed } = this;
     try {
-      const sent = await this.backend.submit({ kind, work: this.work[kind], arguments: kind === "function" ? given : {}, typed });
+      const sent = await this.backend.submit({
+        kind,
+        work: this.work[kind],
+        arguments: kind === "function" ? given : {},
+        typed,
+      });
       this.sent.unshift(sent);
       this.notice = { good: true, words: ["Submitted.", ...sent.notes].join(" ") };
       this.reviewing.want(0);

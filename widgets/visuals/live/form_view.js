@@ -1,20 +1,19 @@
 /** A form that follows the feed of its page. Its session outlives the element, so that nothing typed is lost. */
 
 import { barScale, byType } from "../charts/project_bar.js";
+import { renderJobForm } from "../views/job_form.js";
 import { FormSession } from "./form_session.js";
 import { showJob } from "./job_view.js";
 import { awayWords } from "./stale.js";
-import { renderJobForm } from "../views/job_form.js";
 
 /**
  * Shows a form in `element`, and below it the cards of the jobs that were submitted with it.
  * @param kept what the caller keeps for this form as long as it exists; empty at first
  * @param makeBackend makes what `FormSession` asks; its `follow(changed)` calls `changed` when the kernel may have other functions,
  *   and answers what ends that
- * @param pageOf gives the address of a job's own page by its id, or null
  * @returns what ends it
  */
-export function showForm(element, feed, kept, makeBackend, pageOf) {
+export function showForm(element, feed, kept, makeBackend) {
   const session = (kept.session ??= new FormSession(makeBackend()));
   const form = document.createElement("div");
   const cards = document.createElement("div");
@@ -24,7 +23,7 @@ export function showForm(element, feed, kept, makeBackend, pageOf) {
   let person = feed.me;
   const draw = () => {
     renderJobForm(form, session, { ...projectOf(feed, session), away: awayOf(feed) });
-    for (const sent of session.sent) if (!shown.has(sent.id)) shown.set(sent.id, showSent(cards, feed, sent, pageOf));
+    for (const sent of session.sent) if (!shown.has(sent.id)) shown.set(sent.id, showSent(cards, feed, sent));
   };
   const heard = () => {
     if (feed.me !== person && person !== null) session.open();
@@ -64,8 +63,8 @@ function awayOf(feed) {
 }
 
 /** The card of a job that was sent: what the pool accepted is asked for when the card appears. */
-function showSent(cards, feed, { job, notes }, pageOf) {
+function showSent(cards, feed, { job, notes }) {
   const card = document.createElement("article");
   cards.prepend(card);
-  return showJob(card, feed, { job, at: Date.now() / 1000, notice: notes.join(" ") }, pageOf);
+  return showJob(card, feed, { job, at: Date.now() / 1000, notice: notes.join(" ") });
 }

@@ -1,4 +1,4 @@
-/** A job's card that follows the feed of its page. */
+/** The card of a live job: what it shows and does, and as an output of a notebook. */
 
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
@@ -9,87 +9,85 @@ import { awayWords, isLive } from "./stale.js";
 
 const TICK_MS = 1000;
 const LOG_LINES = 200;
+const LOG_TAIL = 64 * 1024;
 const FILES_LISTED = 20;
 const CONNECTING = "Connecting to the pool…";
 
 /**
+ * Draws the card of a job with what is known of it, and the actions that the viewer may take.
+ * @param editor `RerunEditor` of this card
+ * @param more what the card shows besides, or otherwise, where it stands
+ */
+export function drawLiveCard(element, live, editor, more = {}) {
+  const { feed, job, points, rows, notice } = live;
+  const { user, project, sweep } = more.job ?? job;
+  const data = { job, points, rows, notice, editor, now: clockNow(), log: null, ...feed.about(project), ...feed.links };
+  const actions = feed.mayAct({ user, project }) ? { ...live.actions } : {};
+  if (feed.isOwn({ user }) && !sweep) Object.assign(actions, { rerun: () => editor.send(), edit: () => editor.open() });
+  renderWorkCard(element, { ...data, ...more }, actions);
+}
+
+/**
  * Shows a job in `element`: at once as `output` has it, and live from the feed.
  * @param output `job`: Job, `at`: when it was so, `notice`
- * @param pageOf gives the address of a job's own page by its id, or null
  * @returns what ends it
  */
-export function showJob(element, feed, output, pageOf) {
+export function showJob(element, feed, output) {
   const { id } = output.job;
-  let watching = null;
   const ends = [];
-  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf, { editor, outputs });
-  const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job, pageOf)));
-  const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, { most: FILES_LISTED, href: pageOf(id), target: "_blank" });
-  watching = feed.watchJob(id, draw, output.job, true);
+  const draw = () => drawOutput(element, live, output, editor, outputs);
+  const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job)));
+  const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
+    most: FILES_LISTED,
+    href: feed.links.pageOf(id),
+    target: feed.links.target,
+  });
+  const live = feed.live(id);
+  const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });
   const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
   draw();
   return () => {
     clearInterval(ticking);
-    watching.stop();
+    stop();
     for (const end of ends) end();
   };
 }
 
 /** Shows the card of a run again below that of the job. */
-function showBelow(element, feed, job, pageOf) {
+function showBelow(element, feed, job) {
   const card = document.createElement("article");
   element.after(card);
-  return showJob(card, feed, { job, at: clockNow() }, pageOf);
+  return showJob(card, feed, { job, at: clockNow() });
 }
 
-function drawJob(element, feed, output, watched, pageOf, { editor, outputs }) {
-  const job = watched.job ?? output.job;
-  const shownAt = watched.heardAt ?? output.at;
-  const blocked = blockedWords(feed, watched, shownAt);
-  const data = {
+function drawOutput(element, live, output, editor, outputs) {
+  const job = live.job ?? output.job;
+  const shownAt = live.heardAt ?? output.at;
+  const blocked = blockedWords(live, shownAt);
+  if (live.job) outputs.follow(job);
+  drawLiveCard(element, live, editor, {
     job,
     now: blocked ? shownAt : clockNow(),
-    points: watched.job && !job.trials ? feed.curves.of(job) : [],
-    rows: watched.rows,
-    pageOf,
-    log: watched.job ? lastLines(watched.log.text) : null,
-    notice: watched.notice ?? output.notice,
-    ...feed.about(job.project),
-    href: pageOf(job.id),
-    target: "_blank",
+    log: live.job && live.log ? lastLines(live.log.text) : null,
+    notice: live.notice ?? output.notice,
+    href: live.feed.links.pageOf(job.id),
     blocked,
-    editor,
-    outputs: watched.job && outputs,
-  };
-  if (watched.job) outputs.follow(watched.job);
-  renderWorkCard(element, data, { ...(mayAct(feed.me, job) ? actionsOf(watched) : {}), ...rerunsOf(feed.me, job, editor) });
+    outputs: live.job && outputs,
+  });
 }
 
 /** Why nothing can be done about the job, or null if it can. */
-function blockedWords(feed, watched, shownAt) {
-  if (watched.problem?.status === 404) return watched.problem.message;
-  if (watched.job !== null && isFinal(watched.job.state)) return null;
-  if (isLive(feed)) return watched.job === null ? (watched.problem?.message ?? CONNECTING) : null;
-  if (feed.connection.state === "connecting" && watched.problem === null) return CONNECTING;
+function blockedWords({ feed, job, problem }, shownAt) {
+  if (problem?.status === 404) return problem.message;
+  if (job !== null && isFinal(job.state)) return null;
+  if (isLive(feed)) return job === null ? (problem?.message ?? CONNECTING) : null;
+  if (feed.connection.state === "connecting" && problem === null) return CONNECTING;
   return `${awayWords(feed)} The card shows the job as it was ${ago(shownAt, clockNow())}.`;
 }
 
-/** Until it is known who looks, they are taken to look at a job of their own; the pool decides. */
-function mayAct(me, job) {
-  return me === null || me.admin || me.name === job.user;
-}
-
-/** A job is run again by its own user alone, and a trial with its sweep. */
-function rerunsOf(me, job, editor) {
-  if (job.sweep || (me !== null && me.name !== job.user)) return {};
-  return { rerun: () => editor.send(), edit: () => editor.open() };
-}
-
-function actionsOf(watched) {
-  const act = (name) => () => watched.act(name);
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), finish: act("finish"), retry: act("retry") };
-}
-
 function lastLines(text) {
-  return text.split("\n").slice(-LOG_LINES - 1).join("\n");
+  return text
+    .split("\n")
+    .slice(-LOG_LINES - 1)
+    .join("\n");
 }

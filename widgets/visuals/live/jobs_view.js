@@ -10,10 +10,9 @@ const TICK_MS = 1000;
 /**
  * Shows jobs in `element`: at once as `output` has them, and live from the feed.
  * @param output `jobs`: list of Job, `more`: so many are left out, `at`: when it was so
- * @param pageOf gives the address of a job's own page by its id, or null
  * @returns what ends it
  */
-export function showJobs(element, feed, output, pageOf) {
+export function showJobs(element, feed, output) {
   stage(element, "st-card");
   const rows = document.createElement("div");
   element.append(rows);
@@ -21,18 +20,17 @@ export function showJobs(element, feed, output, pageOf) {
   const draw = () => {
     const jobs = output.jobs.map((job) => feed.jobs.get(job.id)?.job ?? job);
     const stale = staleWords(feed, output.at);
-    renderJobRows(rows, { jobs, now: stale ? output.at : clockNow(), colours: coloursOf(feed), more: output.more, stale }, pageOf);
+    renderJobRows(
+      rows,
+      { jobs, now: stale ? output.at : clockNow(), colours: feed.colours, more: output.more, stale },
+      feed.links.pageOf,
+    );
   };
-  for (const job of output.jobs) watching.push(feed.watchJob(job.id, draw, job));
+  for (const job of output.jobs) watching.push(feed.watchJob(job.id, draw, { known: job }));
   const ticking = setInterval(draw, TICK_MS);
   draw();
   return () => {
     clearInterval(ticking);
     for (const { stop } of watching) stop();
   };
-}
-
-/** The colours of the projects that are known. */
-export function coloursOf(feed) {
-  return new Map((feed.pool?.projects ?? []).map((project) => [project.name, project.colour]));
 }

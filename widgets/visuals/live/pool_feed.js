@@ -1,219 +1,130 @@
-/** What the cards of one page know of the pool: one event stream for all, and a fetch only of what it left out. */
+/** The state of the pool on one page: one event stream for all that the page shows; only what it leaves out is fetched. */
 
 import { isFinal } from "../base/glyphs.js";
-import { waits } from "../base/job_words.js";
 import { clockNow } from "../base/words.js";
 import { CurveKeeper } from "./curves.js";
-import { followStream } from "./event_stream.js";
-import { LogKeeper } from "./log_keeper.js";
-import { TrialKeeper } from "./trial_keeper.js";
+import { JobList } from "./job_list.js";
+import { LiveJob } from "./live_job.js";
 
-const LOG_TAIL = 64 * 1024;
-const LOG_EVERY_MS = 1000;
-const AGAIN_MS = 2000;
-const TOO_MANY = 429;
-const START_EVERY_S = 20;
-const UNKNOWN_START_EVERY_S = 2;
 const MINE = "jobs?mine=1&limit=50";
-
-/** Whether asking again later may help. */
-function isPassing({ status }) {
-  return status === 0 || status === TOO_MANY || status >= 500;
-}
-
-/** One job as the cards that watch it see it. */
-class WatchedJob {
-  constructor(feed, id) {
-    this.feed = feed;
-    this.id = id;
-    this.path = `jobs/${encodeURIComponent(id)}`;
-    this.job = null;
-    this.heardAt = null;
-    this.problem = null;
-    this.notice = null;
-    this.views = new Set();
-    this.events = 0;
-    this.fetchedAt = 0;
-    this.fetching = false;
-    this.epoch = null;
-    this.readsLog = false;
-    this.trials = null;
-    this.log = new LogKeeper(feed.call, this.path, () => this.changed(), LOG_TAIL);
-  }
-
-  get settled() {
-    return this.problem?.status === 404 || (this.job !== null && isFinal(this.job.state));
-  }
-
-  /** The rows of a sweep's trials, read when they are first asked for; null until they are known. */
-  get rows() {
-    if (!this.job?.trials) return null;
-    this.trials ??= new TrialKeeper(this.feed.call, this.id, () => this.changed());
-    this.trials.follow(this.job.trials);
-    return this.trials.rows;
-  }
-
-  forgetTrials() {
-    this.trials?.stop();
-    this.trials = null;
-  }
-
-  changed() {
-    for (const view of this.views) view();
-  }
-
-  /** Asks for the job, once for all who want it now. */
-  async fetch() {
-    if (this.fetching) return;
-    this.fetching = true;
-    const then = this.events;
-    const { epoch } = this.feed;
-    this.fetchedAt = clockNow();
-    try {
-      const job = await this.feed.call("GET", this.path);
-      if (then === this.events || this.job === null) this.job = job;
-      this.problem = null;
-      this.heardAt = clockNow();
-      this.epoch = epoch;
-      this.trials?.read();
-      this.#readLog();
-    } catch (error) {
-      this.problem = error;
-    }
-    this.fetching = false;
-    this.feed.looked();
-    this.changed();
-    if (this.problem === null && epoch !== this.feed.epoch && !this.settled) this.fetch();
-    if (this.problem !== null && isPassing(this.problem)) setTimeout(() => this.views.size > 0 && this.fetch(), AGAIN_MS);
-  }
-
-  /** Events have the latest attempts only, and not what the job runs. */
-  hear(job) {
-    this.events += 1;
-    const first = job.attempts[0]?.number ?? Infinity;
-    const earlier = (this.job?.attempts ?? []).filter((attempt) => attempt.number < first);
-    const ended = isFinal(job.state) && !isFinal(this.job?.state ?? job.state);
-    this.job = { ...job, source: this.job?.source ?? "", attempts: [...earlier, ...job.attempts] };
-    this.notice = null;
-    this.heardAt = clockNow();
-    if (ended) this.#readLog();
-    this.changed();
-  }
-
-  hearProgress({ progress, saved, saved_step: savedStep }) {
-    if (this.job === null) return;
-    this.events += 1;
-    this.job = { ...this.job, progress, saved: saved ?? this.job.saved, saved_step: savedStep ?? this.job.saved_step };
-    this.heardAt = clockNow();
-    this.changed();
-  }
-
-  hearUsage(usage) {
-    if (this.job === null) return;
-    this.job = { ...this.job, usage };
-    this.changed();
-  }
-
-  hearLog() {
-    this.reading ??= setTimeout(() => {
-      this.reading = null;
-      this.#readLog();
-    }, LOG_EVERY_MS);
-  }
-
-  #readLog() {
-    if (this.readsLog && !this.job?.trials) this.log.read();
-  }
-
-  /** Looking is what keeps the expected start of a waiting job up to date. */
-  hearPool() {
-    if (this.job === null || !waits(this.job)) return;
-    const pace = this.job.starts ? START_EVERY_S : UNKNOWN_START_EVERY_S;
-    if (clockNow() - this.fetchedAt > pace) this.fetch();
-  }
-
-  async act(name) {
-    this.notice = null;
-    try {
-      const then = this.events;
-      const job = await this.feed.call("POST", `${this.path}/${name}`);
-      if (then === this.events) this.hear(job);
-    } catch (error) {
-      this.notice = error.message;
-    }
-    this.changed();
-  }
-}
 
 export class PoolFeed {
   /**
-   * @param call asks the API: `call(method, path)` promises the answer's body, or throws with `status` and `message`
-   * @param open opens the event stream: `open(headers, signal)` promises a `Response`
-   * @param openFile opens a file of the API: `openFile(path)` promises a `Response`, or throws as `call` does
+   * @param api `call(method, path, body)` promises the body of an answer, `openFile(path)` the `Response` of a file; both
+   *   throw errors with `status` and `message`. `follow(on, show)` follows the event stream, as `followStream` does
+   * @param links `pageOf(id)`: address of a job's own page, or null; `compareOf(ids)`: address of a comparison, left out if
+   *   there is none; `target`: where links open
+   * @param viewer the person who looks, if known: `name`, `admin` and `administers(project)`; else the API is asked
    */
-  constructor(call, open, openFile) {
+  constructor({ call, openFile, follow }, links, viewer = null) {
     this.call = call;
-    this.open = open;
     this.openFile = openFile;
+    this.follow = follow;
+    this.links = links;
+    this.viewer = viewer;
     this.connection = { state: "connecting", problem: null, since: clockNow() };
     this.pool = null;
     this.me = null;
-    this.mine = null;
     this.jobs = new Map();
-    this.curves = new CurveKeeper(call, () => this.#tell());
-    this.poolViews = new Set();
-    this.listViews = new Set();
-    this.stream = null;
+    this.events = 0;
     this.epoch = 0;
-    this.wasLive = false;
-    this.listProblem = null;
-    this.asked = new Set();
     this.poolsHeard = 0;
-    this.readingMine = false;
-    this.mineAgain = false;
+    this.pending = new Set();
+    this.poolViews = new Set();
+    this.lists = new Set();
+    this.stream = null;
+    this.wasLive = false;
+    this.curves = new CurveKeeper(call, () => this.#tell());
+    this.listProblem = null;
+    this.mine = new JobList(this, () => this.#askMine(), this.isOwn.bind(this));
+  }
+
+  async #askMine() {
+    this.listProblem = null;
+    return this.call("GET", MINE).catch((error) => {
+      this.listProblem = error;
+      return null;
+    });
+  }
+
+  /** The `LiveJob` of an id. */
+  live(id) {
+    if (!this.jobs.has(id)) this.jobs.set(id, new LiveJob(this, id));
+    return this.jobs.get(id);
+  }
+
+  /** Takes in a job of an answer that was asked for after `then` events; returns its `LiveJob`. */
+  know(job, then = this.events) {
+    const live = this.live(job.id);
+    live.take(job, then);
+    return live;
   }
 
   /**
-   * Shows a job by calling `view` after each change; answers `{ watched, stop }`. Cards of one job share it.
-   * It is asked for once the stream is open, so that nothing happens unseen between the two.
-   * @param known the job as it was once: of one that has ended only the log is asked for
-   * @param readsLog whether its log is shown
+   * Shows a job by calling `view` after each change. Returns its `LiveJob` and `stop`.
+   * @param known the caller's version of the job: used if the job has ended, or if it `isWhole`, a fresh answer of the API
+   * @param tail length of the end of the log that the view shows, in bytes
    */
-  watchJob(id, view, known = null, readsLog = false) {
-    if (!this.jobs.has(id)) this.jobs.set(id, new WatchedJob(this, id));
-    const watched = this.jobs.get(id);
-    watched.views.add(view);
-    watched.readsLog ||= readsLog;
-    if (known !== null && isFinal(known.state)) watched.job ??= known;
-    if (watched.settled ? readsLog && watched.epoch === null : this.#hears && watched.epoch !== this.epoch) watched.fetch();
+  watchJob(id, view, { known = null, isWhole = false, tail = 0 } = {}) {
+    const live = this.live(id);
+    if (known !== null && live.job === null && (isWhole || isFinal(known.state))) live.take(known);
+    if (isWhole) live.epoch = this.epoch;
+    if (tail) live.followLog(tail);
+    live.views.add(view);
+    if (live.settled ? tail && live.epoch === null : this.#hears && live.epoch !== this.epoch) live.fetch();
     this.looked();
     const stop = () => {
-      this.#leave(watched.views, view);
-      if (watched.views.size === 0) watched.forgetTrials();
+      this.#leave(live.views, view);
+      if (live.views.size === 0) live.forgetTrials();
     };
-    return { watched, stop };
+    return { live, stop };
   }
 
-  /** Shows the pool by calling `view` after each change; answers `{ stop }`. */
+  /** Shows the pool by calling `view` after each change. Returns `{ stop }`. */
   watchPool(view) {
     return this.#watch(this.poolViews, view);
   }
 
-  /** Shows the caller's own jobs, the newest, as `mine`; answers `{ stop }`. */
-  watchMine(view) {
-    if (this.#hears) this.#fetchMine();
-    return this.#watch(this.listViews, view);
+  /** Shows a `JobList` by calling `view` after each change. Returns `{ stop }`. */
+  watchList(list, view) {
+    this.lists.add(list);
+    if (this.#hears) list.read();
+    const { stop } = this.#watch(list.views, view);
+    return {
+      stop: () => {
+        if (list.views.size === 1) this.lists.delete(list);
+        stop();
+      },
+    };
   }
 
-  /** The colour of a project, and whether GPUs are simulated; undefined until the pool is known. */
+  /** The colour of a project, and whether GPUs are simulated; unknown until the pool is. */
   about(project) {
-    const found = this.pool?.projects.find((each) => each.name === project);
-    return { colour: found?.colour ?? null, simulated: this.pool?.simulated };
+    const entry = this.pool?.projects.find(({ name }) => name === project);
+    return { colour: entry?.colour ?? null, simulated: this.pool?.simulated };
+  }
+
+  /** The colours of the projects that are known, by name. */
+  get colours() {
+    return new Map((this.pool?.projects ?? []).map(({ name, colour }) => [name, colour]));
+  }
+
+  /** Whether a job is the viewer's. Until it is known who looks, jobs are taken to be theirs; the pool decides. */
+  isOwn({ user }) {
+    const person = this.viewer ?? this.me;
+    return person === null || person.name === user;
+  }
+
+  /** Whether the viewer may act on a job. */
+  mayAct(job) {
+    const person = this.viewer ?? this.me;
+    return this.isOwn(job) || person.admin || Boolean(person.administers?.(job.project));
   }
 
   /** Opens the stream if something that can change is shown, and closes it if nothing is. */
   looked() {
-    const needed = this.poolViews.size + this.listViews.size > 0 || this.#shown().some((watched) => !watched.settled);
+    const shown = this.#shown();
+    const needed = this.poolViews.size + this.lists.size > 0 || shown.some((live) => !live.settled);
     if (needed && this.stream === null) this.#start();
     if (!needed && this.stream !== null) {
       this.stream.stop();
@@ -223,7 +134,7 @@ export class PoolFeed {
       this.connection = { state: "connecting", problem: null, since: clockNow() };
     }
     if (this.me === null) this.#fetchMe();
-    if (!needed && this.pool === null && this.#shown().length > 0) this.#fetchPool();
+    if (!needed && this.pool === null && shown.length > 0) this.fetchPool();
   }
 
   #watch(views, view) {
@@ -238,20 +149,20 @@ export class PoolFeed {
   }
 
   #shown() {
-    return [...this.jobs.values()].filter((watched) => watched.views.size > 0);
+    return [...this.jobs.values()].filter((live) => live.views.size > 0);
   }
 
   #start() {
     const on = {
-      job: (job) => this.#hearJob(job),
-      progress: (data) => this.#hearProgress(data),
-      usage: (data) => this.jobs.get(data.job)?.hearUsage(data.usage),
-      log: (data) => this.jobs.get(data.job ?? data.id)?.hearLog(),
+      job: (job) => this.hearJob(job),
+      progress: (data) => this.#hearPart("hearProgress", data),
+      usage: (data) => this.#hearPart("hearUsage", data),
+      log: (data) => this.jobs.get(data.job)?.readLog(),
       pool: (pool) => this.#hearPool(pool),
-      admin: () => this.#fetchMe(),
+      admin: () => this.#hearAdmin(),
       again: () => this.#missed(),
     };
-    this.stream = followStream(this.open, on, (state, problem) => this.#connected(state, problem));
+    this.stream = this.follow(on, (state, problem) => this.#connected(state, problem));
   }
 
   #connected(state, problem) {
@@ -271,41 +182,47 @@ export class PoolFeed {
     return this.connection.state === "away" && this.wasLive ? this.connection.since : null;
   }
 
-  #hearProgress(data) {
-    const id = data.job ?? data.id;
-    this.jobs.get(id)?.hearProgress(data);
-    for (const watched of this.#shown()) watched.trials?.hearProgress(id, data.progress);
-  }
-
   /** A trial is in no list: it shows on the card of its sweep. */
-  #hearJob(job) {
-    const watched = this.jobs.get(job.id);
-    if (watched) watched.hear(job);
+  hearJob(job) {
+    this.events += 1;
     if (job.sweep) this.jobs.get(job.sweep)?.trials?.hear(job);
-    if (job.sweep) return;
-    if (this.me === null || (this.readingMine && job.user === this.me.name)) this.mineAgain = true;
-    if (this.mine === null || job.user !== this.me?.name) return;
-    this.mine = [job, ...this.mine.filter((each) => each.id !== job.id)];
-    this.mine.sort((one, other) => other.submitted - one.submitted);
-    this.#tellLists();
+    this.jobs.get(job.id)?.hear(job);
+    if (!job.sweep) for (const list of this.lists) list.hear(job);
   }
 
+  #hearPart(name, data) {
+    this.events += 1;
+    this.jobs.get(data.job)?.[name](data);
+    if (name === "hearProgress")
+      for (const { trials } of this.jobs.values()) trials?.hearProgress(data.job, data.progress);
+  }
+
+  /** A pool that counts from the beginning was started anew, and events may have been lost. */
   #hearPool(pool) {
+    const isNew = this.pool !== null && pool.seq < this.pool.seq;
     this.poolsHeard += 1;
     this.pool = pool;
-    for (const watched of this.#shown()) watched.hearPool();
+    for (const live of this.#shown()) live.look();
+    if (isNew) this.#missed();
     this.#tell();
+  }
+
+  #hearAdmin() {
+    this.#fetchMe();
+    this.fetchPool();
+    for (const list of this.lists) list.read();
   }
 
   #missed() {
     this.epoch += 1;
     this.#fetchShown();
-    this.#fetchPool();
+    this.fetchPool();
   }
 
   #fetchShown() {
-    for (const watched of this.#shown()) if (!watched.settled) watched.fetch();
-    if (this.listViews.size > 0) this.#fetchMine();
+    for (const live of this.#shown()) if (!live.settled) live.fetch();
+    for (const { trials } of this.jobs.values()) trials?.read();
+    for (const list of this.lists) list.read();
   }
 
   /** Whether events are heard, or asked for in time. */
@@ -314,53 +231,26 @@ export class PoolFeed {
   }
 
   async #fetchMe() {
-    await this.#fetch("me", (me) => (this.me = me));
-    if (this.mineAgain && this.mine !== null) this.#fetchMine();
+    if (this.viewer === null) await this.#fetch("me", (me) => (this.me = me));
   }
 
-  /** A pool that an event tells meanwhile is newer. */
-  #fetchPool() {
+  /** Asks for the pool; one that an event tells meanwhile is newer. */
+  fetchPool() {
     const then = this.poolsHeard;
     return this.#fetch("pool", (pool) => then === this.poolsHeard && (this.pool = pool));
   }
 
   async #fetch(name, take) {
-    if (this.asked.has(name)) return;
-    this.asked.add(name);
+    if (this.pending.has(name)) return;
+    this.pending.add(name);
     await this.call("GET", name).then(take, () => null);
-    this.asked.delete(name);
+    this.pending.delete(name);
     this.#tell();
   }
 
-  /** Reads the caller's jobs, and once more if an event told of one of them meanwhile, which is newer. */
-  async #fetchMine() {
-    this.mineAgain = true;
-    if (this.readingMine) return;
-    this.readingMine = true;
-    while (this.mineAgain) {
-      this.mineAgain = false;
-      await this.#readMine();
-    }
-    this.readingMine = false;
-  }
-
-  async #readMine() {
-    try {
-      this.mine = (await this.call("GET", MINE)).items;
-      this.listProblem = null;
-    } catch (error) {
-      this.listProblem = error;
-    }
-    this.#tellLists();
-  }
-
   #tell() {
-    for (const watched of this.jobs.values()) watched.changed();
+    for (const live of this.jobs.values()) for (const view of live.views) view();
     for (const view of this.poolViews) view();
-    this.#tellLists();
-  }
-
-  #tellLists() {
-    for (const view of this.listViews) view();
+    for (const list of this.lists) list.changed();
   }
 }

@@ -1,10 +1,6 @@
 /** The pool at a glance, following the feed of its page. */
 
-import { h, patch } from "../base/dom.js";
-import { stage } from "../base/glyphs.js";
-import { clean } from "../base/words.js";
-import { renderPoolBar } from "../charts/pool_bar.js";
-import { renderPoolGlance } from "../views/pool_glance.js";
+import { renderPoolCard } from "../views/pool_card.js";
 import { staleWords } from "./stale.js";
 
 /**
@@ -14,22 +10,11 @@ import { staleWords } from "./stale.js";
  * @returns what ends it
  */
 export function showPool(element, feed, output, open) {
-  stage(element, "st-card");
-  element.dataset.testid = "pool-card";
-  const draw = () => drawPool(element, feed, output, open);
+  const draw = () => {
+    const mine = feed.me?.projects.map(({ name }) => name) ?? output.mine;
+    renderPoolCard(element, { pool: feed.pool ?? output.pool, mine, stale: staleWords(feed, output.at) }, { open });
+  };
   const { stop } = feed.watchPool(draw);
   draw();
   return stop;
-}
-
-function drawPool(element, feed, output, open) {
-  const pool = feed.pool ?? output.pool;
-  const mine = feed.me?.projects.map((project) => project.name) ?? output.mine;
-  const stale = staleWords(feed, output.at);
-  patch(
-    element,
-    h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine }) }),
-    h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, environment: "train" }, { open }) }),
-    stale && h("p", { key: "stale", class: "st-notice st-muted", role: "status", "data-testid": "pool-stale" }, clean(stale)),
-  );
 }

@@ -68,7 +68,9 @@ export class RerunEditor {
   /** The options that are typed otherwise than they were. */
   get differences() {
     const fields = this.isOpen ? (this.form?.fields ?? []) : [];
-    return Object.fromEntries(fields.filter(({ name, value }) => this.typed[name].trim() !== value).map(({ name }) => [name, this.typed[name]]));
+    return Object.fromEntries(
+      fields.filter(({ name, value }) => this.typed[name].trim() !== value).map(({ name }) => [name, this.typed[name]]),
+    );
   }
 
   /** Sends the run again. What is sent twice, because an answer was lost, is accepted once. */
@@ -84,7 +86,8 @@ export class RerunEditor {
       this.isOpen = false;
       this.sent(job);
     } catch (error) {
-      if (this.isOpen && this.form?.fields.some(({ name }) => name === error.field)) this.review.problems[error.field] = error.message;
+      if (this.isOpen && this.form?.fields.some(({ name }) => name === error.field))
+        this.review.problems[error.field] = error.message;
       else this.notice = error.message;
     }
     this.sending = false;

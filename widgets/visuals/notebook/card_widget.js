@@ -1,13 +1,13 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `trials`, `notice`, `colour` and `simulated`. */
 
-import { SILENT_KERNEL, hearKernel, keepFresh } from "./freshness.js";
-import { renderWorkCard } from "../views/work_card.js";
+import { isFinal } from "../base/glyphs.js";
 import { clockNow } from "../base/words.js";
+import { renderWorkCard } from "../views/work_card.js";
+import { hearKernel, keepFresh, SILENT_KERNEL } from "./freshness.js";
 
 const CARD_TRAITS = ["job", "points", "log", "trials", "notice", "colour", "simulated"];
 const CARD_TICK_MS = 1000;
 const SILENT_S = 12;
-const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const cardWidget = {
   initialize({ model }) {
@@ -17,14 +17,25 @@ export const cardWidget = {
     const card = document.createElement("article");
     el.append(card);
     const send = (action) => () => model.send({ action });
-    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel"), finish: send("finish"), retry: send("retry"), rerun: send("rerun") };
+    const actions = {
+      pause: send("pause"),
+      resume: send("resume"),
+      cancel: send("cancel"),
+      finish: send("finish"),
+      retry: send("retry"),
+      rerun: send("rerun"),
+    };
     let silentSince = null;
     const draw = () => {
       const job = model.get("job");
       if (!job?.id) return;
       const [points, log, rows, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
       const blocked = silentSince === null ? null : SILENT_KERNEL;
-      renderWorkCard(card, { job, points, log, rows, notice, colour, simulated, blocked, now: silentSince ?? clockNow() }, actions);
+      renderWorkCard(
+        card,
+        { job, points, log, rows, notice, colour, simulated, blocked, now: silentSince ?? clockNow() },
+        actions,
+      );
     };
     const silent = (is) => {
       if (is === (silentSince !== null)) return;
@@ -33,7 +44,7 @@ export const cardWidget = {
     };
     for (const name of CARD_TRAITS) model.on(`change:${name}`, draw);
     const ticking = setInterval(draw, CARD_TICK_MS);
-    const stop = keepFresh(model, () => ENDED.includes(model.get("job")?.state), silent);
+    const stop = keepFresh(model, () => isFinal(model.get("job")?.state), silent);
     draw();
     return () => {
       clearInterval(ticking);

@@ -1,12 +1,13 @@
 /** The form where only the kernel can draw it: each question is a message to the kernel, and has an answer. */
 
-import { hearKernel } from "./freshness.js";
 import { FormSession } from "../live/form_session.js";
 import { renderJobForm } from "../views/job_form.js";
+import { hearKernel } from "./freshness.js";
 
 const KERNEL_ANSWER_MS = 30000;
 const NEWS_EVERY_MS = 20000;
-const UNANSWERED = "The kernel of this form does not answer: it is busy, or it was restarted. Run the cell again for a form that works.";
+const UNANSWERED =
+  "The kernel of this form does not answer: it is busy, or it was restarted. Run the cell again for a form that works.";
 
 export const formWidget = {
   initialize({ model }) {

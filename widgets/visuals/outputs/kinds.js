@@ -1,13 +1,33 @@
 /** How a file can be shown, by the ending of its name. */
 
-const TEXT_ENDINGS = new Set(["txt", "log", "json", "yaml", "yml", "toml", "md", "py", "ini", "cfg", "xml", "html", "svg"]);
+const TEXT_ENDINGS = new Set([
+  "txt",
+  "log",
+  "json",
+  "yaml",
+  "yml",
+  "toml",
+  "md",
+  "py",
+  "ini",
+  "cfg",
+  "xml",
+  "html",
+  "svg",
+]);
 const TABLE_ENDINGS = new Set(["csv", "tsv"]);
 
 /** Maximum size of a file that is shown, in bytes. */
 export const mostViewed = 8 * 1024 * 1024;
 
 /** The types of the pictures that are shown, by ending. Vector pictures are not among them: they are shown as text. */
-export const pictureTypes = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
+export const pictureTypes = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  gif: "image/gif",
+  webp: "image/webp",
+};
 
 /** The ending of a file's name, in lower case. */
 export function endingOf(name) {

@@ -20,7 +20,11 @@ export function readNotebook(text) {
 
 /** Draws the cells: code and its outputs as text, markdown as it was written, pictures as pictures. */
 export function drawNotebook(cells) {
-  return h("div", { key: "notebook", class: "st-notebook", "data-testid": "notebook" }, cells.map((cell, place) => (cell.cell_type === "code" ? drawCode(cell, place) : drawMarkdown(cell, place))));
+  return h(
+    "div",
+    { key: "notebook", class: "st-notebook", "data-testid": "notebook" },
+    cells.map((cell, place) => (cell.cell_type === "code" ? drawCode(cell, place) : drawMarkdown(cell, place))),
+  );
 }
 
 function drawMarkdown(cell, place) {
@@ -30,7 +34,9 @@ function drawMarkdown(cell, place) {
     { key: place, class: "st-cell-text", "data-testid": "notebook-text" },
     lines.map((line, number) => {
       const title = /^#{1,6} (.*)$/.exec(line);
-      return title ? h("strong", { key: number, class: "st-cell-title" }, title[1]) : h("span", { key: number }, `${line}\n`);
+      return title
+        ? h("strong", { key: number, class: "st-cell-title" }, title[1])
+        : h("span", { key: number }, `${line}\n`);
     }),
   );
 }
@@ -50,11 +56,23 @@ function drawCode(cell, place) {
 function drawOutput(output, order) {
   const data = output.data ?? {};
   const picture = PICTURES.find((type) => BASE64.test(textOf(data[type])) && textOf(data[type]).trim());
-  if (picture) return h("img", { key: order, class: "st-cell-picture", src: `data:${picture};base64,${textOf(data[picture]).replace(/\s/g, "")}`, alt: textOf(data["text/plain"]) || "picture" });
+  if (picture)
+    return h("img", {
+      key: order,
+      class: "st-cell-picture",
+      src: `data:${picture};base64,${textOf(data[picture]).replace(/\s/g, "")}`,
+      alt: textOf(data["text/plain"]) || "picture",
+    });
   const error = output.output_type === "error";
-  const text = error ? textOf(output.traceback, "\n") || `${output.ename}: ${output.evalue}` : textOf(output.text) || textOf(data["text/plain"]);
+  const text = error
+    ? textOf(output.traceback, "\n") || `${output.ename}: ${output.evalue}`
+    : textOf(output.text) || textOf(data["text/plain"]);
   if (!text) return null;
-  return h("pre", { key: order, class: error ? "st-error st-cell-output" : "st-cell-output", tabindex: 0 }, text.slice(0, MOST_OUTPUT));
+  return h(
+    "pre",
+    { key: order, class: error ? "st-error st-cell-output" : "st-cell-output", tabindex: 0 },
+    text.slice(0, MOST_OUTPUT),
+  );
 }
 
 function textOf(value, between = "") {

@@ -1,7 +1,7 @@
 /** The files that a job left: listed, viewed as text, table, picture or notebook, and downloaded. */
 
 import { h } from "../base/dom.js";
-import { isFinal, when } from "../base/glyphs.js";
+import { button, isFinal, when } from "../base/glyphs.js";
 import { clean, cleanLines, clockNow, count, size } from "../base/words.js";
 import { endingOf, kindOf, mostViewed, pictureTypes } from "./kinds.js";
 import { drawNotebook, readNotebook } from "./notebook.js";
@@ -14,7 +14,11 @@ const KEEP_ADDRESS_MS = 60_000;
 const GONE = 404;
 const FOLDER = "the folder SPRINGTIDE_OUTPUT_DIR";
 const TOO_LARGE = `It is too large to be shown: ${size(mostViewed)} at most. Download it instead.`;
-const NOT_READABLE = { picture: "It is no picture that can be shown. Download it instead.", notebook: "It is no notebook; this is its text.", table: "The file is empty." };
+const NOT_READABLE = {
+  picture: "It is no picture that can be shown. Download it instead.",
+  notebook: "It is no notebook; this is its text.",
+  table: "The file is empty.",
+};
 
 export class OutputBrowser {
   /**
@@ -45,7 +49,10 @@ export class OutputBrowser {
     if (!this.isOpen || this.read.busy || document.hidden) return;
     const standing = `${job.state} ${job.attempt} ${job.progress.at}`;
     const passed = clockNow() - this.read.at;
-    const isDue = standing === this.read.standing && !this.problem ? !isFinal(job.state) && passed >= LOOK_AGAIN_S : passed >= READ_AGAIN_S;
+    const isDue =
+      standing === this.read.standing && !this.problem
+        ? !isFinal(job.state) && passed >= LOOK_AGAIN_S
+        : passed >= READ_AGAIN_S;
     if (isDue) this.#list(standing);
   }
 
@@ -70,23 +77,64 @@ export class OutputBrowser {
     return h(
       "details",
       { key: "outputs", class: "st-log-fold", "data-testid": "job-outputs", on: { toggle } },
-      h("summary", { key: "summary" }, "Outputs", this.list && h("span", { class: "st-muted" }, ` · ${this.list.items.length ? `${count(this.list.items.length, "file")}${this.list.more ? " and more" : ""}` : "none"}`)),
+      h(
+        "summary",
+        { key: "summary" },
+        "Outputs",
+        this.list &&
+          h(
+            "span",
+            { class: "st-muted" },
+            ` · ${this.list.items.length ? `${count(this.list.items.length, "file")}${this.list.more ? " and more" : ""}` : "none"}`,
+          ),
+      ),
       this.isOpen && this.draw(job),
     );
   }
 
   /** The list, and below its file what is viewed, as descriptions. */
   draw(job) {
-    const problem = this.problem && h("p", { key: "problem", class: "st-notice", role: "status", "data-testid": "outputs-problem" }, clean(this.problem));
-    if (this.list === null) return problem || h("p", { key: "wait", class: "st-muted", role: "status" }, "Reading the list…");
-    if (!this.list.items.length) return [problem, h("p", { key: "none", class: "st-muted", "data-testid": "no-outputs" }, isFinal(job.state) ? `No outputs: the job wrote nothing to ${FOLDER}.` : `No outputs yet. What the job writes to ${FOLDER} is kept and shows here.`)];
+    const problem =
+      this.problem &&
+      h(
+        "p",
+        { key: "problem", class: "st-notice", role: "status", "data-testid": "outputs-problem" },
+        clean(this.problem),
+      );
+    if (this.list === null)
+      return problem || h("p", { key: "wait", class: "st-muted", role: "status" }, "Reading the list…");
+    if (!this.list.items.length)
+      return [
+        problem,
+        h(
+          "p",
+          { key: "none", class: "st-muted", "data-testid": "no-outputs" },
+          isFinal(job.state)
+            ? `No outputs: the job wrote nothing to ${FOLDER}.`
+            : `No outputs yet. What the job writes to ${FOLDER} is kept and shows here.`,
+        ),
+      ];
     const listed = this.list.items.slice(0, this.card?.most);
-    return [problem, h("ul", { key: "files", class: "st-files", "data-testid": "outputs" }, listed.map((file) => this.#row(file))), this.#rest(this.list.items.length - listed.length)];
+    return [
+      problem,
+      h(
+        "ul",
+        { key: "files", class: "st-files", "data-testid": "outputs" },
+        listed.map((file) => this.#row(file)),
+      ),
+      this.#rest(this.list.items.length - listed.length),
+    ];
   }
 
   #rest(number) {
-    if (!number) return this.list.more && h("p", { key: "more", class: "st-muted" }, "There are more files than are listed here.");
-    return h("p", { key: "more", class: "st-muted" }, `${count(number, "more file")} not listed here. `, this.#pageLink("All on the job's page"));
+    if (!number)
+      return this.list.more && h("p", { key: "more", class: "st-muted" }, "There are more files than are listed here.");
+    return h(
+      "p",
+      { key: "more", class: "st-muted" },
+      `${count(number, "more file")} not listed here. `,
+      this.#pageLink("All on the job's page"),
+    );
   }
 
   #pageLink(words, more = {}) {
@@ -106,20 +154,28 @@ export class OutputBrowser {
         "span",
         { key: "actions", class: "st-file-actions" },
         this.#viewing(file, name),
-        h("button", { key: "download", type: "button", class: "st-button", "aria-label": `Download ${name}`, "data-testid": "output-download", on: { click: () => this.#download(file) } }, "Download"),
+        button("output-download", "Download", () => this.#download(file), { "aria-label": `Download ${name}` }),
       ),
-      notice && h("p", { key: "notice", class: "st-notice", role: "status", "data-testid": "output-notice" }, clean(notice)),
+      notice &&
+        h("p", { key: "notice", class: "st-notice", role: "status", "data-testid": "output-notice" }, clean(notice)),
       this.viewed?.name === file.name && this.#view(),
     );
   }
 
   #viewing(file, name) {
     const kind = kindOf(file.name);
-    if (kind === "notebook" && this.card) return this.#pageLink("On the job's page", { class: "st-button", "aria-label": `View ${name} on the job's page` });
+    if (kind === "notebook" && this.card)
+      return this.#pageLink("On the job's page", {
+        class: "st-button",
+        "aria-label": `View ${name} on the job's page`,
+      });
     if (kind === null) return null;
     if (file.size > mostViewed) return h("span", { key: "large", class: "st-muted" }, "too large to view");
     const isShown = this.viewed?.name === file.name;
-    return h("button", { key: "view", type: "button", class: "st-button", "aria-expanded": String(isShown), "aria-label": `${isShown ? "Close" : "View"} ${name}`, "data-testid": "output-view", on: { click: () => this.#toggle(file) } }, isShown ? "Close" : "View");
+    return button("output-view", isShown ? "Close" : "View", () => this.#toggle(file), {
+      "aria-expanded": String(isShown),
+      "aria-label": `${isShown ? "Close" : "View"} ${name}`,
+    });
   }
 
   /** Runs `work`; what goes wrong is said at the file. */
@@ -181,9 +237,23 @@ export class OutputBrowser {
       address && h("img", { key: "picture", src: address, alt: clean(name), on: { error: broken } }),
       notebook && drawNotebook(notebook),
       table && drawTable(table),
-      isText && kind in NOT_READABLE && h("p", { key: "not", class: "st-muted", role: "status", "data-testid": "output-not-readable" }, NOT_READABLE[kind]),
-      isText && text && h("pre", { key: "text", class: "st-log", tabindex: 0, "aria-label": clean(name) }, cleanLines(text.slice(0, MOST_TEXT))),
-      isText && text.length > MOST_TEXT && h("p", { key: "cut", class: "st-muted" }, "Only the beginning is shown; download the file for the rest."),
+      isText &&
+        kind in NOT_READABLE &&
+        h(
+          "p",
+          { key: "not", class: "st-muted", role: "status", "data-testid": "output-not-readable" },
+          NOT_READABLE[kind],
+        ),
+      isText &&
+        text &&
+        h(
+          "pre",
+          { key: "text", class: "st-log", tabindex: 0, "aria-label": clean(name) },
+          cleanLines(text.slice(0, MOST_TEXT)),
+        ),
+      isText &&
+        text.length > MOST_TEXT &&
+        h("p", { key: "cut", class: "st-muted" }, "Only the beginning is shown; download the file for the rest."),
       isText && kind === "text" && !text && h("p", { key: "empty", class: "st-muted" }, "The file is empty."),
     );
   }

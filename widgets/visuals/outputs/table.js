@@ -85,16 +85,52 @@ export function drawTable({ head, rows, rowCount, columnCount }) {
   return [
     h(
       "div",
-      { key: "table", class: "st-data", role: "region", tabindex: 0, "aria-label": "Table", "data-testid": "output-table" },
+      {
+        key: "table",
+        class: "st-data",
+        role: "region",
+        tabindex: 0,
+        "aria-label": "Table",
+        "data-testid": "output-table",
+      },
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, head.map((name, place) => h(shownCell(name) ? "th" : "td", { key: place, scope: shownCell(name) ? "col" : null, class: classOf(place) }, shownCell(name))))),
-        h("tbody", {}, rows.map((row, number) => h("tr", { key: number }, row.map((cell, place) => h("td", { key: place, class: classOf(place) }, shownCell(cell)))))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            head.map((name, place) =>
+              h(
+                shownCell(name) ? "th" : "td",
+                { key: place, scope: shownCell(name) ? "col" : null, class: classOf(place) },
+                shownCell(name),
+              ),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.map((row, number) =>
+            h(
+              "tr",
+              { key: number },
+              row.map((cell, place) => h("td", { key: place, class: classOf(place) }, shownCell(cell))),
+            ),
+          ),
+        ),
       ),
     ),
     rowCount === 0 && h("p", { key: "bare", class: "st-muted" }, "The table has no rows."),
-    left.length > 0 && h("p", { key: "left", class: "st-muted", "data-testid": "output-left-out" }, `${left.join(" and ")} not shown; download the file for all of it.`),
+    left.length > 0 &&
+      h(
+        "p",
+        { key: "left", class: "st-muted", "data-testid": "output-left-out" },
+        `${left.join(" and ")} not shown; download the file for all of it.`,
+      ),
   ];
 }
 

@@ -10,14 +10,32 @@ export function cardHeader({ job, href, target, colour }, about) {
   return h(
     "header",
     { key: "header" },
-    h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href, target }, name) : name),
+    h(
+      "h3",
+      { key: "name", class: "st-title", "data-testid": "job-name" },
+      href ? h("a", { href, target }, name) : name,
+    ),
     stateMark(job.state, "job-state"),
-    h("div", { key: "about", class: "st-about st-muted" }, projectMark(job.project, colour, "project"), job.user !== job.project && h("span", { key: "user" }, clean(job.user)), about, tagWords(job)),
+    h(
+      "div",
+      { key: "about", class: "st-about st-muted" },
+      projectMark(job.project, colour, "project"),
+      job.user !== job.project && h("span", { key: "user" }, clean(job.user)),
+      about,
+      tagWords(job),
+    ),
   );
 }
 
 function tagWords({ tags }) {
-  return tags?.length > 0 && h("span", { key: "tags", "data-testid": "job-tags" }, tags.map((tag) => [tagWord(tag), " "]));
+  return (
+    tags?.length > 0 &&
+    h(
+      "span",
+      { key: "tags", "data-testid": "job-tags" },
+      tags.map((tag) => [tagWord(tag), " "]),
+    )
+  );
 }
 
 /**
@@ -45,11 +63,24 @@ export function cardActions({ job, notice, blocked, editor }, actions, state, ag
   };
   const waiting = Boolean(blocked) || state.asked !== null || Boolean(editor?.sending);
   if (editor?.isOpen) return null;
-  const buttons = state.confirming ? confirmation(words, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), waiting, words);
+  const buttons = state.confirming
+    ? confirmation(words, ask("cancel"), confirm(false))
+    : choices(job, actions, ask, confirm(true), waiting, words);
   const said = [
-    editor?.notice && h("span", { key: "editor", class: "st-notice", role: "status", "data-testid": "rerun-notice" }, clean(editor.notice)),
-    notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
-    blocked && h("span", { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" }, clean(blocked)),
+    editor?.notice &&
+      h(
+        "span",
+        { key: "editor", class: "st-notice", role: "status", "data-testid": "rerun-notice" },
+        clean(editor.notice),
+      ),
+    notice &&
+      h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
+    blocked &&
+      h(
+        "span",
+        { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" },
+        clean(blocked),
+      ),
   ].filter(Boolean);
   if (!buttons.some(Boolean) && !said.length) return null;
   return h("footer", { key: "actions" }, said, buttons);
@@ -90,5 +121,9 @@ function confirmation({ question, keep, confirm }, cancel, back) {
 }
 
 function cardButton(name, words, click, disabled, props = {}) {
-  return h("button", { key: name, type: "button", class: "st-button", disabled, "data-testid": `job-${name}`, on: { click }, ...props }, words);
+  return h(
+    "button",
+    { key: name, type: "button", class: "st-button", disabled, "data-testid": `job-${name}`, on: { click }, ...props },
+    words,
+  );
 }

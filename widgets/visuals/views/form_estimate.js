@@ -2,9 +2,9 @@
 
 import { h } from "../base/dom.js";
 import { colourOf, stateGlyph } from "../base/glyphs.js";
-import { barScale, byType, projectBar, standingWords } from "../charts/project_bar.js";
 import { told } from "../base/job_words.js";
 import { ago, clean, clockNow } from "../base/words.js";
+import { barScale, byType, projectBar, standingWords } from "../charts/project_bar.js";
 
 const MOST_CELLS = 64;
 const OLD_MS = 60000;
@@ -16,11 +16,27 @@ export function formEstimate(session, { project = null, scale = null }) {
   const wrong = Object.keys(problems).length > 0;
   return h(
     "section",
-    { key: "estimate", class: "st-estimate", "aria-label": "What to expect", "data-testid": "form-estimate", "data-code": estimate?.code ?? "" },
+    {
+      key: "estimate",
+      class: "st-estimate",
+      "aria-label": "What to expect",
+      "data-testid": "form-estimate",
+      "data-code": estimate?.code ?? "",
+    },
     h("h4", { key: "title", class: "st-estimate-title" }, "What to expect"),
     estimate && !wrong && cells(session, estimate),
-    h("div", { key: "words", role: "status", "aria-live": "polite" }, wrong ? refusal(problems) : sentences(estimate, later)),
-    estimate && Date.now() - session.reviewedAt > OLD_MS && h("p", { key: "old", class: "st-muted", "data-testid": "form-old" }, `Asked ${ago(session.reviewedAt / 1000, clockNow())}.`),
+    h(
+      "div",
+      { key: "words", role: "status", "aria-live": "polite" },
+      wrong ? refusal(problems) : sentences(estimate, later),
+    ),
+    estimate &&
+      Date.now() - session.reviewedAt > OLD_MS &&
+      h(
+        "p",
+        { key: "old", class: "st-muted", "data-testid": "form-old" },
+        `Asked ${ago(session.reviewedAt / 1000, clockNow())}.`,
+      ),
     project && standing(project, scale),
   );
 }
@@ -30,7 +46,13 @@ function sentences(estimate, later) {
   const [first, ...rest] = told(estimate);
   const sign = SIGNS[estimate?.code] ?? "queued";
   return [
-    first && h("p", { key: "first", class: `st-estimate-first st-state-${sign}` }, stateGlyph(sign), h("span", { key: "words" }, first)),
+    first &&
+      h(
+        "p",
+        { key: "first", class: `st-estimate-first st-state-${sign}` },
+        stateGlyph(sign),
+        h("span", { key: "words" }, first),
+      ),
     rest.map((words, place) => h("p", { key: `more ${place}` }, words)),
     !first && !later && h("p", { key: "asking", class: "st-muted" }, "Asking the pool…"),
     later && h("p", { key: "later", class: "st-muted", "data-testid": "form-later" }, clean(later)),
@@ -39,7 +61,12 @@ function sentences(estimate, later) {
 
 function refusal(problems) {
   return [
-    h("p", { key: "first", class: "st-estimate-first st-state-failed" }, stateGlyph("cancelled"), h("span", { key: "words" }, "The pool would not take this job.")),
+    h(
+      "p",
+      { key: "first", class: "st-estimate-first st-state-failed" },
+      stateGlyph("cancelled"),
+      h("span", { key: "words" }, "The pool would not take this job."),
+    ),
     Object.entries(problems).map(([name, words]) => h("p", { key: `problem ${name}` }, clean(words))),
   ];
 }
@@ -50,10 +77,16 @@ function cells(session, estimate) {
   const gpus = estimate.code === "estimate-later" ? asked : now;
   if (!Number.isInteger(gpus) || gpus < 1 || gpus > MOST_CELLS) return null;
   const chosen = session.form.person.projects.find(({ name }) => name === session.typed.project);
-  const kind = (at) => (estimate.code === "estimate-later" ? "st-waiting" : at < gpus - borrowed ? "st-solid" : "st-hatched");
+  const kind = (at) =>
+    estimate.code === "estimate-later" ? "st-waiting" : at < gpus - borrowed ? "st-solid" : "st-hatched";
   return h(
     "div",
-    { key: "cells", class: "st-held-cells st-estimate-cells", style: colourOf(chosen?.colour ?? null), "aria-hidden": "true" },
+    {
+      key: "cells",
+      class: "st-held-cells st-estimate-cells",
+      style: colourOf(chosen?.colour ?? null),
+      "aria-hidden": "true",
+    },
     Array.from({ length: gpus }, (_, at) => h("span", { key: at, class: `st-cell ${kind(at)}` })),
   );
 }

@@ -9,9 +9,12 @@ const OWN = "\u0000own";
 export function formField(session, field) {
   const value = session.typed[field.name] ?? "";
   const isOwn = session.own.has(field.name);
-  const choices = field.choices.length ? [...field.choices, ...(field.own ? [{ value: OWN, words: `${field.own}…` }] : [])] : null;
+  const choices = field.choices.length
+    ? [...field.choices, ...(field.own ? [{ value: OWN, words: `${field.own}…` }] : [])]
+    : null;
   const wrong = session.review.problems[field.name] ?? "";
-  const set = (chosen) => (chosen === OWN ? session.setOption(field.name, "", true) : session.setOption(field.name, chosen));
+  const set = (chosen) =>
+    chosen === OWN ? session.setOption(field.name, "", true) : session.setOption(field.name, chosen);
   return textField(session, {
     ...field,
     choices,
@@ -61,7 +64,18 @@ export function textField(session, field) {
     h("label", { key: "label", for: id, class: field.code ? "st-code" : null }, clean(field.label)),
     field.choices ? select(props, field) : input(props, field),
     field.after,
-    wrong && h("p", { key: "wrong", id: `${id}-wrong`, class: "st-field-wrong", role: "alert", "data-testid": `form-${field.name}-wrong` }, wrong),
+    wrong &&
+      h(
+        "p",
+        {
+          key: "wrong",
+          id: `${id}-wrong`,
+          class: "st-field-wrong",
+          role: "alert",
+          "data-testid": `form-${field.name}-wrong`,
+        },
+        wrong,
+      ),
     field.help && h("p", { key: "help", id: `${id}-help`, class: "st-field-help" }, clean(field.help)),
   );
 }
@@ -69,7 +83,8 @@ export function textField(session, field) {
 /** A choice. A value that is no longer among the choices stays until somebody chooses another. */
 function select(props, field) {
   const known = field.choices.some(({ value }) => value === field.value);
-  const choices = known || !field.value ? field.choices : [...field.choices, { value: field.value, words: field.value }];
+  const choices =
+    known || !field.value ? field.choices : [...field.choices, { value: field.value, words: field.value }];
   const hook = (node) => {
     if (node.value !== field.value) node.value = field.value;
   };

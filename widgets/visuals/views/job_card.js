@@ -1,16 +1,16 @@
 /** The live card of a job: state, reason, progress, loss, GPUs and their use, log, and what can be done about it. */
 
 import { h, memory, patch } from "../base/dom.js";
-import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
-import { renderJobLife } from "../charts/job_life.js";
+import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
+import { drawUse } from "../base/gpu_use.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
-import { drawUse } from "../base/gpu_use.js";
+import { clean, count } from "../base/words.js";
+import { renderJobLife } from "../charts/job_life.js";
+import { renderLossCurve } from "../charts/loss_curve.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
 import { rerunForm, rerunLine, testLine } from "./rerun_form.js";
-import { renderLossCurve } from "../charts/loss_curve.js";
-import { clean, count } from "../base/words.js";
 
 /**
  * Draws a job's card.
@@ -40,9 +40,14 @@ export function renderJobCard(element, data, actions = {}) {
     drawProgress(job, data.colour),
     drawHeld(job, data.colour, data.simulated),
     drawUse(job.usage, data.colour),
-    h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
-    job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
-    Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log), job.ended !== null),
+    h("div", {
+      key: "curve",
+      draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }),
+    }),
+    job.attempts.length > 0 &&
+      h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
+    Boolean(data.log || (data.log === "" && job.attempts.length)) &&
+      drawLog(shownLog(state, data.log), job.ended !== null),
     job.attempts.length > 0 && data.outputs?.drawFold(job),
     rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
@@ -54,7 +59,12 @@ function aboutWords(job) {
     h("span", { key: "ask" }, askWords(job)),
     job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
     job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
-    Number.isInteger(job.trial) && h("span", { key: "trial", "data-testid": "job-trial" }, trialWords({ trial: job.trial, parameters: job.outcome?.parameters })),
+    Number.isInteger(job.trial) &&
+      h(
+        "span",
+        { key: "trial", "data-testid": "job-trial" },
+        trialWords({ trial: job.trial, parameters: job.outcome?.parameters }),
+      ),
   ];
 }
 
@@ -69,7 +79,9 @@ function buttonWords(job) {
 }
 
 function failureWords({ state, failures, retries }) {
-  return state === "failed" ? `${count(retries, "retry", "retries")} used up` : `retry ${Math.min(failures, retries)} of ${retries}`;
+  return state === "failed"
+    ? `${count(retries, "retry", "retries")} used up`
+    : `retry ${Math.min(failures, retries)} of ${retries}`;
 }
 
 /** What went wrong. An exit code alone says little, and the sentences have it: the log's last line says more. */
@@ -87,22 +99,7 @@ function drawProgress(job, colour) {
   return h(
     "div",
     { key: "progress", class: "st-progress", "data-testid": "job-progress" },
-    share !== null &&
-      h(
-        "div",
-        {
-          key: "track",
-          class: "st-track",
-          style: colourOf(colour),
-          role: "progressbar",
-          "aria-label": "Progress",
-          "aria-valuemin": 0,
-          "aria-valuemax": 100,
-          "aria-valuenow": percent,
-          "aria-valuetext": words,
-        },
-        h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
-      ),
+    share !== null && progressTrack(share, words, { style: colourOf(colour) }),
     h("span", { key: "words", class: "st-progress-words" }, words, percent === null ? "" : ` · ${percent} %`),
   );
 }
@@ -119,7 +116,13 @@ function drawHeld(job, colour, simulated) {
       { key: "cells", class: "st-held-cells", role: "list", "aria-label": "GPUs held" },
       job.held.map((gpu) => drawHeldGpu(gpu, job.state)),
     ),
-    h("span", { key: "words", class: "st-muted" }, borrowed ? `${borrowed} of ${count(job.held.length, kind)} borrowed` : `${count(job.held.length, kind)} within quota`),
+    h(
+      "span",
+      { key: "words", class: "st-muted" },
+      borrowed
+        ? `${borrowed} of ${count(job.held.length, kind)} borrowed`
+        : `${count(job.held.length, kind)} within quota`,
+    ),
     simulatedMark(simulated),
   );
 }
@@ -127,18 +130,15 @@ function drawHeld(job, colour, simulated) {
 function drawHeldGpu(gpu, state) {
   const words = `${clean(gpu.label)} on ${clean(gpu.node)}${gpu.borrowed ? ", borrowed" : ""}`;
   const moving = state === "pausing" || state === "starting" ? ` st-${state}` : "";
-  return h(
-    "span",
-    {
-      key: gpu.uuid || gpu.label,
-      class: `st-cell ${gpu.borrowed ? "st-hatched" : "st-solid"}${moving}`,
-      role: "listitem",
-      title: words,
-      "aria-label": words,
-      "data-testid": "held-gpu",
-      "data-borrowed": String(gpu.borrowed),
-    },
-  );
+  return h("span", {
+    key: gpu.uuid || gpu.label,
+    class: `st-cell ${gpu.borrowed ? "st-hatched" : "st-solid"}${moving}`,
+    role: "listitem",
+    title: words,
+    "aria-label": words,
+    "data-testid": "held-gpu",
+    "data-borrowed": String(gpu.borrowed),
+  });
 }
 
 function drawLog(log, ended) {
@@ -146,7 +146,12 @@ function drawLog(log, ended) {
   return h(
     "details",
     { key: "log", class: "st-log-fold", "data-testid": "job-log", on: { toggle: (event) => showEnd(event.target) } },
-    h("summary", { key: "summary" }, "Log", h("span", { class: "st-muted" }, lines ? ` · last ${count(lines, "line")}` : " · empty")),
+    h(
+      "summary",
+      { key: "summary" },
+      "Log",
+      h("span", { class: "st-muted" }, lines ? ` · last ${count(lines, "line")}` : " · empty"),
+    ),
     logTail(log, ended),
   );
 }

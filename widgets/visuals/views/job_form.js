@@ -4,8 +4,8 @@ import { h, patch } from "../base/dom.js";
 import { environmentFacts, environmentSummary, missingWords } from "../base/environment.js";
 import { emptyState, simulatedMark, stage } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
-import { formField, textField } from "./form_field.js";
 import { formEstimate } from "./form_estimate.js";
+import { formField, textField } from "./form_field.js";
 
 const KINDS = { function: "Function", command: "Command", notebook: "Notebook" };
 const ANY_VALUE = "a value as in Python, or a variable";
@@ -23,13 +23,26 @@ export function renderJobForm(element, session, data = {}) {
   const simulated = Boolean(session.form?.person.simulated);
   patch(
     element,
-    h("header", { key: "header" }, h("h3", { key: "title", class: "st-title" }, "New job"), h("span", { key: "about" }, simulatedMark(simulated))),
-    session.form === null ? waiting(session) : session.form.person.projects.length ? whole(session, data) : emptyState("You are in no project yet.", "An admin puts you into one; then you can submit jobs here."),
+    h(
+      "header",
+      { key: "header" },
+      h("h3", { key: "title", class: "st-title" }, "New job"),
+      h("span", { key: "about" }, simulatedMark(simulated)),
+    ),
+    session.form === null
+      ? waiting(session)
+      : session.form.person.projects.length
+        ? whole(session, data)
+        : emptyState("You are in no project yet.", "An admin puts you into one; then you can submit jobs here."),
   );
 }
 
 function waiting({ problem }) {
-  return h("p", { key: "waiting", class: "st-muted", role: "status", "data-testid": "form-waiting" }, clean(problem ?? "Connecting to the pool…"));
+  return h(
+    "p",
+    { key: "waiting", class: "st-muted", role: "status", "data-testid": "form-waiting" },
+    clean(problem ?? "Connecting to the pool…"),
+  );
 }
 
 /** The whole form. Enter in a field submits nothing: GPUs are asked for by the button alone. */
@@ -42,14 +55,32 @@ function whole(session, data) {
   const { fields } = session.form;
   return h(
     "form",
-    { key: "form", class: "st-form-parts", novalidate: true, "aria-label": "New job", "data-lm-suppress-shortcuts": "true", on: { submit, keydown, focusin: () => session.use() } },
+    {
+      key: "form",
+      class: "st-form-parts",
+      novalidate: true,
+      "aria-label": "New job",
+      "data-lm-suppress-shortcuts": "true",
+      on: { submit, keydown, focusin: () => session.use() },
+    },
     h(
       "div",
       { key: "inputs", class: "st-form-inputs" },
       kinds(session),
-      h("div", { key: `what ${session.kind}`, class: "st-form-grid", "data-testid": "form-what" }, { function: callFields, command: commandField, notebook: notebookField }[session.kind](session)),
-      h("div", { key: "common", class: "st-form-grid" }, fields.filter(({ common }) => common).map((field) => formField(session, field))),
-      more(session, fields.filter(({ common }) => !common)),
+      h(
+        "div",
+        { key: `what ${session.kind}`, class: "st-form-grid", "data-testid": "form-what" },
+        { function: callFields, command: commandField, notebook: notebookField }[session.kind](session),
+      ),
+      h(
+        "div",
+        { key: "common", class: "st-form-grid" },
+        fields.filter(({ common }) => common).map((field) => formField(session, field)),
+      ),
+      more(
+        session,
+        fields.filter(({ common }) => !common),
+      ),
       environmentPart(session),
     ),
     formEstimate(session, data),
@@ -66,7 +97,14 @@ function kinds(session) {
       h(
         "label",
         { key: kind },
-        h("input", { key: "input", type: "radio", name: `${session.id}-kind`, value: kind, checked: session.kind === kind, on: { change: () => session.setKind(kind) } }),
+        h("input", {
+          key: "input",
+          type: "radio",
+          name: `${session.id}-kind`,
+          value: kind,
+          checked: session.kind === kind,
+          on: { change: () => session.setKind(kind) },
+        }),
         h("span", { key: "words" }, words),
       ),
     ),
@@ -89,7 +127,9 @@ function callFields(session) {
     textField(session, chosen),
     (callee?.parameters ?? []).map((parameter) => argument(session, parameter)),
     callee?.rest && further(session),
-    !callee?.rest && session.faults["*"] && h("p", { key: "misfit", class: "st-field-wrong st-across", role: "alert" }, clean(session.faults["*"])),
+    !callee?.rest &&
+      session.faults["*"] &&
+      h("p", { key: "misfit", class: "st-field-wrong st-across", role: "alert" }, clean(session.faults["*"])),
   ];
 }
 
@@ -153,20 +193,43 @@ function more(session, fields) {
   return h(
     "details",
     { key: "more", class: "st-form-more", "data-testid": "form-more" },
-    h("summary", { key: "summary" }, "More options", notes && h("span", { key: "notes", class: wrong ? "st-field-wrong" : "st-muted" }, ` · ${notes}`)),
-    h("div", { key: "fields", class: "st-form-grid" }, fields.map((field) => formField(session, field))),
+    h(
+      "summary",
+      { key: "summary" },
+      "More options",
+      notes && h("span", { key: "notes", class: wrong ? "st-field-wrong" : "st-muted" }, ` · ${notes}`),
+    ),
+    h(
+      "div",
+      { key: "fields", class: "st-form-grid" },
+      fields.map((field) => formField(session, field)),
+    ),
   );
 }
 
 /** What the job would run with: one line that opens the rest, and at once what is missing. */
 function environmentPart({ described: { value, problem } }) {
-  if (!value) return problem && h("p", { key: "environment", class: "st-muted st-form-environment", "data-testid": "form-environment" }, clean(problem));
+  if (!value)
+    return (
+      problem &&
+      h(
+        "p",
+        { key: "environment", class: "st-muted st-form-environment", "data-testid": "form-environment" },
+        clean(problem),
+      )
+    );
   const { environment, image } = value;
   const missing = missingWords(environment, image);
   return h(
     "details",
     { key: "environment", class: "st-form-more st-form-environment", "data-testid": "form-environment" },
-    h("summary", { key: "summary" }, "Runs with ", h("span", { key: "short", class: "st-muted" }, environmentSummary(environment)), missing && h("span", { key: "missing", class: "st-field-wrong", role: "status" }, ` · ${missing}`)),
+    h(
+      "summary",
+      { key: "summary" },
+      "Runs with ",
+      h("span", { key: "short", class: "st-muted" }, environmentSummary(environment)),
+      missing && h("span", { key: "missing", class: "st-field-wrong", role: "status" }, ` · ${missing}`),
+    ),
     environmentFacts(environment, image),
   );
 }
@@ -174,15 +237,26 @@ function environmentPart({ described: { value, problem } }) {
 function footer(session, { away }) {
   const blocked = away ?? session.blocked;
   const { notice, sending } = session;
-  const words = sending ? "Submitting…" : blocked ?? (notice ? notice.words : "");
+  const words = sending ? "Submitting…" : (blocked ?? (notice ? notice.words : ""));
   const classes = notice && !notice.good && !blocked && !sending ? "st-notice st-field-wrong" : "st-notice";
   return h(
     "footer",
     { key: "footer" },
-    h("span", { key: "reason", id: `${session.id}-reason`, class: classes, role: "status", "data-testid": "form-reason" }, clean(words)),
+    h(
+      "span",
+      { key: "reason", id: `${session.id}-reason`, class: classes, role: "status", "data-testid": "form-reason" },
+      clean(words),
+    ),
     h(
       "button",
-      { key: "submit", type: "submit", class: "st-button st-primary", disabled: blocked !== null || sending, "aria-describedby": `${session.id}-reason`, "data-testid": "form-submit" },
+      {
+        key: "submit",
+        type: "submit",
+        class: "st-button st-primary",
+        disabled: blocked !== null || sending,
+        "aria-describedby": `${session.id}-reason`,
+        "data-testid": "form-submit",
+      },
       "Submit",
     ),
   );

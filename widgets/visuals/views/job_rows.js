@@ -1,7 +1,7 @@
 /** Jobs as rows: state, name, GPUs, progress, and the sentence that matters most. */
 
 import { h, patch } from "../base/dom.js";
-import { colourOf, emptyState, stage, stateMark } from "../base/glyphs.js";
+import { colourOf, emptyState, progressTrack, stage, stateMark } from "../base/glyphs.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
 import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
@@ -17,8 +17,15 @@ export function renderJobRows(element, { jobs, now, colours, more, stale }, page
   element.dataset.testid = "job-rows";
   patch(
     element,
-    jobs.length > 0 && h("ul", { key: "rows", class: "st-job-rows" }, jobs.map((job) => drawRow(job, now, colours, pageOf(job.id)))),
-    !jobs.length && !stale && emptyState("No jobs yet.", "Send one with pool.submit(…), or a script from the file browser's context menu."),
+    jobs.length > 0 &&
+      h(
+        "ul",
+        { key: "rows", class: "st-job-rows" },
+        jobs.map((job) => drawRow(job, now, colours, pageOf(job.id))),
+      ),
+    !jobs.length &&
+      !stale &&
+      emptyState("No jobs yet.", "Send one with pool.submit(…), or a script from the file browser's context menu."),
     more > 0 && h("p", { key: "more", class: "st-muted" }, `… and ${count(more, "job")} more.`),
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "rows-stale" }, clean(stale)),
   );
@@ -28,30 +35,36 @@ function drawRow(job, now, colours, href) {
   const name = clean(job.name) || job.id;
   return h(
     "li",
-    { key: job.id, class: "st-job-row", "data-testid": "job-row", "data-job": job.id, "data-state": job.state, style: colourOf(colours.get(job.project)) },
+    {
+      key: job.id,
+      class: "st-job-row",
+      "data-testid": "job-row",
+      "data-job": job.id,
+      "data-state": job.state,
+      style: colourOf(colours.get(job.project)),
+    },
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
     stateMark(job.state),
-    job.trials ? drawTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials)) : drawProgress(job.progress),
-    h("p", { key: "why", class: "st-muted st-job-why" }, job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job), " · ", jobSentences(job, now)),
+    job.trials
+      ? progressTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
+      : drawProgress(job.progress),
+    h(
+      "p",
+      { key: "why", class: "st-muted st-job-why" },
+      job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job),
+      " · ",
+      jobSentences(job, now),
+    ),
   );
 }
 
 function drawProgress(progress) {
   const { step, of } = progress;
   if (!Number.isFinite(of) || !(of > 0) || !Number.isFinite(step)) return null;
-  return drawTrack(step / of, stepWords(progress));
+  return progressTrack(step / of, stepWords(progress));
 }
 
 function sweepWords({ trials }) {
   const held = trials.gpus ? ` · ${sweepGpuWords(trials)}` : "";
   return h("span", { key: "trials", "data-testid": "row-trials" }, `${shortTrialsWords(trials)}${held}`);
-}
-
-function drawTrack(part, words) {
-  const share = Math.min(1, Math.max(0, part));
-  return h(
-    "div",
-    { key: "progress", class: "st-track", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share), "aria-valuetext": words, title: words },
-    h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
-  );
 }

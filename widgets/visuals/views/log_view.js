@@ -31,7 +31,8 @@ export function logTail(text, ended) {
       "data-testid": "log-text",
       hook: follow,
     },
-    text || h("span", { key: "none", class: "st-muted" }, ended ? "Nothing was written." : "Nothing has been written yet."),
+    text ||
+      h("span", { key: "none", class: "st-muted" }, ended ? "Nothing was written." : "Nothing has been written yet."),
   );
 }
 
@@ -77,7 +78,13 @@ function drawTools(data, actions, state, go) {
     }),
     h("span", { key: "found", class: "st-muted st-found", role: "status", "data-testid": "log-found" }, found),
     data.ranks > 1 && drawRanks(data, actions),
-    data.cut && actions.earlier && h("button", { key: "earlier", class: "st-button", type: "button", on: { click: actions.earlier } }, "Show earlier"),
+    data.cut &&
+      actions.earlier &&
+      h(
+        "button",
+        { key: "earlier", class: "st-button", type: "button", on: { click: actions.earlier } },
+        "Show earlier",
+      ),
     h("span", { key: "end", class: "st-muted st-log-end" }, data.ended ? "the log has ended" : "live"),
   );
 }
@@ -116,7 +123,11 @@ function rangesOf(text, query) {
   const lower = text.data.toLowerCase();
   const wanted = query.toLowerCase();
   const found = [];
-  for (let at = lower.indexOf(wanted); at >= 0 && found.length < MOST_MATCHES; at = lower.indexOf(wanted, at + wanted.length)) {
+  for (
+    let at = lower.indexOf(wanted);
+    at >= 0 && found.length < MOST_MATCHES;
+    at = lower.indexOf(wanted, at + wanted.length)
+  ) {
     const range = new Range();
     range.setStart(text, at);
     range.setEnd(text, Math.min(at + wanted.length, text.length));

@@ -2,8 +2,8 @@
 
 import { h, patch } from "../base/dom.js";
 import { emptyState, projectMark, simulatedMark, stage } from "../base/glyphs.js";
-import { barScale, byType, projectBar } from "../charts/project_bar.js";
 import { amount, clean, count, freeWords } from "../base/words.js";
+import { barScale, byType, projectBar } from "../charts/project_bar.js";
 
 /**
  * Draws the pool at a glance.
@@ -22,7 +22,14 @@ export function renderPoolGlance(element, data) {
     element,
     drawTotals(pool),
     projects.length
-      ? h("div", { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" }, heads(), projects.flatMap(({ project, depth }) => byType(project).map((of, at) => drawProject(of, at === 0, inTree ? depth : 0, scale, mine))))
+      ? h(
+          "div",
+          { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" },
+          heads(),
+          projects.flatMap(({ project, depth }) =>
+            byType(project).map((of, at) => drawProject(of, at === 0, inTree ? depth : 0, scale, mine)),
+          ),
+        )
       : emptyState("There are no projects yet.", "An admin adds the first one on the admin page."),
   );
 }
@@ -47,7 +54,13 @@ function drawTotals(pool) {
     "p",
     { key: "totals", class: "st-totals" },
     types.length > 0
-      ? types.map(([type, of], at) => h("strong", { key: `of ${type}` }, `${at ? ", " : ""}${of.train_held} of ${count(of.train_gpus, `train ${clean(type)} GPU`)} held`))
+      ? types.map(([type, of], at) =>
+          h(
+            "strong",
+            { key: `of ${type}` },
+            `${at ? ", " : ""}${of.train_held} of ${count(of.train_gpus, `train ${clean(type)} GPU`)} held`,
+          ),
+        )
       : h("strong", {}, `${pool.train_held} of ${count(pool.train_gpus, "train GPU")} held`),
     `, ${freeWords(pool.train_free)}`,
     pool.build_gpus > 0 && ` · ${pool.build_held} of ${count(pool.build_gpus, "build GPU")} in workspaces `,
@@ -72,11 +85,27 @@ function heads() {
 /** A row of a project; where there are several GPU types a row of each, of which the `first` has the name. */
 function drawProject(project, first, depth, scale, mine) {
   const number = (label, value) =>
-    h("span", { key: label, role: "cell", class: value ? "st-number" : "st-number st-muted", "data-label": label }, value);
+    h(
+      "span",
+      { key: label, role: "cell", class: value ? "st-number" : "st-number st-muted", "data-label": label },
+      value,
+    );
   return h(
     "div",
-    { key: `project ${project.name} ${project.type}`, class: "st-row", role: "row", "data-testid": `glance-${clean(project.name)}${project.type ? `-${clean(project.type)}` : ""}`, "data-mine": String(mine.has(project.name)) },
-    h("span", { key: "name", role: "rowheader", class: "st-name", style: { "--st-depth": depth } }, first && projectMark(project.name, project.colour), project.type && h("small", { key: "type", class: "st-muted st-type" }, `${first ? " · " : ""}${clean(project.type)}`)),
+    {
+      key: `project ${project.name} ${project.type}`,
+      class: "st-row",
+      role: "row",
+      "data-testid": `glance-${clean(project.name)}${project.type ? `-${clean(project.type)}` : ""}`,
+      "data-mine": String(mine.has(project.name)),
+    },
+    h(
+      "span",
+      { key: "name", role: "rowheader", class: "st-name", style: { "--st-depth": depth } },
+      first && projectMark(project.name, project.colour),
+      project.type &&
+        h("small", { key: "type", class: "st-muted st-type" }, `${first ? " · " : ""}${clean(project.type)}`),
+    ),
     h("span", { key: "bar", role: "cell", class: "st-wide" }, projectBar(project, scale)),
     number("quota", project.quota === null ? "∞" : amount(project.quota)),
     number("held", amount(project.held)),

@@ -1,6 +1,7 @@
 /** The form to edit a job before it is run again, on the job's card, and what the card tells of its other runs. */
 
 import { h } from "../base/dom.js";
+import { button } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 import { formField } from "./form_field.js";
 
@@ -24,7 +25,8 @@ function runLine(which, { text }, link, words) {
 /** Draws the form of a `RerunEditor`; nothing while it is closed. */
 export function rerunForm(editor) {
   if (!editor?.isOpen) return null;
-  if (editor.form === null) return h("p", { key: "editor", class: "st-muted", role: "status" }, "Loading the options of the first run…");
+  if (editor.form === null)
+    return h("p", { key: "editor", class: "st-muted", role: "status" }, "Loading the options of the first run…");
   const { fields } = editor.form;
   const common = fields.filter((field) => field.common);
   const others = fields.filter((field) => !field.common);
@@ -37,21 +39,61 @@ export function rerunForm(editor) {
   const keydown = (event) => event.key === "Enter" && event.target.tagName === "INPUT" && event.preventDefault();
   return h(
     "form",
-    { key: "editor", class: "st-rerun-form", novalidate: true, "aria-label": "Edit and run again", "data-lm-suppress-shortcuts": "true", "data-testid": "rerun-form", on: { submit, keydown } },
+    {
+      key: "editor",
+      class: "st-rerun-form",
+      novalidate: true,
+      "aria-label": "Edit and run again",
+      "data-lm-suppress-shortcuts": "true",
+      "data-testid": "rerun-form",
+      on: { submit, keydown },
+    },
     h("p", { key: "kept", class: "st-muted" }, KEPT),
-    h("div", { key: "common", class: "st-form-grid" }, common.map((field) => formField(editor, field))),
+    h(
+      "div",
+      { key: "common", class: "st-form-grid" },
+      common.map((field) => formField(editor, field)),
+    ),
     h(
       "details",
       { key: "more", class: "st-form-more", "data-testid": "rerun-more" },
-      h("summary", { key: "summary" }, "More options", wrong > 0 && h("span", { key: "wrong", class: "st-field-wrong" }, ` · ${wrong} to correct`)),
-      h("div", { key: "fields", class: "st-form-grid" }, others.map((field) => formField(editor, field))),
+      h(
+        "summary",
+        { key: "summary" },
+        "More options",
+        wrong > 0 && h("span", { key: "wrong", class: "st-field-wrong" }, ` · ${wrong} to correct`),
+      ),
+      h(
+        "div",
+        { key: "fields", class: "st-form-grid" },
+        others.map((field) => formField(editor, field)),
+      ),
     ),
     h(
       "footer",
       { key: "footer" },
-      h("span", { key: "notice", class: editor.notice ? "st-notice st-field-wrong" : "st-notice st-muted", role: "status", "data-testid": "rerun-notice" }, clean(editor.notice ?? (different ? `${count(different, "option")} changed` : "Nothing changed yet"))),
-      h("button", { key: "close", type: "button", class: "st-button", "data-testid": "rerun-close", on: { click: () => editor.close() } }, "Close"),
-      h("button", { key: "send", type: "submit", class: "st-button st-primary", disabled: editor.sending, "data-testid": "rerun-send" }, editor.sending ? "Submitting…" : "Run again"),
+      h(
+        "span",
+        {
+          key: "notice",
+          class: editor.notice ? "st-notice st-field-wrong" : "st-notice st-muted",
+          role: "status",
+          "data-testid": "rerun-notice",
+        },
+        clean(editor.notice ?? (different ? `${count(different, "option")} changed` : "Nothing changed yet")),
+      ),
+      button("rerun-close", "Close", () => editor.close()),
+      h(
+        "button",
+        {
+          key: "send",
+          type: "submit",
+          class: "st-button st-primary",
+          disabled: editor.sending,
+          "data-testid": "rerun-send",
+        },
+        editor.sending ? "Submitting…" : "Run again",
+      ),
     ),
   );
 }

@@ -5,15 +5,16 @@ import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
 import { askWords, jobSentences } from "../base/job_words.js";
 import { endedTrials, parametersWords, sweepGpuWords, trialsWords } from "../base/sweep_words.js";
 import { matchingRows } from "../base/trials.js";
+import { amount, clean, count } from "../base/words.js";
 import { renderParameterChart } from "../charts/parameter_chart.js";
 import { trialCounts } from "../charts/trial_counts.js";
-import { amount, clean, count } from "../base/words.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { rerunForm, rerunLine } from "./rerun_form.js";
 import { TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
-const NO_METRIC = 'No metric is named, so no trial is the best one. Name one with pool.sweep(…, metric="loss"), and report it with job.report(loss=…) or return it.';
+const NO_METRIC =
+  'No metric is named, so no trial is the best one. Name one with pool.sweep(…, metric="loss"), and report it with job.report(loss=…) or return it.';
 
 /**
  * Draws a sweep's card.
@@ -32,7 +33,17 @@ export function renderSweepCard(element, data, actions = {}) {
     again();
   };
   const matching = rows && found(state, rows);
-  const shown = { rows, matching, metric: trials.metric || "value", goal: trials.goal, best: trials.best?.trial, colour, pageOf: data.pageOf, compareOf: data.compareOf, target: data.target };
+  const shown = {
+    rows,
+    matching,
+    metric: trials.metric || "value",
+    goal: trials.goal,
+    best: trials.best?.trial,
+    colour,
+    pageOf: data.pageOf,
+    compareOf: data.compareOf,
+    target: data.target,
+  };
   stage(element, "st-card");
   element.dataset.testid = "job-card";
   element.dataset.job = job.id;
@@ -45,10 +56,13 @@ export function renderSweepCard(element, data, actions = {}) {
     drawStanding(trials, data),
     trialCounts(trials, colour),
     trials.gpus > 0 && drawTrialGpus(trials, colour, data.simulated),
-    job.error && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, clean(job.error)),
+    job.error &&
+      h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, clean(job.error)),
     rows && h("div", { key: "chart", draw: (node) => renderParameterChart(node, { ...shown, rows: matching }) }),
     rows && trialTable(shown, state.view, choose),
-    rows === null && !data.blocked && h("p", { key: "loading", class: "st-muted", role: "status" }, "Loading the trials…"),
+    rows === null &&
+      !data.blocked &&
+      h("p", { key: "loading", class: "st-muted", role: "status" }, "Loading the trials…"),
     rerunForm(data.editor),
     cardActions(data, actions, state, again, sweepButtons(job)),
   );
@@ -58,7 +72,8 @@ export function renderSweepCard(element, data, actions = {}) {
 function found(state, rows) {
   const { state: wanted, text } = state.view;
   const kept = state.found;
-  if (kept.rows !== rows || kept.wanted !== wanted || kept.text !== text) state.found = { rows, wanted, text, matching: matchingRows(rows, wanted, text) };
+  if (kept.rows !== rows || kept.wanted !== wanted || kept.text !== text)
+    state.found = { rows, wanted, text, matching: matchingRows(rows, wanted, text) };
   return state.found.matching;
 }
 
@@ -67,7 +82,8 @@ function aboutSweep(job) {
   return [
     h("span", { key: "ask" }, `${count(trials.number, "trial")} with ${askWords(job)} each`),
     trials.at_most && h("span", { key: "most" }, `at most ${amount(trials.at_most)} at a time`),
-    trials.metric && h("span", { key: "metric" }, `${trials.goal === "maximize" ? "largest" : "smallest"} ${clean(trials.metric)}`),
+    trials.metric &&
+      h("span", { key: "metric" }, `${trials.goal === "maximize" ? "largest" : "smallest"} ${clean(trials.metric)}`),
   ];
 }
 
@@ -84,10 +100,26 @@ function drawStanding(trials, { rows, pageOf, target }) {
       "p",
       { key: "standing", class: "st-standing", "data-testid": "sweep-standing" },
       h("strong", { key: "trials" }, trialsWords(trials)),
-      best && [", best ", h("strong", { key: "best" }, amount(best.value)), " (", href ? h("a", { key: "link", href, target }, name) : h("span", { key: "trial" }, name), words && `: ${words}`, ")"],
+      best && [
+        ", best ",
+        h("strong", { key: "best" }, amount(best.value)),
+        " (",
+        href ? h("a", { key: "link", href, target }, name) : h("span", { key: "trial" }, name),
+        words && `: ${words}`,
+        ")",
+      ],
     ),
-    !best && ended === 0 && h("p", { key: "none", class: "st-muted st-standing-note", "data-testid": "sweep-none" }, "No trial has ended yet. The best one is shown as soon as one has succeeded."),
-    !best && !trials.metric && !valued && h("p", { key: "metric", class: "st-muted st-standing-note", "data-testid": "sweep-no-metric" }, NO_METRIC),
+    !best &&
+      ended === 0 &&
+      h(
+        "p",
+        { key: "none", class: "st-muted st-standing-note", "data-testid": "sweep-none" },
+        "No trial has ended yet. The best one is shown as soon as one has succeeded.",
+      ),
+    !best &&
+      !trials.metric &&
+      !valued &&
+      h("p", { key: "metric", class: "st-muted st-standing-note", "data-testid": "sweep-no-metric" }, NO_METRIC),
   ];
 }
 
@@ -98,7 +130,19 @@ function drawTrialGpus(trials, colour, simulated) {
   return h(
     "div",
     { key: "held", class: "st-held", style: colourOf(colour), "data-testid": "sweep-gpus" },
-    gpus <= MOST_CELLS && h("span", { key: "cells", class: "st-held-cells", "aria-hidden": "true" }, cells.map((hatched, place) => h("span", { key: place, class: `st-cell ${hatched ? "st-hatched" : "st-solid"}`, "data-testid": "held-gpu", "data-borrowed": String(hatched) }))),
+    gpus <= MOST_CELLS &&
+      h(
+        "span",
+        { key: "cells", class: "st-held-cells", "aria-hidden": "true" },
+        cells.map((hatched, place) =>
+          h("span", {
+            key: place,
+            class: `st-cell ${hatched ? "st-hatched" : "st-solid"}`,
+            "data-testid": "held-gpu",
+            "data-borrowed": String(hatched),
+          }),
+        ),
+      ),
     h("span", { key: "words", class: "st-muted" }, words),
     simulatedMark(simulated),
   );

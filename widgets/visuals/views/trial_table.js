@@ -1,11 +1,11 @@
 /** The trials of a sweep as a table: sorted by its heads, filtered by state and text, the first of them shown. */
 
 import { h } from "../base/dom.js";
-import { colourOf, emptyState, stateMark, stateWord } from "../base/glyphs.js";
+import { button, colourOf, emptyState, stateMark, stateWord } from "../base/glyphs.js";
 import { countedAs, parameterWords, TRIAL_STATES } from "../base/sweep_words.js";
 import { own, parameterNames, sortedRows } from "../base/trials.js";
-import { sparkline } from "../charts/sparkline.js";
 import { amount, clean, count } from "../base/words.js";
+import { sparkline } from "../charts/sparkline.js";
 
 const FIRST_TRIALS = 50;
 const MORE_TRIALS = 200;
@@ -35,10 +35,21 @@ export function trialTable(data, view, choose) {
     { key: "trials", class: "st-trials", "aria-label": "Trials" },
     drawTrialFilters(rows, matching, view, choose),
     sorted.length > 0 && drawTrials(sorted.slice(0, view.shown), columns, data, view, choose),
-    !sorted.length && emptyState("No trial matches.", "Try other words, or ", h("button", { key: "all", type: "button", class: "st-button", "data-testid": "trials-all", on: { click: () => choose({ state: "", text: "" }) } }, "show all")),
-    parameters.length > MOST_PARAMETERS && h("p", { key: "left", class: "st-muted st-trials-note" }, `${count(parameters.length - MOST_PARAMETERS, "more parameter")} on the pages of the trials.`),
+    !sorted.length &&
+      emptyState(
+        "No trial matches.",
+        "Try other words, or ",
+        button("trials-all", "show all", () => choose({ state: "", text: "" })),
+      ),
+    parameters.length > MOST_PARAMETERS &&
+      h(
+        "p",
+        { key: "left", class: "st-muted st-trials-note" },
+        `${count(parameters.length - MOST_PARAMETERS, "more parameter")} on the pages of the trials.`,
+      ),
     drawComparing(sorted, data.compareOf),
-    left > 0 && h("button", { key: "more", type: "button", class: "st-button", "data-testid": "trials-more", on: { click: () => choose({ shown: view.shown + MORE_TRIALS }) } }, `Show more (${amount(left)} left)`),
+    left > 0 &&
+      button("trials-more", `Show more (${amount(left)} left)`, () => choose({ shown: view.shown + MORE_TRIALS })),
   );
 }
 
@@ -46,14 +57,31 @@ export function trialTable(data, view, choose) {
 function drawComparing(sorted, compareOf) {
   const begun = sorted.filter(({ job }) => job).slice(0, MOST_COMPARED);
   if (!compareOf || begun.length < 2) return null;
-  const words = sorted.length > begun.length ? `Compare the first ${begun.length} of these trials` : `Compare these ${begun.length} trials`;
-  return h("a", { key: "compare", class: "st-button", href: compareOf(begun.map(({ job }) => job)), "data-testid": "trials-compare" }, words);
+  const words =
+    sorted.length > begun.length
+      ? `Compare the first ${begun.length} of these trials`
+      : `Compare these ${begun.length} trials`;
+  return h(
+    "a",
+    {
+      key: "compare",
+      class: "st-button",
+      href: compareOf(begun.map(({ job }) => job)),
+      "data-testid": "trials-compare",
+    },
+    words,
+  );
 }
 
 function columnsOf(parameters, { rows, metric, goal }) {
   return [
     { name: "trial", column: "trial", number: true },
-    ...parameters.map((parameter) => ({ name: clean(parameter) || "parameter", column: { parameter }, parameter, number: rows.every(({ parameters: of }) => isNumber(own(of, parameter))) })),
+    ...parameters.map((parameter) => ({
+      name: clean(parameter) || "parameter",
+      column: { parameter },
+      parameter,
+      number: rows.every(({ parameters: of }) => isNumber(own(of, parameter))),
+    })),
     { name: clean(metric) || "value", column: "value", number: true, down: goal === "maximize" },
     { name: "curve" },
     { name: "state", column: "state" },
@@ -64,7 +92,8 @@ function columnsOf(parameters, { rows, metric, goal }) {
 function drawTrialFilters(rows, matching, view, choose) {
   const found = Map.groupBy(rows, ({ state }) => countedAs(state));
   const states = TRIAL_STATES.filter((state) => found.has(state) || state === view.state);
-  const words = (state) => `${state === "queued" ? "To come" : stateWord(state)} (${amount(found.get(state)?.length ?? 0)})`;
+  const words = (state) =>
+    `${state === "queued" ? "To come" : stateWord(state)} (${amount(found.get(state)?.length ?? 0)})`;
   const change = (event) => choose({ state: event.target.value, shown: FIRST_TRIALS });
   const input = (event) => choose({ text: event.target.value, shown: FIRST_TRIALS });
   return h(
@@ -72,24 +101,62 @@ function drawTrialFilters(rows, matching, view, choose) {
     { key: "filters", class: "st-trials-filters" },
     h(
       "select",
-      { key: "state", "aria-label": "Show trials in the state", "data-testid": "trials-state", value: view.state, on: { change } },
+      {
+        key: "state",
+        "aria-label": "Show trials in the state",
+        "data-testid": "trials-state",
+        value: view.state,
+        on: { change },
+      },
       h("option", { key: "all", value: "" }, `All (${amount(rows.length)})`),
       states.map((state) => h("option", { key: state, value: state }, words(state))),
     ),
-    h("input", { key: "text", type: "search", placeholder: "Search, for example lr=0.01", "aria-label": "Search the trials", "data-testid": "trials-search", value: view.text, on: { input } }),
-    matching !== rows && h("span", { key: "found", class: "st-muted", role: "status", "data-testid": "trials-found" }, count(matching.length, "trial")),
+    h("input", {
+      key: "text",
+      type: "search",
+      placeholder: "Search, for example lr=0.01",
+      "aria-label": "Search the trials",
+      "data-testid": "trials-search",
+      value: view.text,
+      on: { input },
+    }),
+    matching !== rows &&
+      h(
+        "span",
+        { key: "found", class: "st-muted", role: "status", "data-testid": "trials-found" },
+        count(matching.length, "trial"),
+      ),
   );
 }
 
 function drawTrials(rows, columns, data, view, choose) {
   return h(
     "div",
-    { key: "table", class: "st-trials-scroll", tabindex: 0, role: "region", "aria-label": "Table of trials", style: colourOf(data.colour) },
+    {
+      key: "table",
+      class: "st-trials-scroll",
+      tabindex: 0,
+      role: "region",
+      "aria-label": "Table of trials",
+      style: colourOf(data.colour),
+    },
     h(
       "table",
       { "data-testid": "trials" },
-      h("thead", { key: "head" }, h("tr", {}, columns.map((column, place) => drawTrialHead(column, place, view, choose)))),
-      h("tbody", { key: "body" }, rows.map((row) => drawTrial(row, columns, data))),
+      h(
+        "thead",
+        { key: "head" },
+        h(
+          "tr",
+          {},
+          columns.map((column, place) => drawTrialHead(column, place, view, choose)),
+        ),
+      ),
+      h(
+        "tbody",
+        { key: "body" },
+        rows.map((row) => drawTrial(row, columns, data)),
+      ),
     ),
   );
 }
@@ -103,7 +170,12 @@ function drawTrialHead({ name, column, down = false, number }, place, view, choo
   return h(
     "th",
     { key: place, scope: "col", class: classes, "aria-sort": sorted },
-    h("button", { type: "button", class: "st-trials-sort", title: name, "data-testid": `trials-sort-${name}`, on: { click } }, name, h("span", { key: "arrow", "aria-hidden": "true" }, chosen ? (view.down ? " ▾" : " ▴") : "")),
+    button(
+      `trials-sort-${name}`,
+      [name, h("span", { key: "arrow", "aria-hidden": "true" }, chosen ? (view.down ? " ▾" : " ▴") : "")],
+      click,
+      { class: "st-trials-sort", title: name },
+    ),
   );
 }
 
@@ -120,7 +192,13 @@ function drawTrial(row, columns, data) {
   const best = row.trial === data.best;
   return h(
     "tr",
-    { key: row.trial, class: best ? "st-best-trial" : null, "data-testid": "trial-row", "data-trial": row.trial, "data-state": row.state },
+    {
+      key: row.trial,
+      class: best ? "st-best-trial" : null,
+      "data-testid": "trial-row",
+      "data-trial": row.trial,
+      "data-state": row.state,
+    },
     columns.map((column, place) => drawTrialCell(row, column, place, best, data)),
   );
 }
@@ -129,16 +207,34 @@ function drawTrialCell(row, { name, parameter, number }, place, best, data) {
   const props = { key: place, class: number ? "st-number" : null };
   if (parameter !== undefined) {
     const value = own(row.parameters, parameter);
-    return h("td", { ...props, title: value === undefined ? null : clean(value) }, value === undefined ? DASH : parameterWords(value));
+    return h(
+      "td",
+      { ...props, title: value === undefined ? null : clean(value) },
+      value === undefined ? DASH : parameterWords(value),
+    );
   }
   if (place === 0) return h("th", { ...props, scope: "row" }, drawTrialNumber(row, data));
   if (name === "curve") return h("td", props, sparkline(row.curve, clean(data.metric) || "value"));
-  if (name === "state") return h("td", props, stateMark(row.state), row.error && h("span", { key: "error", class: "st-muted st-trial-error", title: clean(row.error) }, clean(row.error)));
+  if (name === "state")
+    return h(
+      "td",
+      props,
+      stateMark(row.state),
+      row.error &&
+        h("span", { key: "error", class: "st-muted st-trial-error", title: clean(row.error) }, clean(row.error)),
+    );
   if (name === "attempt") return h("td", props, row.attempt || DASH);
-  return h("td", props, Number.isFinite(row.value) ? amount(row.value) : DASH, best && h("span", { key: "best", class: "st-best-mark" }, "best"));
+  return h(
+    "td",
+    props,
+    Number.isFinite(row.value) ? amount(row.value) : DASH,
+    best && h("span", { key: "best", class: "st-best-mark" }, "best"),
+  );
 }
 
 function drawTrialNumber({ trial, job }, { pageOf, target }) {
   const href = job && pageOf ? pageOf(job) : null;
-  return href ? h("a", { href, target, "aria-label": `Trial ${trial}`, "data-testid": "trial-link" }, trial) : h("span", { key: "number", title: job }, trial);
+  return href
+    ? h("a", { href, target, "aria-label": `Trial ${trial}`, "data-testid": "trial-link" }, trial)
+    : h("span", { key: "number", title: job }, trial);
 }

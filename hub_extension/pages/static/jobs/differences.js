@@ -23,19 +23,60 @@ export function drawDifferences({ jobs, differences }, without) {
       h(
         "table",
         { class: "table st-compare", "data-testid": "differences" },
-        h("thead", {}, h("tr", {}, h("td", { key: "none" }), jobs.map((job, place) => drawHead(job, place, without)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("td", { key: "none" }),
+            jobs.map((job, place) => drawHead(job, place, without)),
+          ),
+        ),
         h(
           "tbody",
           {},
-          drawRow("state", "state", jobs.map((job) => stateMark(job.state))),
-          differences.map(({ kind, name, values: told }) => drawRow(`${kind} ${name}`, kind === "variable" ? ["variable ", clean(name)] : clean(name), told.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))))),
-          drawRow("step", "step reached", jobs.map(({ progress }) => (Number.isFinite(progress.step) ? amount(progress.step) : NONE))),
-          values.map((name) => drawRow(`last ${name}`, ["last ", clean(name)], jobs.map(({ progress }) => (Number.isFinite(progress.values[name]) ? amount(progress.values[name]) : NONE)))),
+          drawRow(
+            "state",
+            "state",
+            jobs.map((job) => stateMark(job.state)),
+          ),
+          differences.map(({ kind, name, values: told }) =>
+            drawRow(
+              `${kind} ${name}`,
+              kind === "variable" ? ["variable ", clean(name)] : clean(name),
+              told.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))),
+            ),
+          ),
+          drawRow(
+            "step",
+            "step reached",
+            jobs.map(({ progress }) => (Number.isFinite(progress.step) ? amount(progress.step) : NONE)),
+          ),
+          values.map((name) =>
+            drawRow(
+              `last ${name}`,
+              ["last ", clean(name)],
+              jobs.map(({ progress }) =>
+                Number.isFinite(progress.values[name]) ? amount(progress.values[name]) : NONE,
+              ),
+            ),
+          ),
         ),
       ),
     ),
-    !differences.length && h("p", { key: "alike", class: "st-muted", "data-testid": "alike" }, "They were submitted with the same options, command and files."),
-    differences.some(({ kind }) => kind === "variable" || kind === "files") && h("p", { key: "letters", class: "st-muted" }, "Of files and of environment variables only which are equal is shown: equal ones have the same letter."),
+    !differences.length &&
+      h(
+        "p",
+        { key: "alike", class: "st-muted", "data-testid": "alike" },
+        "They were submitted with the same options, command and files.",
+      ),
+    differences.some(({ kind }) => kind === "variable" || kind === "files") &&
+      h(
+        "p",
+        { key: "letters", class: "st-muted" },
+        "Of files and of environment variables only which are equal is shown: equal ones have the same letter.",
+      ),
   ];
 }
 
@@ -46,31 +87,58 @@ function drawHead(job, place, without) {
     { key: job.id, scope: "col", "data-testid": "compared-job" },
     runKey(place),
     h("a", { key: "name", href: jobPath(job.id) }, h("bdi", {}, name)),
-    without && h("a", { key: "without", class: "st-button st-without", href: without(job.id), "aria-label": `Compare without ${name}`, "data-testid": "compare-without" }, "×"),
+    without &&
+      h(
+        "a",
+        {
+          key: "without",
+          class: "st-button st-without",
+          href: without(job.id),
+          "aria-label": `Compare without ${name}`,
+          "data-testid": "compare-without",
+        },
+        "×",
+      ),
   );
 }
 
 function drawRow(key, head, cells) {
-  return h("tr", { key, "data-testid": "difference" }, h("th", { key: "head", scope: "row" }, head), cells.map((cell, place) => h("td", { key: place }, cell)));
+  return h(
+    "tr",
+    { key, "data-testid": "difference" },
+    h("th", { key: "head", scope: "row" }, head),
+    cells.map((cell, place) => h("td", { key: place }, cell)),
+  );
 }
 
 /** How the code of each job differs from that of the first one. */
 export function drawCode({ jobs, code }) {
   const first = clean(jobs[0].name) || jobs[0].id;
-  if (!jobs.some((job) => job.source)) return h("p", { class: "st-muted" }, "These jobs run commands; how the commands differ is in the table above.");
-  if (code.every((change) => change?.length === 0)) return h("p", { class: "st-muted", "data-testid": "same-code" }, "The code of all of them is the same.");
+  if (!jobs.some((job) => job.source))
+    return h("p", { class: "st-muted" }, "These jobs run commands; how the commands differ is in the table above.");
+  if (code.every((change) => change?.length === 0))
+    return h("p", { class: "st-muted", "data-testid": "same-code" }, "The code of all of them is the same.");
   return jobs.map((job, place) => place > 0 && drawChange(job, code[place], first));
 }
 
 function drawChange(job, change, first) {
   const name = clean(job.name) || job.id;
-  if (change === null) return h("p", { key: job.id, class: "st-muted" }, `The code of ${name} differs from that of ${first}, and is too long to compare line by line.`);
+  if (change === null)
+    return h(
+      "p",
+      { key: job.id, class: "st-muted" },
+      `The code of ${name} differs from that of ${first}, and is too long to compare line by line.`,
+    );
   if (!change.length) return h("p", { key: job.id, class: "st-muted" }, `The code of ${name} is that of ${first}.`);
   const changed = change.filter((line) => "+-".includes(line[0])).length;
   return h(
     "details",
     { key: job.id, open: true, "data-testid": "code-change" },
     h("summary", {}, `${name}: ${count(changed, "line")} changed from ${first}`),
-    h("pre", { class: "st-log st-code", tabindex: 0, "aria-label": `Changes of ${name}` }, change.map((line, at) => h("span", { key: at, class: CHANGES[line[0]] ?? null }, `${cleanLines(line)}\n`))),
+    h(
+      "pre",
+      { class: "st-log st-code", tabindex: 0, "aria-label": `Changes of ${name}` },
+      change.map((line, at) => h("span", { key: at, class: CHANGES[line[0]] ?? null }, `${cleanLines(line)}\n`)),
+    ),
   );
 }

@@ -5,26 +5,53 @@ import { when } from "../visuals/base/glyphs.js";
 import { told } from "../visuals/base/job_words.js";
 import { amount, clean, count } from "../visuals/base/words.js";
 
-const ENDS = { paused: "paused", succeeded: "succeeded", failed: "failed", cancelled: "was cancelled", lost: "was lost" };
+const ENDS = {
+  paused: "paused",
+  succeeded: "succeeded",
+  failed: "failed",
+  cancelled: "was cancelled",
+  lost: "was lost",
+};
 
 /** The events of a job, oldest first: when, and in which words. */
 export function eventsOf(job) {
-  const events = [{ at: job.submitted, words: `Submitted by ${clean(job.user)} for the project ${clean(job.project)}.` }];
+  const events = [
+    { at: job.submitted, words: `Submitted by ${clean(job.user)} for the project ${clean(job.project)}.` },
+  ];
   for (const attempt of job.attempts) {
     const name = `Attempt ${attempt.number}`;
-    events.push({ at: attempt.created, words: [attempt.gpus.length ? `${name} was given ${count(attempt.gpus.length, "GPU")}.` : `${name} was begun.`, ...told(attempt.why)].join(" ") });
-    if (attempt.started) events.push({ at: attempt.started, words: `${name} ${Number.isFinite(attempt.resumed_from) ? `went on from step ${amount(attempt.resumed_from)}` : "started"}.` });
+    events.push({
+      at: attempt.created,
+      words: [
+        attempt.gpus.length ? `${name} was given ${count(attempt.gpus.length, "GPU")}.` : `${name} was begun.`,
+        ...told(attempt.why),
+      ].join(" "),
+    });
+    if (attempt.started)
+      events.push({
+        at: attempt.started,
+        words: `${name} ${Number.isFinite(attempt.resumed_from) ? `went on from step ${amount(attempt.resumed_from)}` : "started"}.`,
+      });
     if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
-    if (attempt.ended) events.push({ at: attempt.ended, words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" ") });
+    if (attempt.ended)
+      events.push({
+        at: attempt.ended,
+        words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" "),
+      });
   }
-  if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended)) events.push({ at: job.ended, words: endWords(job) });
-  return events.map((event, order) => ({ ...event, order })).sort((one, other) => one.at - other.at || one.order - other.order);
+  if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended))
+    events.push({ at: job.ended, words: endWords(job) });
+  return events
+    .map((event, order) => ({ ...event, order }))
+    .sort((one, other) => one.at - other.at || one.order - other.order);
 }
 
 /** How a job ended that no attempt ended. A reason to cancel it says that it was cancelled, and by whom. */
 function endWords(job) {
   const why = told(job.reason);
-  return (job.state === "cancelled" && why.length ? why : [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...why]).join(" ");
+  return (
+    job.state === "cancelled" && why.length ? why : [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...why]
+  ).join(" ");
 }
 
 /** The list of events. */
@@ -32,6 +59,8 @@ export function drawEvents(job, now) {
   return h(
     "ol",
     { class: "st-events", "data-testid": "events" },
-    eventsOf(job).map(({ at, words }, place) => h("li", { key: place, "data-testid": "event-row" }, when(at, now, "at"), h("span", { key: "words" }, words))),
+    eventsOf(job).map(({ at, words }, place) =>
+      h("li", { key: place, "data-testid": "event-row" }, when(at, now, "at"), h("span", { key: "words" }, words)),
+    ),
   );
 }

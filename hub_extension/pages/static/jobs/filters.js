@@ -2,22 +2,49 @@
 
 import { site } from "../site.js";
 import { h, memory } from "../visuals/base/dom.js";
-import { stateWord, tagWord } from "../visuals/base/glyphs.js";
+import { button, stateWord, tagWord } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
 const ENDED = ["succeeded", "failed", "cancelled"];
 const STATES = { active: ACTIVE, ended: ENDED, all: [] };
-const TIMES = { "": "any time", 3600: "the last hour", 86400: "the last day", 604800: "the last week", 2592000: "the last 30 days" };
-const ORDERS = { running: "running first", newest: "newest first", name: "by name", project: "by project", user: "by person", "-gpus": "most GPUs first" };
-const FIRST = { show: "active", everybody: false, state: "", project: "", within: "", search: "", tag: "", order: "running" };
+const TIMES = {
+  "": "any time",
+  3600: "the last hour",
+  86400: "the last day",
+  604800: "the last week",
+  2592000: "the last 30 days",
+};
+const ORDERS = {
+  running: "running first",
+  newest: "newest first",
+  name: "by name",
+  project: "by project",
+  user: "by person",
+  "-gpus": "most GPUs first",
+};
+const FIRST = {
+  show: "active",
+  everybody: false,
+  state: "",
+  project: "",
+  within: "",
+  search: "",
+  tag: "",
+  order: "running",
+};
 const SETTLED_MS = 200;
 
 /** The filters that an address names. */
 export function filtersOf(address) {
   const query = new URLSearchParams(address);
   const given = Object.fromEntries(Object.keys(FIRST).map((name) => [name, query.get(name) ?? FIRST[name]]));
-  return { ...given, show: given.show in STATES ? given.show : FIRST.show, within: given.within in TIMES ? given.within : "", everybody: query.get("whose") === "all" };
+  return {
+    ...given,
+    show: given.show in STATES ? given.show : FIRST.show,
+    within: given.within in TIMES ? given.within : "",
+    everybody: query.get("whose") === "all",
+  };
 }
 
 /** The query of an address that names the filters; with the time `now`, the query of the server's list. */
@@ -54,16 +81,52 @@ export function drawFilters(filters, projects, choose) {
       "div",
       { key: "shown", class: "btn-group", role: "group", "aria-label": "Which jobs" },
       Object.keys(STATES).map((name) =>
-        h("button", { key: name, type: "button", class: `btn btn-sm ${show === name ? "st-chosen" : "st-offered"}`, "aria-pressed": String(show === name), "data-testid": `filter-${name}`, on: { click: () => choose({ show: name, state: "" }) } }, name),
+        button(`filter-${name}`, name, () => choose({ show: name, state: "" }), {
+          class: `btn btn-sm ${show === name ? "st-chosen" : "st-offered"}`,
+          "aria-pressed": String(show === name),
+        }),
       ),
     ),
     drawSearch(filters.search, choose),
-    filters.tag && h("button", { key: "tag", type: "button", class: "st-button st-tag-filter", "aria-label": `Tag ${clean(filters.tag)}: show jobs without it too`, "data-testid": "clear-tag", on: { click: () => choose({ tag: "" }) } }, tagWord(filters.tag), h("span", { "aria-hidden": "true" }, " ×")),
-    select("state", "State", filters.state, { "": "any state", ...Object.fromEntries((STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateWord(state)])) }, pick("state")),
-    select("project", "Project", filters.project, { "": "any project", ...Object.fromEntries(projects.map(({ name }) => [name, clean(name)])) }, pick("project")),
+    filters.tag &&
+      button(
+        "clear-tag",
+        [tagWord(filters.tag), h("span", { "aria-hidden": "true" }, " ×")],
+        () => choose({ tag: "" }),
+        { class: "st-button st-tag-filter", "aria-label": `Tag ${clean(filters.tag)}: show jobs without it too` },
+      ),
+    select(
+      "state",
+      "State",
+      filters.state,
+      {
+        "": "any state",
+        ...Object.fromEntries(
+          (STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateWord(state)]),
+        ),
+      },
+      pick("state"),
+    ),
+    select(
+      "project",
+      "Project",
+      filters.project,
+      { "": "any project", ...Object.fromEntries(projects.map(({ name }) => [name, clean(name)])) },
+      pick("project"),
+    ),
     select("within", "Submitted", filters.within, TIMES, pick("within")),
     select("order", "Order", filters.order, ORDERS, pick("order"), " st-narrow"),
-    h("label", { key: "whose" }, h("input", { type: "checkbox", checked: filters.everybody, "data-testid": "filter-everybody", on: { change: (event) => choose({ everybody: event.target.checked }) } }), site.admin ? " Everybody's jobs" : " My projects' jobs too"),
+    h(
+      "label",
+      { key: "whose" },
+      h("input", {
+        type: "checkbox",
+        checked: filters.everybody,
+        "data-testid": "filter-everybody",
+        on: { change: (event) => choose({ everybody: event.target.checked }) },
+      }),
+      site.admin ? " Everybody's jobs" : " My projects' jobs too",
+    ),
   );
 }
 
@@ -79,13 +142,29 @@ function drawSearch(search, choose) {
   const fill = (field) => {
     if (document.activeElement !== field && memory(field, { timer: null }).timer === null) field.value = search;
   };
-  return h("input", { key: "search", class: "form-control form-control-sm st-search", type: "search", placeholder: "Search name, project, person, tag", "aria-label": "Search jobs", "data-testid": "search-jobs", hook: fill, on: { input: type } });
+  return h("input", {
+    key: "search",
+    class: "form-control form-control-sm st-search",
+    type: "search",
+    placeholder: "Search name, project, person, tag",
+    "aria-label": "Search jobs",
+    "data-testid": "search-jobs",
+    hook: fill,
+    on: { input: type },
+  });
 }
 
 function select(name, label, value, choices, pick, classes = "") {
   return h(
     "select",
-    { key: name, class: `form-select form-select-sm${classes}`, value, "aria-label": label, "data-testid": `filter-${name}`, on: { change: pick } },
+    {
+      key: name,
+      class: `form-select form-select-sm${classes}`,
+      value,
+      "aria-label": label,
+      "data-testid": `filter-${name}`,
+      on: { change: pick },
+    },
     Object.entries(choices).map(([key, words]) => h("option", { key, value: key, selected: key === value }, words)),
   );
 }
@@ -96,8 +175,8 @@ export function drawPager({ number, next, ready }, { back, on }) {
   return h(
     "nav",
     { key: "pager", class: "st-pager", "aria-label": "Pages of jobs" },
-    h("button", { key: "back", type: "button", class: "st-button", disabled: number === 1, "data-testid": "jobs-back", on: { click: back } }, "← Before"),
+    button("jobs-back", "← Before", back, { disabled: number === 1 }),
     h("span", { key: "number", class: "st-muted", "data-testid": "jobs-page" }, `Page ${number}`),
-    h("button", { key: "on", type: "button", class: "st-button", disabled: !next || !ready, "data-testid": "jobs-on", on: { click: on } }, "More →"),
+    button("jobs-on", "More →", on, { disabled: !next || !ready }),
   );
 }

@@ -1,6 +1,7 @@
 /** The quieter parts of a job's page: attempts, what it runs, what it asked for. */
 
 import { tagPath } from "../site.js";
+import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
@@ -8,42 +9,50 @@ import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, binarySize, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
+const ATTEMPT_CLASSES = { "why it started": "st-across", "why it stopped": "st-across" };
 
 /** The table of a job's attempts, the newest first. */
 export function drawAttempts(job, now) {
-  if (!job.attempts.length) return h("p", { class: "st-muted", "data-testid": "no-attempts" }, isFinal(job.state) ? "None: the job ended before it started." : "None yet: the first one begins when the job starts.");
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table st-attempts", "data-testid": "attempts" },
-      h("thead", {}, h("tr", {}, ATTEMPT_HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, job.attempts.toReversed().map((attempt) => drawAttemptRow(attempt, now))),
-    ),
+  if (!job.attempts.length)
+    return h(
+      "p",
+      { class: "st-muted", "data-testid": "no-attempts" },
+      isFinal(job.state)
+        ? "None: the job ended before it started."
+        : "None yet: the first one begins when the job starts.",
+    );
+  return dataTable(
+    "attempts",
+    ATTEMPT_HEADS,
+    job.attempts.toReversed().map((attempt) => drawAttemptRow(attempt, now)),
+    { classes: "st-attempts" },
   );
 }
 
 function drawAttemptRow(attempt, now) {
   const from = attempt.started ?? attempt.created;
-  return h(
-    "tr",
-    { key: attempt.number, "data-testid": "attempt-row" },
-    h("td", { "data-label": ATTEMPT_HEADS[0] }, attempt.number),
-    h("td", { "data-label": ATTEMPT_HEADS[1] }, stateMark(attempt.state)),
-    h("td", { "data-label": ATTEMPT_HEADS[2] }, when(from, now)),
-    h("td", { "data-label": ATTEMPT_HEADS[3] }, duration((attempt.ended ?? now) - from)),
-    h("td", { "data-label": ATTEMPT_HEADS[4] }, gpuWords(attempt)),
-    h("td", { "data-label": ATTEMPT_HEADS[5], class: "st-across" }, [...told(attempt.why), Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`].filter(Boolean).join(" ")),
-    h("td", { "data-label": ATTEMPT_HEADS[6], class: "st-across" }, [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" ")),
-  );
+  const resumed = Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`;
+  const cells = [
+    attempt.number,
+    stateMark(attempt.state),
+    when(from, now),
+    duration((attempt.ended ?? now) - from),
+    gpuWords(attempt),
+    [...told(attempt.why), resumed].filter(Boolean).join(" "),
+    [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
+  ];
+  const props = { key: attempt.number, "data-testid": "attempt-row" };
+  return h("tr", props, dataCells(ATTEMPT_HEADS, cells, ATTEMPT_CLASSES));
 }
 
 function gpuWords({ gpus, gpu_type: type }) {
   if (!gpus.length) return "none";
   const borrowed = gpus.filter((gpu) => gpu.borrowed).length;
   const places = gpus.map((gpu) => clean(gpu.label)).join(", ");
-  return [h("span", { key: "count", title: places }, count(gpus.length, type ? `${clean(type)} GPU` : "GPU")), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`)];
+  return [
+    h("span", { key: "count", title: places }, count(gpus.length, type ? `${clean(type)} GPU` : "GPU")),
+    borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`),
+  ];
 }
 
 function exitWords(attempt) {
@@ -64,7 +73,11 @@ export function drawSource(job) {
   const argv = h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, command);
   if (!source || source === command) return argv;
   return [
-    h("pre", { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" }, cleanLines(job.source)),
+    h(
+      "pre",
+      { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" },
+      cleanLines(job.source),
+    ),
     h("details", { key: "command" }, h("summary", {}, "The command that runs it"), argv),
   ];
 }
@@ -85,8 +98,21 @@ export function drawFacts(job, now) {
     ["Kind", clean(job.kind)],
     ["Project", clean(job.project)],
     ["User", clean(job.user)],
-    ...(job.tags.length ? [["Tags", job.tags.map((tag) => [h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)), " "])]] : []),
-    ["Priority", `${priorityWords(job.priority)}, ${job.preemptible && job.gpus ? "may be paused for others" : "never paused for others"}`],
+    ...(job.tags.length
+      ? [
+          [
+            "Tags",
+            job.tags.map((tag) => [
+              h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)),
+              " ",
+            ]),
+          ],
+        ]
+      : []),
+    [
+      "Priority",
+      `${priorityWords(job.priority)}, ${job.preemptible && job.gpus ? "may be paused for others" : "never paused for others"}`,
+    ],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ...(job.datasets?.length ? [["Datasets", job.datasets.map(clean).join(", ")]] : []),
     ["Submitted", when(job.submitted, now)],
@@ -94,9 +120,14 @@ export function drawFacts(job, now) {
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
     ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, by earlier jobs`]] : []),
     ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
-    ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],
+    [
+      "Failures",
+      `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`,
+    ],
     ["GPU time held", duration(job.gpu_seconds)],
-    ...(Number.isInteger(job.trial) ? [["Trial", trialWords({ trial: job.trial, parameters: job.outcome?.parameters })]] : []),
+    ...(Number.isInteger(job.trial)
+      ? [["Trial", trialWords({ trial: job.trial, parameters: job.outcome?.parameters })]]
+      : []),
     ["Id", job.id],
   ];
   return h(

@@ -1,18 +1,21 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../visuals/base/dom.js";
-import { isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
+import { button, isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
 import { stepWords, told, waits } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
-import { renderWorkCard } from "../visuals/views/work_card.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
 const COLUMNS = [
   { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
   { name: "name", order: "name", draw: (about) => drawName(about) },
-  { name: "project", order: "project", draw: ({ job, colours }) => projectMark(job.project, colours.get(job.project) ?? null) },
+  {
+    name: "project",
+    order: "project",
+    draw: ({ job, colours }) => projectMark(job.project, colours.get(job.project) ?? null),
+  },
   { name: "user", order: "user", everybody: true, draw: ({ job }) => clean(job.user) },
   { name: "GPUs", order: "-gpus", draw: ({ job }) => gpuWords(job) },
   { name: "type", draw: ({ job, types }) => typeWords(job, types) },
@@ -23,8 +26,8 @@ const COLUMNS = [
 
 /**
  * Draws the table.
- * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `cardOf`, `href` of a job, `tagHref`
- * @param actions `choose(filters)`, `toggle(id)`
+ * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`
+ * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
   const columns = COLUMNS.filter((column) => !column.everybody || data.filters.everybody);
@@ -40,8 +43,22 @@ export function drawTable(data, actions) {
     h(
       "table",
       { class: "table st-table st-jobs", "data-testid": "job-list" },
-      h("thead", {}, h("tr", {}, drawAll(data), columns.map((column) => drawHead(column, data.filters.order, actions)), h("th", { key: "card", scope: "col" }, h("span", { class: "st-hidden" }, "card")))),
-      h("tbody", {}, data.jobs.flatMap((job) => drawRows({ ...about, job }, columns, actions))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          drawAll(data),
+          columns.map((column) => drawHead(column, data.filters.order, actions)),
+          h("th", { key: "card", scope: "col" }, h("span", { class: "st-hidden" }, "card")),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        data.jobs.flatMap((job) => drawRows({ ...about, job }, columns, actions)),
+      ),
     ),
   );
 }
@@ -50,7 +67,13 @@ function drawAll({ jobs, selection }) {
   return h(
     "th",
     { key: "all", scope: "col" },
-    h("input", { type: "checkbox", "aria-label": "Select all jobs of this page", checked: selection.hasAll(jobs), "data-testid": "select-all", on: { change: (event) => selection.setAll(jobs, event.target.checked) } }),
+    h("input", {
+      type: "checkbox",
+      "aria-label": "Select all jobs of this page",
+      checked: selection.hasAll(jobs),
+      "data-testid": "select-all",
+      on: { change: (event) => selection.setAll(jobs, event.target.checked) },
+    }),
   );
 }
 
@@ -64,23 +87,60 @@ function drawHead({ name, order }, chosen, { choose }) {
   return h(
     "th",
     { key: name, scope: "col", "aria-sort": sorted, "data-column": name },
-    h("button", { type: "button", class: "st-sort", "data-testid": `sort-${name}`, on: { click: () => choose({ order: up ? reversed : order }) } }, name, h("span", { "aria-hidden": "true" }, arrow)),
+    button(
+      `sort-${name}`,
+      [name, h("span", { "aria-hidden": "true" }, arrow)],
+      () => choose({ order: up ? reversed : order }),
+      { class: "st-sort" },
+    ),
   );
 }
 
-function drawRows(about, columns, { toggle }) {
-  const { job, open, selection, cardOf } = about;
+function drawRows(about, columns, { toggle, drawCard }) {
+  const { job, open, selection } = about;
   const opened = open.has(job.id);
   const name = clean(job.name) || job.id;
   return [
     h(
       "tr",
-      { key: `row ${job.id}`, class: isFinal(job.state) ? "st-ended" : null, "data-testid": "job-row", "data-job": job.id, "data-state": job.state },
-      h("td", { key: "select", class: "st-check" }, h("input", { type: "checkbox", "aria-label": `Select ${name}`, checked: selection.has(job.id), "data-testid": "select-job", on: { change: (event) => selection.set(job.id, event.target.checked) } })),
+      {
+        key: `row ${job.id}`,
+        class: isFinal(job.state) ? "st-ended" : null,
+        "data-testid": "job-row",
+        "data-job": job.id,
+        "data-state": job.state,
+      },
+      h(
+        "td",
+        { key: "select", class: "st-check" },
+        h("input", {
+          type: "checkbox",
+          "aria-label": `Select ${name}`,
+          checked: selection.has(job.id),
+          "data-testid": "select-job",
+          on: { change: (event) => selection.set(job.id, event.target.checked) },
+        }),
+      ),
       columns.map((column) => drawCell(column, column.draw(about))),
-      h("td", { key: "card", class: "st-fold" }, h("button", { type: "button", class: "st-button", "aria-expanded": String(opened), "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`, "data-testid": "open-card", on: { click: () => toggle(job.id) } }, opened ? "▾" : "▸")),
+      h(
+        "td",
+        { key: "card", class: "st-fold" },
+        button("open-card", opened ? "▾" : "▸", () => toggle(job.id), {
+          "aria-expanded": String(opened),
+          "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`,
+        }),
+      ),
     ),
-    opened && h("tr", { key: `card ${job.id}`, class: "st-card-row" }, h("td", { class: "st-across", colspan: columns.length + 2 }, h("article", { draw: (node) => drawCard(node, cardOf(job)) }))),
+    opened &&
+      h(
+        "tr",
+        { key: `card ${job.id}`, class: "st-card-row" },
+        h(
+          "td",
+          { class: "st-across", colspan: columns.length + 2 },
+          h("article", { draw: (node) => drawCard(node, job) }),
+        ),
+      ),
   ];
 }
 
@@ -92,25 +152,56 @@ function drawName({ job, href, tagHref, choose }) {
     choose({ tag });
   };
   return [
-    h("a", { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" }, clean(job.name) || job.id),
-    shown.length > 0 && h("span", { key: "tags", class: "st-row-tags" }, shown.map((tag) => h("a", { key: tag, href: tagHref(tag), class: "st-muted", "data-testid": "row-tag", on: { click: pick(tag) } }, tagWord(tag))), more.length > 0 && h("span", { key: "more", class: "st-muted", title: more.map(clean).join(" ") }, `+${more.length}`)),
+    h(
+      "a",
+      { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" },
+      clean(job.name) || job.id,
+    ),
+    shown.length > 0 &&
+      h(
+        "span",
+        { key: "tags", class: "st-row-tags" },
+        shown.map((tag) =>
+          h(
+            "a",
+            { key: tag, href: tagHref(tag), class: "st-muted", "data-testid": "row-tag", on: { click: pick(tag) } },
+            tagWord(tag),
+          ),
+        ),
+        more.length > 0 &&
+          h("span", { key: "more", class: "st-muted", title: more.map(clean).join(" ") }, `+${more.length}`),
+      ),
   ];
 }
 
 function drawCell({ name, wide }, content) {
-  return h("td", { key: name, "data-label": name, "data-column": name, "data-none": content === NONE, class: wide ? "st-across st-reason" : null }, content);
-}
-
-function drawCard(node, { data, actions }) {
-  renderWorkCard(node, data, actions);
+  return h(
+    "td",
+    {
+      key: name,
+      "data-label": name,
+      "data-column": name,
+      "data-none": content === NONE,
+      class: wide ? "st-across st-reason" : null,
+    },
+    content,
+  );
 }
 
 /** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
 function gpuWords(job) {
   const holds = heldBy(job);
   const asked = job.workers > 1 ? `${job.workers} × ${job.gpus}` : job.gpus ? amount(job.gpus) : "none";
-  if (!holds.gpus) return h("span", { key: "gpus", class: "st-muted", title: job.trials ? "asked for by each trial" : "asked for" }, asked);
-  return [h("span", { key: "gpus" }, amount(holds.gpus)), holds.borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${holds.borrowed} borrowed)`)];
+  if (!holds.gpus)
+    return h(
+      "span",
+      { key: "gpus", class: "st-muted", title: job.trials ? "asked for by each trial" : "asked for" },
+      asked,
+    );
+  return [
+    h("span", { key: "gpus" }, amount(holds.gpus)),
+    holds.borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${holds.borrowed} borrowed)`),
+  ];
 }
 
 /** How many GPUs a job holds, or the trials of a sweep together. */
@@ -124,20 +215,48 @@ function typeWords(job, types) {
 }
 
 function progressWords(job) {
-  if (job.trials) return h("span", { key: "progress", class: "st-row-trials", "data-testid": "row-trials" }, shortTrialsWords(job.trials));
+  if (job.trials)
+    return h(
+      "span",
+      { key: "progress", class: "st-row-trials", "data-testid": "row-trials" },
+      shortTrialsWords(job.trials),
+    );
   const { step, of } = job.progress;
   if (!Number.isFinite(step)) return NONE;
   const share = Number.isFinite(of) && of > 0 ? Math.min(100, Math.floor((100 * step) / of)) : null;
-  return h("span", { key: "progress", title: stepWords(job.progress) }, share === null ? stepWords(job.progress) : `${share} %`);
+  return h(
+    "span",
+    { key: "progress", title: stepWords(job.progress) },
+    share === null ? stepWords(job.progress) : `${share} %`,
+  );
 }
 
 function timeWords(job, now) {
   const live = job.attempts.at(-1);
-  if (isFinal(job.state)) return h("time", { key: "ended", title: job.ended ? exact(job.ended) : "" }, job.ended ? `ended ${ago(job.ended, now)}` : "");
-  if (live && !live.ended) return h("span", { key: "runs", title: `${count(job.attempt, "attempt")} so far` }, `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`);
-  if (job.trials?.gpus) return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${duration(now - (job.started ?? now))}`);
+  if (isFinal(job.state))
+    return h(
+      "time",
+      { key: "ended", title: job.ended ? exact(job.ended) : "" },
+      job.ended ? `ended ${ago(job.ended, now)}` : "",
+    );
+  if (live && !live.ended)
+    return h(
+      "span",
+      { key: "runs", title: `${count(job.attempt, "attempt")} so far` },
+      `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`,
+    );
+  if (job.trials?.gpus)
+    return h(
+      "span",
+      { key: "runs", title: job.started ? exact(job.started) : "" },
+      `runs ${duration(now - (job.started ?? now))}`,
+    );
   const since = live?.ended ?? job.submitted;
-  return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "paused"} ${duration(now - since)}`);
+  return h(
+    "span",
+    { key: "waits", title: exact(since) },
+    `${waits(job) ? "waits" : "paused"} ${duration(now - since)}`,
+  );
 }
 
 function drawReason(job) {

@@ -2,7 +2,7 @@
 
 import { call, comparePath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { isFinal } from "../visuals/base/glyphs.js";
+import { button, isFinal } from "../visuals/base/glyphs.js";
 import { clean, count, listed } from "../visuals/base/words.js";
 
 const DONE = { pause: "Paused", resume: "Resumed", cancel: "Cancelled" };
@@ -13,18 +13,28 @@ const MOST_COMPARED = 20;
 /** The way to the comparison of the selected jobs; of too many why there is none. */
 function comparing(jobs) {
   if (jobs.length < 2) return null;
-  if (jobs.length > MOST_COMPARED) return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
-  return h("a", { key: "compare", class: "st-button", href: comparePath(jobs.map(({ id }) => id)), "data-testid": "selected-compare" }, `Compare ${jobs.length}`);
+  if (jobs.length > MOST_COMPARED)
+    return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
+  return h(
+    "a",
+    {
+      key: "compare",
+      class: "st-button",
+      href: comparePath(jobs.map(({ id }) => id)),
+      "data-testid": "selected-compare",
+    },
+    `Compare ${jobs.length}`,
+  );
 }
 
 export class Selection {
   /**
    * @param changed called when there is something new to draw
-   * @param page `mayAct(job)`: whether the viewer may; `hear(job)`: takes a job as it became
+   * @param feed the `PoolFeed`: says what the viewer may do, and takes jobs as they became
    */
-  constructor(changed, page) {
+  constructor(changed, feed) {
     this.changed = changed;
-    this.page = page;
+    this.feed = feed;
     this.ids = new Set();
     this.told = null;
     this.confirming = false;
@@ -36,7 +46,7 @@ export class Selection {
   }
 
   #may(job) {
-    return this.page.mayAct(job) && !isFinal(job.state);
+    return this.feed.mayAct(job) && !isFinal(job.state);
   }
 
   hasAll(jobs) {
@@ -71,9 +81,16 @@ export class Selection {
     if (!chosen.length && !this.told) return null;
     return h(
       "div",
-      { key: "selection", class: "st-selection", role: "region", "aria-label": "Selected jobs", "data-testid": "selection" },
+      {
+        key: "selection",
+        class: "st-selection",
+        role: "region",
+        "aria-label": "Selected jobs",
+        "data-testid": "selection",
+      },
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
-      chosen.length > 0 && (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
+      chosen.length > 0 &&
+        (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
       this.told && this.#result(),
     );
   }
@@ -91,14 +108,24 @@ export class Selection {
 
   #confirmation(jobs) {
     return [
-      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`),
+      h(
+        "span",
+        { key: "question", role: "alert" },
+        `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`,
+      ),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
-      this.#button("confirm", `Cancel ${count(jobs.length, "job")}`, () => this.#act("cancel", jobs), false, "st-button st-danger"),
+      this.#button(
+        "confirm",
+        `Cancel ${count(jobs.length, "job")}`,
+        () => this.#act("cancel", jobs),
+        false,
+        "st-button st-danger",
+      ),
     ];
   }
 
   #button(name, words, click, disabled = false, classes = "st-button") {
-    return h("button", { key: name, type: "button", class: classes, disabled: disabled || this.busy, "data-testid": `selected-${name}`, on: { click } }, words);
+    return button(`selected-${name}`, words, click, { class: classes, disabled: disabled || this.busy });
   }
 
   #result() {
@@ -108,7 +135,8 @@ export class Selection {
       "span",
       { key: "result", role: "status", "data-testid": "selection-result" },
       done.length > 0 && `${DONE[action]} ${count(done.length, "job")}. `,
-      refused.length > 0 && h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
+      refused.length > 0 &&
+        h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
       done.length > 0 && back && this.#button("undo", "Undo", () => this.#act(back, done)),
     );
   }
@@ -130,7 +158,7 @@ export class Selection {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
         const { results } = await call("POST", "jobs/actions", { action, jobs: chosen });
         for (const { id, job, problem } of results) {
-          if (job) this.page.hear(job);
+          if (job) this.feed.hearJob(job);
           if (job) told.done.push(job);
           else told.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
         }

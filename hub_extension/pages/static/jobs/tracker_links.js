@@ -19,7 +19,12 @@ export class TrackerLinks {
 
   draw() {
     this.read();
-    return this.links.filter(({ url }) => url).map(({ name, url }) => [" · ", h("a", { key: url, href: url, target: "_blank", rel: "noopener", "data-testid": "tracker-link" }, clean(name))]);
+    return this.links
+      .filter(({ url }) => url)
+      .map(({ name, url }) => [
+        " · ",
+        h("a", { key: url, href: url, target: "_blank", rel: "noopener", "data-testid": "tracker-link" }, clean(name)),
+      ]);
   }
 
   async read() {

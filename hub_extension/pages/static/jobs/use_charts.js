@@ -1,7 +1,8 @@
 /** The use of a job's GPUs over time, drawn like the metrics that the job reports. */
 
-import { call, calmly } from "../site.js";
+import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
+import { calmly } from "../visuals/base/pace.js";
 import { renderMetricChart } from "../visuals/charts/metric_chart.js";
 
 const EVERY_S = 10;
@@ -16,7 +17,15 @@ export class UseCharts {
     this.path = path;
     this.changed = changed;
     this.series = null;
+    this.measured = undefined;
     this.read = calmly(() => this.#fetch(), EVERY_S);
+  }
+
+  /** Reads the measurements, and again whenever the job has newer ones; to be called at each drawing. */
+  follow({ usage }) {
+    if (usage === this.measured) return;
+    this.measured = usage;
+    this.read();
   }
 
   async #fetch() {
@@ -31,7 +40,22 @@ export class UseCharts {
   draw(job, colour) {
     if (!this.series) return [];
     this.drawn ??= chartsOf(this.series, job);
-    return this.drawn.map(({ name, points, bounds }) => h("div", { key: `use ${name}`, "data-testid": "use-chart", draw: (node) => renderMetricChart(node, { points, name, colour, bounds, across: "time", start: points[0].at, since: "time since the first measurement" }) }));
+    return this.drawn.map(({ name, points, bounds }) =>
+      h("div", {
+        key: `use ${name}`,
+        "data-testid": "use-chart",
+        draw: (node) =>
+          renderMetricChart(node, {
+            points,
+            name,
+            colour,
+            bounds,
+            across: "time",
+            start: points[0].at,
+            since: "time since the first measurement",
+          }),
+      }),
+    );
   }
 }
 
@@ -41,10 +65,20 @@ function chartsOf({ points, memory_total: total, simulated }, job) {
   const [unit, length] = small ? ["MiB", GIB / 1024] : ["GiB", GIB];
   const values = [
     [`GPUs used (%${label})`, ({ utilization }) => utilization !== null && Math.round(100 * utilization), [0, 100]],
-    [`GPU memory (${unit}${label})`, ({ memory_used: used }) => used !== null && Number((used / length).toPrecision(3)), [0, total && !small ? total / length : 0]],
+    [
+      `GPU memory (${unit}${label})`,
+      ({ memory_used: used }) => used !== null && Number((used / length).toPrecision(3)),
+      [0, total && !small ? total / length : 0],
+    ],
   ];
   return values
-    .map(([name, read, bounds]) => ({ name, bounds, points: points.filter((point) => Number.isFinite(read(point))).map((point) => ({ at: point.at, attempt: attemptAt(job, point.at), values: { [name]: read(point) } })) }))
+    .map(([name, read, bounds]) => ({
+      name,
+      bounds,
+      points: points
+        .filter((point) => Number.isFinite(read(point)))
+        .map((point) => ({ at: point.at, attempt: attemptAt(job, point.at), values: { [name]: read(point) } })),
+    }))
     .filter(({ points: found }) => found.length > 1);
 }
 

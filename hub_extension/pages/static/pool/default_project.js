@@ -31,11 +31,24 @@ export class DefaultProject {
         "Project of my jobs that name none ",
         h(
           "select",
-          { class: "form-select form-select-sm", value: chosen ?? "", "aria-describedby": lost ? "default-lost" : null, "data-testid": "default-project", on: { change: (event) => this.#choose(event.target) } },
-          [...words].map(([value, text]) => h("option", { key: value, value, selected: value === (chosen ?? "") }, text)),
+          {
+            class: "form-select form-select-sm",
+            value: chosen ?? "",
+            "aria-describedby": lost ? "default-lost" : null,
+            "data-testid": "default-project",
+            on: { change: (event) => this.#choose(event.target) },
+          },
+          [...words].map(([value, text]) =>
+            h("option", { key: value, value, selected: value === (chosen ?? "") }, text),
+          ),
         ),
       ),
-      lost && h("p", { key: "lost", id: "default-lost", class: "st-problem", role: "status", "data-testid": "default-lost" }, `You are no longer in ${clean(chosen)}: jobs that name no project are refused until you choose another one here.`),
+      lost &&
+        h(
+          "p",
+          { key: "lost", id: "default-lost", class: "st-problem", role: "status", "data-testid": "default-lost" },
+          `You are no longer in ${clean(chosen)}: jobs that name no project are refused until you choose another one here.`,
+        ),
     ];
   }
 

@@ -2,6 +2,7 @@
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
+import { button } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const WHOLE = "";
@@ -29,7 +30,11 @@ export class NodeDrains {
     const asked = this.asking === node.name;
     const toggle = () => this.#ask(asked ? null : node.name);
     return [
-      h("button", { key: "drain", type: "button", class: "st-button", disabled: this.busy.has(node.name), "aria-label": `Drain the node ${name}, or a GPU of it`, "aria-expanded": String(asked), "data-testid": "node-drain", on: { click: toggle } }, "Drain…"),
+      button("node-drain", "Drain…", toggle, {
+        disabled: this.busy.has(node.name),
+        "aria-label": `Drain the node ${name}, or a GPU of it`,
+        "aria-expanded": String(asked),
+      }),
       asked && this.#question(node, name),
     ];
   }
@@ -37,10 +42,11 @@ export class NodeDrains {
   #undrain(node, gpu) {
     const what = gpu === null ? `the node ${clean(node.name)}` : `GPU ${gpu} of ${clean(node.name)}`;
     const undrain = () => this.#send(node, "nodes/undrain", { node: node.name, gpu });
-    return h(
-      "button",
-      { key: `undrain ${gpu}`, type: "button", class: "st-button", disabled: this.busy.has(node.name), "aria-label": `Undrain ${what}`, "data-testid": gpu === null ? "node-undrain" : `gpu-undrain-${gpu}`, on: { click: undrain } },
+    return button(
+      gpu === null ? "node-undrain" : `gpu-undrain-${gpu}`,
       gpu === null ? "Undrain" : `Undrain GPU ${gpu}`,
+      undrain,
+      { disabled: this.busy.has(node.name), "aria-label": `Undrain ${what}` },
     );
   }
 
@@ -56,21 +62,55 @@ export class NodeDrains {
       event.preventDefault();
       const form = new FormData(event.target);
       const what = form.get("what") ?? WHOLE;
-      this.#send(node, "nodes/drain", { node: node.name, gpu: what === WHOLE ? null : Number(what), why: form.get("why"), finish: form.has("finish") });
+      this.#send(node, "nodes/drain", {
+        node: node.name,
+        gpu: what === WHOLE ? null : Number(what),
+        why: form.get("why"),
+        finish: form.has("finish"),
+      });
     };
     return h(
       "form",
       { key: "question", class: "st-ask", "data-testid": "node-question", on: { submit } },
-      h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, `Drain ${whole ? `the node ${name}` : `GPU ${this.what} of ${name}`}? ${words}`),
-      h("label", { key: "why" }, "Reason, which the jobs' owners see ", h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" })),
+      h(
+        "p",
+        { key: "words", class: "mb-1", "aria-live": "polite" },
+        `Drain ${whole ? `the node ${name}` : `GPU ${this.what} of ${name}`}? ${words}`,
+      ),
+      h(
+        "label",
+        { key: "why" },
+        "Reason, which the jobs' owners see ",
+        h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" }),
+      ),
       node.drains_gpus && node.gpus.length > 1 && this.#choice(node),
-      !build && h("label", { key: "finish" }, h("input", { type: "checkbox", name: "finish", "data-testid": "node-finish" }), whole ? " Let its jobs finish there" : " Let the job that holds it finish"),
+      !build &&
+        h(
+          "label",
+          { key: "finish" },
+          h("input", { type: "checkbox", name: "finish", "data-testid": "node-finish" }),
+          whole ? " Let its jobs finish there" : " Let the job that holds it finish",
+        ),
       h(
         "div",
         { key: "buttons" },
-        h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
+        h(
+          "button",
+          { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } },
+          "Not now",
+        ),
         " ",
-        h("button", { key: "confirm", type: "submit", class: "st-button st-danger", disabled: this.busy.has(node.name), "data-testid": "node-confirm" }, whole ? "Drain the node" : `Drain GPU ${this.what}`),
+        h(
+          "button",
+          {
+            key: "confirm",
+            type: "submit",
+            class: "st-button st-danger",
+            disabled: this.busy.has(node.name),
+            "data-testid": "node-confirm",
+          },
+          whole ? "Drain the node" : `Drain GPU ${this.what}`,
+        ),
       ),
     );
   }
@@ -83,9 +123,16 @@ export class NodeDrains {
       "What ",
       h(
         "select",
-        { class: "form-select form-select-sm", name: "what", "data-testid": "node-what", on: { change: ({ target }) => this.#choose(target.value) } },
+        {
+          class: "form-select form-select-sm",
+          name: "what",
+          "data-testid": "node-what",
+          on: { change: ({ target }) => this.#choose(target.value) },
+        },
         h("option", { key: "whole", value: WHOLE, selected: this.what === WHOLE }, "the whole node"),
-        gpus.map(({ index }) => h("option", { key: index, value: String(index), selected: this.what === String(index) }, `GPU ${index}`)),
+        gpus.map(({ index }) =>
+          h("option", { key: index, value: String(index), selected: this.what === String(index) }, `GPU ${index}`),
+        ),
       ),
     );
   }

@@ -1,6 +1,7 @@
 /** Who holds what: a line for each job, workspace and sweep, with its GPUs and how much they are used. */
 
 import { jobPath, site } from "../site.js";
+import { dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
@@ -13,15 +14,10 @@ const NUMBER_OF_TRIAL = / #\d+$/;
 export function drawHolders(pool, readings, colours) {
   const entries = holdersOf(pool.nodes);
   if (!entries.length) return emptyState("Nobody holds a GPU.", nextWords(pool));
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "holders" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, entries.map((entry) => drawEntry(entry, readings, colours))),
-    ),
+  return dataTable(
+    "holders",
+    HEADS,
+    entries.map((entry) => drawEntry(entry, readings, colours)),
   );
 }
 
@@ -37,7 +33,16 @@ function holdersOf(nodes) {
     for (const { index, uuid, holder } of node.gpus) {
       if (!holder) continue;
       const key = keyOf(holder, node.name);
-      const entry = found.get(key) ?? { key, holder, trials: new Set(), places: new Map(), uuids: [], gpus: 0, borrowed: 0, simulated: false };
+      const entry = found.get(key) ?? {
+        key,
+        holder,
+        trials: new Set(),
+        places: new Map(),
+        uuids: [],
+        gpus: 0,
+        borrowed: 0,
+        simulated: false,
+      };
       if (holder.sweep) entry.trials.add(holder.job);
       if (holder.state === "running") entry.holder = holder;
       entry.gpus += 1;
@@ -62,14 +67,24 @@ function drawEntry({ key, holder, trials, places, uuids, gpus, borrowed, simulat
     whoWords(holder, colours),
     whatWords(holder, trials.size),
     holder.state && holder.kind === "job" ? stateMark(holder.state) : "",
-    [count(gpus, "GPU"), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`), simulated && h("span", { key: "simulated", class: "st-muted" }, ", simulated")],
+    [
+      count(gpus, "GPU"),
+      borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`),
+      simulated && h("span", { key: "simulated", class: "st-muted" }, ", simulated"),
+    ],
     percentWords(meanUse(uuids.map((uuid) => readings.get(uuid)))),
     where,
   ];
   return h(
     "tr",
     { key, "data-testid": "holder-row" },
-    cells.map((content, at) => h("td", { key: HEADS[at], "data-label": HEADS[at], "data-testid": `holder-${HEADS[at].split(" ")[0].toLowerCase()}` }, content)),
+    cells.map((content, at) =>
+      h(
+        "td",
+        { key: HEADS[at], "data-label": HEADS[at], "data-testid": `holder-${HEADS[at].split(" ")[0].toLowerCase()}` },
+        content,
+      ),
+    ),
   );
 }
 
@@ -81,7 +96,11 @@ function whoWords({ kind, project, user }, colours) {
 function whatWords(holder, trials) {
   if (holder.kind === "workspace") return "workspace";
   if (holder.kind === "foreign") return "something outside the pool";
-  if (holder.sweep) return [jobLink(holder.sweep, holder.name.replace(NUMBER_OF_TRIAL, "")), h("span", { key: "trials", class: "st-muted" }, `, ${count(trials, "trial")}`)];
+  if (holder.sweep)
+    return [
+      jobLink(holder.sweep, holder.name.replace(NUMBER_OF_TRIAL, "")),
+      h("span", { key: "trials", class: "st-muted" }, `, ${count(trials, "trial")}`),
+    ];
   if (holder.job) return jobLink(holder.job, holder.name);
   return h("span", { class: "st-muted" }, holder.user === site.user ? "a job" : "a job of another project");
 }

@@ -8,7 +8,13 @@ export function drawLaunchStops(stops) {
   return h(
     "ul",
     { key: "stops", class: "st-plain st-problem", role: "status", "data-testid": "launch-stops" },
-    stops.map((stop) => h("li", { key: `${stop.scope} ${stop.name} ${stop.detail}` }, wordsOf(stop).map((words) => h("p", { key: words, class: "mb-1" }, words)))),
+    stops.map((stop) =>
+      h(
+        "li",
+        { key: `${stop.scope} ${stop.name} ${stop.detail}` },
+        wordsOf(stop).map((words) => h("p", { key: words, class: "mb-1" }, words)),
+      ),
+    ),
   );
 }
 

@@ -1,10 +1,11 @@
 /** The nodes of the pool: what each has, how much of it is held, and whether it takes jobs. */
 
+import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
-import { awayWord } from "../visuals/charts/pool_bar.js";
 import { binarySize, clean, count, freeWords } from "../visuals/base/words.js";
+import { awayWord } from "../visuals/charts/pool_bar.js";
 
 const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "free", "takes new", "labels"];
 
@@ -14,15 +15,11 @@ const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "free", "takes 
  */
 export function drawNodes(nodes, readings, drains, now) {
   const heads = drains ? [...HEADS, "actions"] : HEADS;
-  return h(
-    "div",
-    { key: "nodes", class: "st-wide-table" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "nodes" },
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, nodes.map((node) => drawNode(node, readings, drains, now))),
-    ),
+  return dataTable(
+    "nodes",
+    heads,
+    nodes.map((node) => drawNode(node, readings, drains, now)),
+    { frame: "st-wide-table" },
   );
 }
 
@@ -30,9 +27,11 @@ function drawNode(node, readings, drains, now) {
   const holding = node.gpus.filter(({ holder }) => holder);
   const held = holding.length;
   const build = node.environment === "build";
-  const labels = Object.entries(node.labels).map(([name, value]) => `${clean(name)}: ${clean(value)}`).join(", ");
+  const labels = Object.entries(node.labels)
+    .map(([name, value]) => `${clean(name)}: ${clean(value)}`)
+    .join(", ");
+  const title = [h("span", { key: "name" }, clean(node.name), " "), simulatedMark(node.simulated)];
   const cells = [
-    [h("span", { key: "name" }, clean(node.name), " "), simulatedMark(node.simulated)],
     build ? "workspaces" : "train jobs",
     clean(node.gpu_type) || "–",
     node.gpus.length,
@@ -40,22 +39,31 @@ function drawNode(node, readings, drains, now) {
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     h("span", { key: "free", class: "st-one-line" }, freeWords(node.free)),
     takesWords(node, now),
-    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), eachGpuWords(node) && h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node)), rdmaWords(node) && h("div", { key: "rdma", class: "st-muted", "data-testid": "node-rdma" }, rdmaWords(node))],
+    [
+      h("span", { key: "labels" }, labels || "–"),
+      node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`),
+      eachGpuWords(node) &&
+        h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node)),
+      rdmaWords(node) && h("div", { key: "rdma", class: "st-muted", "data-testid": "node-rdma" }, rdmaWords(node)),
+    ],
   ];
   return h(
     "tr",
     { key: node.name, "data-testid": "node-row" },
-    [...cells, ...(drains ? [drains.draw(node)] : [])].map((content, place) => (place ? cell(HEADS[place] ?? "actions", content) : h("th", { key: "node", scope: "row", class: "st-across" }, content))),
+    h("th", { key: "node", scope: "row", class: "st-across" }, title),
+    dataCells([...HEADS.slice(1), "actions"], [...cells, ...(drains ? [drains.draw(node)] : [])], {
+      labels: "st-across",
+      actions: "st-across",
+    }),
   );
-}
-
-function cell(head, content) {
-  return h("td", { key: head, "data-label": head, class: head === "labels" || head === "actions" ? "st-across" : null }, content);
 }
 
 /** What each GPU of a node comes with: `Each GPU comes with 8 cores and 64 GiB of memory`; empty where unknown. */
 function eachGpuWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
-  const parts = [cores && `${cores} ${cores === 1 ? "core" : "cores"}`, memory && `${binarySize(memory)} of memory`].filter(Boolean);
+  const parts = [
+    cores && `${cores} ${cores === 1 ? "core" : "cores"}`,
+    memory && `${binarySize(memory)} of memory`,
+  ].filter(Boolean);
   return parts.length > 0 && `Each GPU comes with ${parts.join(" and ")}`;
 }
 
@@ -66,12 +74,32 @@ function rdmaWords({ rdma_workers: workers, gpus }) {
 
 function takesWords(node, now) {
   const what = node.environment === "build" ? "workspaces" : "jobs";
-  const ofGpus = node.gpus.filter(({ drain }) => drain).map(({ index, drain }) => [h("strong", { key: `gpu ${index}` }, `GPU ${index}: drained`), drainWords(drain, now, `gpu-drained-${index}`)]);
-  if (!node.drain) return [node.available ? what : h("strong", { key: "away" }, `no ${what}: ${awayWord(node)}`), ofGpus.length > 0 && h("div", { key: "gpus" }, ofGpus)];
-  return [h("strong", { key: "away" }, `no ${what}: drained`), drainWords(node.drain, now, "node-drained"), h("div", { key: "gpus" }, ofGpus)];
+  const ofGpus = node.gpus
+    .filter(({ drain }) => drain)
+    .map(({ index, drain }) => [
+      h("strong", { key: `gpu ${index}` }, `GPU ${index}: drained`),
+      drainWords(drain, now, `gpu-drained-${index}`),
+    ]);
+  if (!node.drain)
+    return [
+      node.available ? what : h("strong", { key: "away" }, `no ${what}: ${awayWord(node)}`),
+      ofGpus.length > 0 && h("div", { key: "gpus" }, ofGpus),
+    ];
+  return [
+    h("strong", { key: "away" }, `no ${what}: drained`),
+    drainWords(node.drain, now, "node-drained"),
+    h("div", { key: "gpus" }, ofGpus),
+  ];
 }
 
 /** Who drained a node or GPU, when and why. */
 function drainWords({ by, since, why, finish }, now, name) {
-  return h("div", { key: `who ${name}`, class: "st-muted", "data-testid": name }, `by ${clean(by)} `, when(since, now), why && `: ${clean(why)}`, finish && ". Its jobs may finish.");
+  return h(
+    "div",
+    { key: `who ${name}`, class: "st-muted", "data-testid": name },
+    `by ${clean(by)} `,
+    when(since, now),
+    why && `: ${clean(why)}`,
+    finish && ". Its jobs may finish.",
+  );
 }

@@ -1,6 +1,7 @@
 /** The queue: who waits, project by project in the order of its line, and why. */
 
 import { jobPath } from "../site.js";
+import { dataCells, tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { askWords, isReserved, startWords, told } from "../visuals/base/job_words.js";
@@ -9,6 +10,7 @@ import { clean, count, duration } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 
 const HEADS = ["place", "state", "job", "user", "asks for", "waits", "reason", "expected"];
+const CLASSES = { reason: "st-across st-reason", expected: "st-across st-reason" };
 const LAST = Number.MAX_SAFE_INTEGER;
 const RESERVED = -1;
 
@@ -18,15 +20,22 @@ const RESERVED = -1;
  */
 export function drawQueue(pool, jobs, now) {
   const lines = treeOrder(pool.projects).filter(({ project }) => project.waiting_jobs > 0);
-  if (!lines.length) return emptyState("No job waits.", "What is submitted now starts as soon as enough GPUs are idle.");
+  if (!lines.length)
+    return emptyState("No job waits.", "What is submitted now starts as soon as enough GPUs are idle.");
   return h(
     "div",
     { key: "queue", class: "st-wide-table" },
     h(
       "table",
       { class: "table st-table st-queue", "data-testid": "queue" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      lines.map(({ project }) => drawLine(project, jobs.filter((job) => job.project === project.name && !job.held_by_user && !job.hold), now)),
+      tableHead(HEADS),
+      lines.map(({ project }) =>
+        drawLine(
+          project,
+          jobs.filter((job) => job.project === project.name && !job.held_by_user && !job.hold),
+          now,
+        ),
+      ),
     ),
   );
 }
@@ -37,9 +46,31 @@ function drawLine(project, jobs, now) {
   return h(
     "tbody",
     { key: project.name, "data-testid": `queue-${clean(project.name)}` },
-    h("tr", { key: "project", class: "st-line" }, h("th", { scope: "rowgroup", class: "st-across", colspan: HEADS.length }, projectMark(project.name, project.colour), h("span", { class: "st-muted" }, ` · ${count(project.waiting_jobs, "job")} ${project.waiting_jobs === 1 ? "waits" : "wait"}, ${count(project.waiting, "more GPU")} requested`))),
+    h(
+      "tr",
+      { key: "project", class: "st-line" },
+      h(
+        "th",
+        { scope: "rowgroup", class: "st-across", colspan: HEADS.length },
+        projectMark(project.name, project.colour),
+        h(
+          "span",
+          { class: "st-muted" },
+          ` · ${count(project.waiting_jobs, "job")} ${project.waiting_jobs === 1 ? "waits" : "wait"}, ${count(project.waiting, "more GPU")} requested`,
+        ),
+      ),
+    ),
     line.map((job) => drawJob(job, now)),
-    hidden > 0 && h("tr", { key: "hidden" }, h("td", { class: "st-across st-muted", colspan: HEADS.length }, line.length ? `and ${count(hidden, "other")}` : `${count(hidden, "job")} of others`)),
+    hidden > 0 &&
+      h(
+        "tr",
+        { key: "hidden" },
+        h(
+          "td",
+          { class: "st-across st-muted", colspan: HEADS.length },
+          line.length ? `and ${count(hidden, "other")}` : `${count(hidden, "job")} of others`,
+        ),
+      ),
   );
 }
 
@@ -68,9 +99,5 @@ function drawJob(job, now) {
     h("span", { key: "reason", class: "st-clamped", title: words }, words),
     startWords(job, now) ?? "–",
   ];
-  return h(
-    "tr",
-    { key: job.id, "data-testid": "queue-row", "data-job": job.id },
-    cells.map((content, place) => h("td", { key: HEADS[place], "data-label": HEADS[place], class: HEADS[place] === "reason" || HEADS[place] === "expected" ? "st-across st-reason" : null }, content)),
-  );
+  return h("tr", { key: job.id, "data-testid": "queue-row", "data-job": job.id }, dataCells(HEADS, cells, CLASSES));
 }

@@ -2,7 +2,7 @@
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { when } from "../visuals/base/glyphs.js";
+import { button, when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
 /** Number of GPUs that the sentence before spells out. */
@@ -31,7 +31,14 @@ export class UnmatchedHolders {
     return h(
       "ul",
       { key: "unmatched", class: "st-plain st-problem", role: "status", "data-testid": "unmatched" },
-      holders.map((holder) => h("li", { key: holder.holder, "data-testid": "unmatched-holder" }, this.#words(holder, now), this.admin && this.#actions(holder))),
+      holders.map((holder) =>
+        h(
+          "li",
+          { key: holder.holder, "data-testid": "unmatched-holder" },
+          this.#words(holder, now),
+          this.admin && this.#actions(holder),
+        ),
+      ),
     );
   }
 
@@ -49,24 +56,34 @@ export class UnmatchedHolders {
     return h(
       "div",
       { key: "actions" },
-      asked ? this.#question(holder, this.asking.end) : [this.#button(holder, true, `${END[holder.kind]}…`), " ", this.#button(holder, false, "Its GPUs are free…")],
+      asked
+        ? this.#question(holder, this.asking.end)
+        : [this.#button(holder, true, `${END[holder.kind]}…`), " ", this.#button(holder, false, "Its GPUs are free…")],
     );
   }
 
   #button(holder, end, words) {
     const ask = () => this.#ask({ holder: holder.holder, end });
-    return h("button", { key: `${end}`, type: "button", class: "st-button", disabled: this.busy.has(holder.holder), "aria-label": `${words} (${clean(holder.holder)})`, "data-testid": end ? "unmatched-end" : "unmatched-free", on: { click: ask } }, words);
+    return button(end ? "unmatched-end" : "unmatched-free", words, ask, {
+      disabled: this.busy.has(holder.holder),
+      "aria-label": `${words} (${clean(holder.holder)})`,
+    });
   }
 
   #question(holder, end) {
-    const words = end ? ENDING[holder.kind] : "Say so only if nothing of it runs any more. It is refused while processes of it live.";
+    const words = end
+      ? ENDING[holder.kind]
+      : "Say so only if nothing of it runs any more. It is refused while processes of it live.";
     return h(
       "div",
       { key: "question", class: "st-ask", "data-testid": "unmatched-question" },
       h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, words),
       h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
       " ",
-      h("button", { key: "confirm", type: "button", class: "st-button st-danger", disabled: this.busy.has(holder.holder), "data-testid": "unmatched-confirm", on: { click: () => this.#send(holder, end) } }, end ? END[holder.kind] : "Its GPUs are free"),
+      button("unmatched-confirm", end ? END[holder.kind] : "Its GPUs are free", () => this.#send(holder, end), {
+        class: "st-button st-danger",
+        disabled: this.busy.has(holder.holder),
+      }),
     );
   }
 

@@ -6,7 +6,10 @@ import { count, duration } from "../visuals/base/words.js";
 
 /** The share of starts that came within the window that was shown, and the errors of the others. */
 export function drawAccuracy(accuracy) {
-  if (!accuracy.forecasts) return emptyState("No job has started yet whose start was forecast. Forecasts are made while somebody looks at a waiting job.");
+  if (!accuracy.forecasts)
+    return emptyState(
+      "No job has started yet whose start was forecast. Forecasts are made while somebody looks at a waiting job.",
+    );
   return h("p", { "data-testid": "accuracy" }, sentences(accuracy).join(" "));
 }
 

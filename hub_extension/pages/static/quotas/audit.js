@@ -1,10 +1,11 @@
 /** The audit trail: who changed what, from what to what, and undo while nothing was changed since. */
 
-import { valueWords } from "./project_table.js";
-import { attempted, call, inOrder } from "../site.js";
+import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { emptyState, when } from "../visuals/base/glyphs.js";
+import { button, emptyState, when } from "../visuals/base/glyphs.js";
+import { inOrder } from "../visuals/base/pace.js";
 import { clean, clockNow } from "../visuals/base/words.js";
+import { valueWords } from "./project_table.js";
 
 const WORDS = {
   "project.create": "added project",
@@ -52,7 +53,10 @@ export class AuditTrail {
     this.items = null;
     this.next = null;
     this.busy = false;
-    this.read = inOrder(() => attempted(() => call("GET", "audit")), (page) => this.#take(page));
+    this.read = inOrder(
+      () => attempted(() => call("GET", "audit")),
+      (page) => this.#take(page),
+    );
   }
 
   /** Takes the newest page; older ones already shown stay. */
@@ -93,13 +97,32 @@ export class AuditTrail {
   /** The trail, as a description; null until it was read. */
   draw() {
     if (!this.items) return null;
-    if (!this.items.length) return emptyState("Nobody has changed anything yet.", "Each change shows here with who made it, and can be taken back.");
+    if (!this.items.length)
+      return emptyState(
+        "Nobody has changed anything yet.",
+        "Each change shows here with who made it, and can be taken back.",
+      );
     const now = clockNow();
     return h(
       "div",
       { key: "trail" },
-      h("ol", { key: "list", class: "st-audit", "data-testid": "audit" }, this.items.map((entry) => this.#entry(entry, now))),
-      this.next && h("button", { key: "more", type: "button", class: "st-button st-more", disabled: this.busy, on: { click: () => this.#more() } }, "Show older changes"),
+      h(
+        "ol",
+        { key: "list", class: "st-audit", "data-testid": "audit" },
+        this.items.map((entry) => this.#entry(entry, now)),
+      ),
+      this.next &&
+        h(
+          "button",
+          {
+            key: "more",
+            type: "button",
+            class: "st-button st-more",
+            disabled: this.busy,
+            on: { click: () => this.#more() },
+          },
+          "Show older changes",
+        ),
     );
   }
 
@@ -108,14 +131,25 @@ export class AuditTrail {
       "li",
       { key: entry.id, "data-testid": "audit-row" },
       when(entry.at, now, "at"),
-      h("span", { key: "what" }, h("strong", {}, clean(entry.who)), ` ${WORDS[entry.what] ?? clean(entry.what)} `, h("strong", {}, clean(entry.subject)), changes(entry)),
-      entry.undo ? h("button", { key: "undo", type: "button", class: "st-button", disabled: this.busy, "data-testid": `audit-undo-${entry.id}`, on: { click: () => this.#undo(entry.id) } }, "Undo") : h("span", { key: "none" }),
+      h(
+        "span",
+        { key: "what" },
+        h("strong", {}, clean(entry.who)),
+        ` ${WORDS[entry.what] ?? clean(entry.what)} `,
+        h("strong", {}, clean(entry.subject)),
+        changes(entry),
+      ),
+      entry.undo
+        ? button(`audit-undo-${entry.id}`, "Undo", () => this.#undo(entry.id), { disabled: this.busy })
+        : h("span", { key: "none" }),
     );
   }
 }
 
 function changes(entry) {
-  const fields = [...new Set([...Object.keys(entry.before), ...Object.keys(entry.after)])].filter((field) => field !== "age");
+  const fields = [...new Set([...Object.keys(entry.before), ...Object.keys(entry.after)])].filter(
+    (field) => field !== "age",
+  );
   return fields
     .filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]))
     .map((field, place) => [place ? ", " : ": ", drawChange(field, entry)]);

@@ -1,17 +1,66 @@
 /** The fields of a project, one for each GPU type where the pool has several, and what they stand for together. */
 
-import { parsed } from "./sums.js";
 import { clean } from "../visuals/base/words.js";
+import { parsed } from "./sums.js";
 
 const WHOLE = "a whole number from 0";
 
 const PLAIN = {
-  parent: { title: "Parent", label: "parent", hint: "The project whose share this one divides", expected: "a project or none", start: "", read: (text) => (text === "" ? null : text), show: (value) => value ?? "" },
-  quota: { title: "Quota", label: "quota", hint: "Train GPUs that are always theirs on demand", expected: `${WHOLE}, or the word unlimited`, start: "0", read: (text) => parsed(text, "unlimited"), show: (value) => (value === null ? "unlimited" : String(value)) },
-  limit: { title: "Limit", label: "limit", hint: "The most train GPUs they may ever hold", expected: `${WHOLE}, or nothing for no limit`, start: "", read: (text) => (text.trim() === "" ? null : parsed(text, "none")), show: (value) => (value === null ? "" : String(value)), placeholder: "none" },
-  weight: { title: "Weight", label: "weight", hint: "Their part of what others leave idle", expected: "a number from 0", start: "1", read: readWeight, show: String },
-  priority: { title: "Priority", label: "priority", hint: "Who is offered idle GPUs first", expected: WHOLE, start: "100", read: (text) => parsed(text), show: String },
-  build_quota: { title: "Build quota", label: "build", hint: "GPUs of each member for notebooks", expected: WHOLE, start: "0", read: (text) => parsed(text), show: String },
+  parent: {
+    title: "Parent",
+    label: "parent",
+    hint: "The project whose share this one divides",
+    expected: "a project or none",
+    start: "",
+    read: (text) => (text === "" ? null : text),
+    show: (value) => value ?? "",
+  },
+  quota: {
+    title: "Quota",
+    label: "quota",
+    hint: "Train GPUs that are always theirs on demand",
+    expected: `${WHOLE}, or the word unlimited`,
+    start: "0",
+    read: (text) => parsed(text, "unlimited"),
+    show: (value) => (value === null ? "unlimited" : String(value)),
+  },
+  limit: {
+    title: "Limit",
+    label: "limit",
+    hint: "The most train GPUs they may ever hold",
+    expected: `${WHOLE}, or nothing for no limit`,
+    start: "",
+    read: (text) => (text.trim() === "" ? null : parsed(text, "none")),
+    show: (value) => (value === null ? "" : String(value)),
+    placeholder: "none",
+  },
+  weight: {
+    title: "Weight",
+    label: "weight",
+    hint: "Their part of what others leave idle",
+    expected: "a number from 0",
+    start: "1",
+    read: readWeight,
+    show: String,
+  },
+  priority: {
+    title: "Priority",
+    label: "priority",
+    hint: "Who is offered idle GPUs first",
+    expected: WHOLE,
+    start: "100",
+    read: (text) => parsed(text),
+    show: String,
+  },
+  build_quota: {
+    title: "Build quota",
+    label: "build",
+    hint: "GPUs of each member for notebooks",
+    expected: WHOLE,
+    start: "0",
+    read: (text) => parsed(text),
+    show: String,
+  },
 };
 
 function readWeight(text) {
@@ -32,7 +81,14 @@ export function fieldsOf(types) {
     if (!of.length) found[name] = { ...field, name, stored: (project) => project[name] };
     for (const type of of) {
       const stored = (project) => (name === "build_quota" ? project.build_by_type[type] : project.by_type[type][name]);
-      found[`${name} ${type}`] = { ...field, name, type, title: `${field.title} ${clean(type)}`, label: `${field.label}-${type}`, stored };
+      found[`${name} ${type}`] = {
+        ...field,
+        name,
+        type,
+        title: `${field.title} ${clean(type)}`,
+        label: `${field.label}-${type}`,
+        stored,
+      };
     }
   }
   return found;
@@ -44,7 +100,12 @@ export function bodyOf(values, project, fields) {
   for (const key of Object.keys(values)) {
     const { name, type } = fields[key];
     if (type === undefined) body[name] = values[key];
-    else body[name] ??= Object.fromEntries(Object.entries(fields).filter(([, field]) => field.name === name).map(([other, field]) => [field.type, other in values ? values[other] : storedOrStart(field, project)]));
+    else
+      body[name] ??= Object.fromEntries(
+        Object.entries(fields)
+          .filter(([, field]) => field.name === name)
+          .map(([other, field]) => [field.type, other in values ? values[other] : storedOrStart(field, project)]),
+      );
   }
   return body;
 }
@@ -55,7 +116,11 @@ function storedOrStart(field, project) {
 
 /** The project with typed values in place of the stored ones. */
 export function projectWith(project, values, fields) {
-  const changed = { ...project, by_type: structuredClone(project.by_type ?? {}), build_by_type: { ...project.build_by_type } };
+  const changed = {
+    ...project,
+    by_type: structuredClone(project.by_type ?? {}),
+    build_by_type: { ...project.build_by_type },
+  };
   for (const [key, value] of Object.entries(values)) {
     const { name, type } = fields[key];
     if (type === undefined) changed[name] = value;
@@ -67,5 +132,7 @@ export function projectWith(project, values, fields) {
 
 /** The projects as they are for one type, whose numbers are then plain; for no type as they are. */
 export function projectsOfType(projects, type) {
-  return type === null ? projects : projects.map((project) => ({ ...project, ...(project.by_type[type] ?? { quota: 0, limit: null }) }));
+  return type === null
+    ? projects
+    : projects.map((project) => ({ ...project, ...(project.by_type[type] ?? { quota: 0, limit: null }) }));
 }

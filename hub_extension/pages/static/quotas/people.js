@@ -1,12 +1,13 @@
 /** People and their build quotas: their own where they have one, else what their projects give. */
 
-import { refusalWords } from "./project_table.js";
-import { typesOf } from "./fields.js";
 import { call, site } from "../site.js";
-import { parsed } from "./sums.js";
+import { dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { emptyState } from "../visuals/base/glyphs.js";
+import { button, emptyState } from "../visuals/base/glyphs.js";
 import { clean, given } from "../visuals/base/words.js";
+import { typesOf } from "./fields.js";
+import { refusalWords } from "./project_table.js";
+import { parsed } from "./sums.js";
 
 const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
 
@@ -16,22 +17,23 @@ export const OWN = "own_build_quota";
 /** The table of people. */
 export function drawPeople(admin, editing) {
   if (!admin.people.length) return emptyState("Nobody is in a project yet.", "Add people to a project above.");
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table st-edit-table", "data-testid": "people" },
-      h("thead", {}, h("tr", {}, headsOf(typesOf(admin.sums).build).map((head) => h("th", { key: head, scope: "col" }, head || h("span", { class: "st-hidden" }, "actions"))))),
-      h("tbody", {}, admin.people.map((person) => drawPerson(person, editing))),
-    ),
+  return dataTable(
+    "people",
+    headsOf(typesOf(admin.sums).build),
+    admin.people.map((person) => drawPerson(person, editing)),
+    { classes: "st-edit-table" },
   );
 }
 
 function headsOf(types) {
   const [person, projects, ...rest] = HEADS;
   const numbers = rest.slice(0, 3);
-  return [person, projects, ...(types.length ? types.flatMap((type) => numbers.map((head) => `${head}, ${clean(type)}`)) : numbers), ""];
+  return [
+    person,
+    projects,
+    ...(types.length ? types.flatMap((type) => numbers.map((head) => `${head}, ${clean(type)}`)) : numbers),
+    "",
+  ];
 }
 
 function drawPerson(person, editing) {
@@ -41,9 +43,14 @@ function drawPerson(person, editing) {
   const refusal = editing.refusal("person", name);
   const save = () => {
     const typed = editing.draft("person", name);
-    if (typed) editing.change("person", name, () => call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(typed.texts, person) }));
+    if (typed)
+      editing.change("person", name, () =>
+        call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(typed.texts, person) }),
+      );
   };
-  const numbers = types.length ? types.flatMap((type) => drawNumbers(person, type, editing, save)) : drawNumbers(person, null, editing, save);
+  const numbers = types.length
+    ? types.flatMap((type) => drawNumbers(person, type, editing, save))
+    : drawNumbers(person, null, editing, save);
   return h(
     "tr",
     { key: `is ${name}`, "data-testid": `person-row-${name}` },
@@ -58,8 +65,20 @@ function drawPerson(person, editing) {
         h(
           "div",
           { class: "st-row-actions" },
-          h("button", { key: "discard", type: "button", class: "st-button", on: { click: () => editing.discard("person", name) } }, "Discard"),
-          h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`person ${name}`), "data-testid": `save-person-${name}`, on: { click: save } }, "Save"),
+          h(
+            "button",
+            {
+              key: "discard",
+              type: "button",
+              class: "st-button",
+              on: { click: () => editing.discard("person", name) },
+            },
+            "Discard",
+          ),
+          button(`save-person-${name}`, "Save", save, {
+            class: "st-button st-primary",
+            disabled: editing.busy(`person ${name}`),
+          }),
         ),
     ),
   );
@@ -103,7 +122,9 @@ function drawNumbers(person, type, editing, save) {
 function ownQuota(texts, person) {
   const types = Object.keys(person.by_type);
   if (!types.length) return ownNumber(texts[OWN]);
-  const numbers = types.map((type) => (texts[`${OWN} ${type}`] === undefined ? person.by_type[type].own_build_quota : ownNumber(texts[`${OWN} ${type}`])));
+  const numbers = types.map((type) =>
+    texts[`${OWN} ${type}`] === undefined ? person.by_type[type].own_build_quota : ownNumber(texts[`${OWN} ${type}`]),
+  );
   if (numbers.every((number) => number === null)) return null;
   return Object.fromEntries(types.map((type, at) => [type, numbers[at] ?? 0]));
 }
@@ -111,6 +132,12 @@ function ownQuota(texts, person) {
 function ownNumber(text) {
   if (text.trim() === "") return null;
   const value = parsed(text);
-  if (value === undefined) throw Object.assign(new Error(`The build quota is ${given(text)}; expected a whole number from 0, or nothing for that of the projects.`), { field: "build_quota" });
+  if (value === undefined)
+    throw Object.assign(
+      new Error(
+        `The build quota is ${given(text)}; expected a whole number from 0, or nothing for that of the projects.`,
+      ),
+      { field: "build_quota" },
+    );
   return value;
 }

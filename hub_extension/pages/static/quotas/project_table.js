@@ -1,12 +1,12 @@
 /** The table of projects: every number a field, saved where it stands. */
 
 import { call, site } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { button, projectMark } from "../visuals/base/glyphs.js";
+import { amount, clean } from "../visuals/base/words.js";
+import { treeOrder } from "../visuals/views/pool_glance.js";
 import { drawRanges, rangeWords } from "./ranges.js";
 import { drawLevels } from "./sums.js";
-import { h } from "../visuals/base/dom.js";
-import { projectMark } from "../visuals/base/glyphs.js";
-import { treeOrder } from "../visuals/views/pool_glance.js";
-import { amount, clean } from "../visuals/base/words.js";
 
 const NEW_PROJECT = "";
 /** The projects with their members, and a line to add one. */
@@ -19,7 +19,23 @@ export function drawProjects(projects, levels, editing) {
     h(
       "table",
       { class: "table st-table st-edit-table", "data-testid": "projects" },
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col", title: fields[head]?.hint ?? null }, fields[head] ? headWords(fields[head]) : head.toLowerCase() || h("span", { class: "st-hidden" }, "actions"))))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          heads.map((head) =>
+            h(
+              "th",
+              { key: head, scope: "col", title: fields[head]?.hint ?? null },
+              fields[head]
+                ? headWords(fields[head])
+                : head.toLowerCase() || h("span", { class: "st-hidden" }, "actions"),
+            ),
+          ),
+        ),
+      ),
       h(
         "tbody",
         {},
@@ -41,15 +57,37 @@ function drawProjectRows(project, depth, projects, levels, editing) {
   return [
     h(
       "tr",
-      { key: `row ${name}`, class: "st-leads", "data-testid": `project-row-${name}`, on: { keydown: (event) => keys(event, name, editing) } },
-      h("th", { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } }, projectMark(name, project.colour), drawLevels(levels, name)),
-      Object.keys(editing.fields).map((field) => h("td", { key: field, "data-label": headWords(editing.fields[field]) }, drawField(project, field, projects, editing, refusal))),
+      {
+        key: `row ${name}`,
+        class: "st-leads",
+        "data-testid": `project-row-${name}`,
+        on: { keydown: (event) => keys(event, name, editing) },
+      },
+      h(
+        "th",
+        { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } },
+        projectMark(name, project.colour),
+        drawLevels(levels, name),
+      ),
+      Object.keys(editing.fields).map((field) =>
+        h(
+          "td",
+          { key: field, "data-label": headWords(editing.fields[field]) },
+          drawField(project, field, projects, editing, refusal),
+        ),
+      ),
       h("td", { key: "actions", class: "st-across" }, drawRowActions(project, editing)),
     ),
     h(
       "tr",
       { key: `more ${name}`, class: "st-follows" },
-      h("td", { class: "st-across", colspan: Object.keys(editing.fields).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing), drawRanges(project, editing, refusalWords, mayChange(project))),
+      h(
+        "td",
+        { class: "st-across", colspan: Object.keys(editing.fields).length + 2 },
+        refusal && refusalWords(refusal, `refusal-${name}`),
+        drawMembers(project, editing),
+        drawRanges(project, editing, refusalWords, mayChange(project)),
+      ),
     ),
   ];
 }
@@ -82,7 +120,15 @@ function drawField(project, field, projects, editing, refusal) {
   };
   const type = (event) => editing.type("project", name, field, event.target.value, stored, version);
   if (field === "parent") return drawParent(project, projects, { ...props, on: { change: type } });
-  return h("input", { ...props, type: "text", inputmode: field === "weight" ? "decimal" : "numeric", size: 8, autocomplete: "off", placeholder: known.placeholder ?? null, on: { input: type } });
+  return h("input", {
+    ...props,
+    type: "text",
+    inputmode: field === "weight" ? "decimal" : "numeric",
+    size: 8,
+    autocomplete: "off",
+    placeholder: known.placeholder ?? null,
+    on: { input: type },
+  });
 }
 
 function drawParent(project, projects, props) {
@@ -90,7 +136,12 @@ function drawParent(project, projects, props) {
   const others = projects.filter((other) => other.name !== project.name);
   return h(
     "select",
-    { ...rest, hook: (node) => { node.value = value; } },
+    {
+      ...rest,
+      hook: (node) => {
+        node.value = value;
+      },
+    },
     h("option", { key: "none", value: "" }, "none"),
     others.map((other) => h("option", { key: `is ${other.name}`, value: other.name }, clean(other.name))),
   );
@@ -103,8 +154,11 @@ function drawRowActions(project, editing) {
     return h(
       "div",
       { key: "edit", class: "st-row-actions" },
-      h("button", { key: "discard", type: "button", class: "st-button", "data-testid": `discard-${name}`, on: { click: () => editing.discard("project", name) } }, "Discard"),
-      h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`project ${name}`), "data-testid": `save-${name}`, on: { click: () => editing.saveProject(name) } }, "Save"),
+      button(`discard-${name}`, "Discard", () => editing.discard("project", name)),
+      button(`save-${name}`, "Save", () => editing.saveProject(name), {
+        class: "st-button st-primary",
+        disabled: editing.busy(`project ${name}`),
+      }),
     );
   }
   if (!site.admin) return null;
@@ -112,7 +166,7 @@ function drawRowActions(project, editing) {
     return h(
       "div",
       { key: "still", class: "st-row-actions" },
-      h("button", { type: "button", class: "st-button", "data-testid": `delete-${name}`, on: { click: () => editing.ask(key) } }, "Delete…"),
+      button(`delete-${name}`, "Delete…", () => editing.ask(key)),
     );
   }
   const remove = () => editing.change("project", name, () => call("DELETE", `projects/${encodeURIComponent(name)}`));
@@ -121,7 +175,10 @@ function drawRowActions(project, editing) {
     { key: "asking", class: "st-row-actions" },
     h("span", { key: "what", class: "st-muted" }, "Its group in the hub stays, unless it was made with the project."),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep"),
-    h("button", { key: "delete", type: "button", class: "st-button st-danger", disabled: editing.busy(`project ${name}`), "data-testid": `delete-confirm-${name}`, on: { click: remove } }, "Delete it"),
+    button(`delete-confirm-${name}`, "Delete it", remove, {
+      class: "st-button st-danger",
+      disabled: editing.busy(`project ${name}`),
+    }),
   );
 }
 
@@ -145,7 +202,10 @@ function drawMembers(project, editing) {
         "span",
         { key: `is ${member}`, class: "st-chip", "data-testid": `member-${name}-${member}` },
         clean(member),
-        h("button", { type: "button", "aria-label": `Remove ${clean(member)} from ${clean(name)}`, title: "Remove", "data-testid": `member-remove-${name}-${member}`, on: { click: remove(member) } }, "×"),
+        button(`member-remove-${name}-${member}`, "×", remove(member), {
+          "aria-label": `Remove ${clean(member)} from ${clean(name)}`,
+          title: "Remove",
+        }),
       ),
     ),
     h(
@@ -159,9 +219,12 @@ function drawMembers(project, editing) {
         autocomplete: "off",
         "aria-label": `Person to add to ${clean(name)}`,
         "data-testid": `member-add-${name}`,
-        on: { input: (event) => editing.type("member", name, "user", event.target.value, ""), keydown: (event) => event.key === "Enter" && add() },
+        on: {
+          input: (event) => editing.type("member", name, "user", event.target.value, ""),
+          keydown: (event) => event.key === "Enter" && add(),
+        },
       }),
-      user() && h("button", { key: "button", type: "button", class: "st-button", "data-testid": `member-add-button-${name}`, on: { click: add } }, "Add"),
+      user() && button(`member-add-button-${name}`, "Add", add),
     ),
     refusal && refusalWords(refusal, `member-refusal-${name}`),
   );
@@ -180,25 +243,71 @@ function drawNewRow(projects, editing) {
       h(
         "td",
         { key: "name", class: "st-across" },
-        h("input", { class: "st-new-name", type: "text", value: draft?.texts.name ?? "", placeholder: "new project", autocomplete: "off", maxlength: 64, "aria-label": "Name of the new project", "aria-invalid": String(refusal?.field === "name"), "data-testid": "new-project-name", on: { input: type } }),
+        h("input", {
+          class: "st-new-name",
+          type: "text",
+          value: draft?.texts.name ?? "",
+          placeholder: "new project",
+          autocomplete: "off",
+          maxlength: 64,
+          "aria-label": "Name of the new project",
+          "aria-invalid": String(refusal?.field === "name"),
+          "data-testid": "new-project-name",
+          on: { input: type },
+        }),
       ),
-      Object.keys(editing.fields).map((field) => h("td", { key: field, "data-label": headWords(editing.fields[field]) }, drawField(blank, field, projects, editing, refusal))),
-      h("td", { key: "actions", class: "st-across" }, draft && h("div", { class: "st-row-actions" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "new-project-save", on: { click: () => editing.saveProject(NEW_PROJECT) } }, "Add project"))),
+      Object.keys(editing.fields).map((field) =>
+        h(
+          "td",
+          { key: field, "data-label": headWords(editing.fields[field]) },
+          drawField(blank, field, projects, editing, refusal),
+        ),
+      ),
+      h(
+        "td",
+        { key: "actions", class: "st-across" },
+        draft &&
+          h(
+            "div",
+            { class: "st-row-actions" },
+            button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
+              class: "st-button st-primary",
+            }),
+          ),
+      ),
     ),
-    refusal && h("tr", { key: "new refusal", class: "st-follows" }, h("td", { class: "st-across", colspan: Object.keys(editing.fields).length + 2 }, refusalWords(refusal, "refusal-new-project"))),
+    refusal &&
+      h(
+        "tr",
+        { key: "new refusal", class: "st-follows" },
+        h(
+          "td",
+          { class: "st-across", colspan: Object.keys(editing.fields).length + 2 },
+          refusalWords(refusal, "refusal-new-project"),
+        ),
+      ),
   ];
 }
 
 /** A refusal, shown where the change was made. */
 export function refusalWords(refusal, testid) {
-  return h("span", { key: "refusal", class: "st-refusal", role: "alert", "data-testid": testid }, clean(refusal.message));
+  return h(
+    "span",
+    { key: "refusal", class: "st-refusal", role: "alert", "data-testid": testid },
+    clean(refusal.message),
+  );
 }
 
 /** A field's value in words. */
 export function valueWords(value) {
   if (value === null || value === undefined) return "none";
   if (value.max_priority !== undefined) return rangeWords(value);
-  if (typeof value === "object" && !Array.isArray(value)) return Object.entries(value).map(([type, gpus]) => `${clean(type)}: ${gpus === null ? "none" : amount(gpus)}`).join(", ") || "none";
+  if (typeof value === "object" && !Array.isArray(value))
+    return (
+      Object.entries(value)
+        .map(([type, gpus]) => `${clean(type)}: ${gpus === null ? "none" : amount(gpus)}`)
+        .join(", ") || "none"
+    );
   if (Array.isArray(value)) return value.map(clean).join(", ") || "nobody";
   return typeof value === "number" ? amount(value) : clean(typeof value === "object" ? JSON.stringify(value) : value);
 }

@@ -1,9 +1,10 @@
 /** What the jobs of a project may ask for: shown in a line, edited in place. */
 
 import { call } from "../site.js";
-import { parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
+import { button } from "../visuals/base/glyphs.js";
 import { binarySize, clean, given } from "../visuals/base/words.js";
+import { parsed } from "./sums.js";
 
 const WHOLE = "a whole number from 0";
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
@@ -12,12 +13,48 @@ const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
 const FIELDS = {
   min_priority: { title: "lowest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
   max_priority: { title: "highest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
-  max_gpus: { title: "GPUs per job", expected: "a whole number from 1, or nothing for any", read: (text) => optional(text, parsed), show: shown, placeholder: "any" },
-  max_cpus: { title: "cores per job", expected: "a number above 0, or nothing for any", read: (text) => optional(text, cores), show: shown, placeholder: "any" },
-  max_memory: { title: "memory per job", expected: "an amount such as 64Gi or 64GB, or nothing for any", read: (text) => optional(text, memory), show: (value) => (value === null ? "" : memoryText(value)), placeholder: "any" },
-  max_time_limit: { title: "time per job", expected: "a duration such as 2h or 1d, or nothing for any", read: (text) => optional(text, seconds), show: (value) => (value === null ? "" : duration(value)), placeholder: "any" },
-  jobs_without_gpus: { title: "jobs without GPUs at a time", expected: `${WHOLE}, or nothing for that of the project above`, read: (text) => optional(text, parsed), show: shown, placeholder: "as above" },
-  images: { title: "images", expected: "names or patterns with commas between, or nothing for any", read: (text) => optional(text, names), show: (value) => (value ?? []).join(", "), placeholder: "any" },
+  max_gpus: {
+    title: "GPUs per job",
+    expected: "a whole number from 1, or nothing for any",
+    read: (text) => optional(text, parsed),
+    show: shown,
+    placeholder: "any",
+  },
+  max_cpus: {
+    title: "cores per job",
+    expected: "a number above 0, or nothing for any",
+    read: (text) => optional(text, cores),
+    show: shown,
+    placeholder: "any",
+  },
+  max_memory: {
+    title: "memory per job",
+    expected: "an amount such as 64Gi or 64GB, or nothing for any",
+    read: (text) => optional(text, memory),
+    show: (value) => (value === null ? "" : memoryText(value)),
+    placeholder: "any",
+  },
+  max_time_limit: {
+    title: "time per job",
+    expected: "a duration such as 2h or 1d, or nothing for any",
+    read: (text) => optional(text, seconds),
+    show: (value) => (value === null ? "" : duration(value)),
+    placeholder: "any",
+  },
+  jobs_without_gpus: {
+    title: "jobs without GPUs at a time",
+    expected: `${WHOLE}, or nothing for that of the project above`,
+    read: (text) => optional(text, parsed),
+    show: shown,
+    placeholder: "as above",
+  },
+  images: {
+    title: "images",
+    expected: "names or patterns with commas between, or nothing for any",
+    read: (text) => optional(text, names),
+    show: (value) => (value ?? []).join(", "),
+    placeholder: "any",
+  },
 };
 
 function shown(value) {
@@ -42,7 +79,12 @@ function memory(text) {
 }
 
 function memoryText(bytes) {
-  const [unit, length] = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 1024]].find(([, size]) => bytes % size === 0) ?? ["", 1];
+  const [unit, length] = [
+    ["Ti", 2 ** 40],
+    ["Gi", 2 ** 30],
+    ["Mi", 2 ** 20],
+    ["Ki", 1024],
+  ].find(([, size]) => bytes % size === 0) ?? ["", 1];
   return `${bytes / length}${unit}`;
 }
 
@@ -57,12 +99,15 @@ function duration(value) {
 }
 
 function names(text) {
-  return text.split(",").map((name) => name.trim()).filter(Boolean);
+  return text
+    .split(",")
+    .map((name) => name.trim())
+    .filter(Boolean);
 }
 
 /** The ranges of one project, folded away until somebody wants to change them. */
 export function drawRanges(project, editing, refusalWords, mayChange) {
-  const { name, ranges, version } = project;
+  const { name, ranges } = project;
   const draft = editing.draft("ranges", name);
   const refusal = editing.refusal("ranges", name);
   const open = editing.asking(`ranges ${name}`) || Boolean(draft) || Boolean(refusal);
@@ -72,12 +117,21 @@ export function drawRanges(project, editing, refusalWords, mayChange) {
       { key: "ranges", class: "st-chips" },
       h("span", { key: "title", class: "st-muted" }, "its jobs"),
       h("span", { key: "words", "data-testid": `ranges-${name}` }, rangeWords(ranges)),
-      mayChange && h("button", { key: "edit", type: "button", class: "st-button", "aria-label": `Change what jobs of ${clean(name)} may ask for`, "data-testid": `ranges-edit-${name}`, on: { click: () => editing.ask(`ranges ${name}`) } }, "Change…"),
+      mayChange &&
+        button(`ranges-edit-${name}`, "Change…", () => editing.ask(`ranges ${name}`), {
+          "aria-label": `Change what jobs of ${clean(name)} may ask for`,
+        }),
     );
   }
   const save = () => {
     const typed = editing.draft("ranges", name);
-    if (typed) editing.change("ranges", name, () => call("PATCH", `projects/${encodeURIComponent(name)}`, { ranges: { ...ranges, ...read(typed.texts) }, version: typed.version }));
+    if (typed)
+      editing.change("ranges", name, () =>
+        call("PATCH", `projects/${encodeURIComponent(name)}`, {
+          ranges: { ...ranges, ...read(typed.texts) },
+          version: typed.version,
+        }),
+      );
   };
   const discard = () => {
     editing.ask(null);
@@ -89,10 +143,24 @@ export function drawRanges(project, editing, refusalWords, mayChange) {
   };
   return h(
     "div",
-    { key: "ranges", class: "st-chips", role: "group", "aria-label": `What jobs of ${clean(name)} may ask for`, on: { keydown: keys } },
+    {
+      key: "ranges",
+      class: "st-chips",
+      role: "group",
+      "aria-label": `What jobs of ${clean(name)} may ask for`,
+      on: { keydown: keys },
+    },
     Object.entries(FIELDS).map(([field, known]) => drawField(project, field, known, draft, editing)),
-    h("button", { key: "keep", type: "button", class: "st-button", on: { click: discard } }, draft ? "Discard" : "Close"),
-    draft && h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`ranges ${name}`), "data-testid": `ranges-save-${name}`, on: { click: save } }, "Save"),
+    h(
+      "button",
+      { key: "keep", type: "button", class: "st-button", on: { click: discard } },
+      draft ? "Discard" : "Close",
+    ),
+    draft &&
+      button(`ranges-save-${name}`, "Save", save, {
+        class: "st-button st-primary",
+        disabled: editing.busy(`ranges ${name}`),
+      }),
     refusal && refusalWords(refusal, `ranges-refusal-${name}`),
   );
 }
@@ -123,7 +191,10 @@ function read(texts) {
   for (const [field, text] of Object.entries(texts)) {
     const known = FIELDS[field];
     const value = known.read(text);
-    if (value === undefined) throw Object.assign(new Error(`The ${known.title} is ${given(text)}; expected ${known.expected}.`), { field: "ranges" });
+    if (value === undefined)
+      throw Object.assign(new Error(`The ${known.title} is ${given(text)}; expected ${known.expected}.`), {
+        field: "ranges",
+      });
     values[field] = value;
   }
   return values;

@@ -26,7 +26,9 @@ export function quotaLevels(projects, trainGpus) {
 /** The build quotas of all people together, of one type or of the only one: their own, or the most of their projects. */
 export function buildSum(people, projects, type = null) {
   const of = (person) => (type === null ? person : person.by_type[type]);
-  const given = new Map(projects.map((project) => [project.name, type === null ? project.build_quota : (project.build_by_type[type] ?? 0)]));
+  const given = new Map(
+    projects.map((project) => [project.name, type === null ? project.build_quota : (project.build_by_type[type] ?? 0)]),
+  );
   return people.reduce((sum, person) => sum + buildQuotaOf(of(person).own_build_quota, person.projects, given), 0);
 }
 
@@ -39,8 +41,12 @@ function buildQuotaOf(own, projects, given) {
 export function drawSums(sums) {
   const train = Object.entries(sums.by_type);
   const build = Object.entries(sums.build_by_type);
-  const ofTrain = (train.length ? train : [["", sums]]).map(([type, of]) => drawSum("train", "Quotas of the top projects", of.quota_sum, of.train_gpus, type));
-  const ofBuild = (build.length ? build : [["", sums]]).map(([type, of]) => drawSum("build", "Build quotas of all people", of.build_quota_sum, of.build_gpus, type));
+  const ofTrain = (train.length ? train : [["", sums]]).map(([type, of]) =>
+    drawSum("train", "Quotas of the top projects", of.quota_sum, of.train_gpus, type),
+  );
+  const ofBuild = (build.length ? build : [["", sums]]).map(([type, of]) =>
+    drawSum("build", "Build quotas of all people", of.build_quota_sum, of.build_gpus, type),
+  );
   if (!train.length && !build.length) return h("div", { key: "sums", class: "st-sums" }, ofTrain, ofBuild);
   const line = (key, drawn) => h("div", { key, class: "st-sums-line" }, drawn);
   return h("div", { key: "sums", class: "st-sums" }, line("train", ofTrain), line("build", ofBuild));
@@ -52,7 +58,9 @@ function drawSum(environment, title, total, room, type) {
   const over = Math.max(0, total - room);
   const scale = Math.max(1, total, room);
   const width = (gpus) => ({ width: `${(100 * gpus) / scale}%` });
-  const words = over ? `${title}: ${total} of ${room} ${kind} GPUs, ${over} too many` : `${title}: ${total} of ${room} ${kind} GPUs, ${room - total} left`;
+  const words = over
+    ? `${title}: ${total} of ${room} ${kind} GPUs, ${over} too many`
+    : `${title}: ${total} of ${room} ${kind} GPUs, ${room - total} left`;
   return h(
     "div",
     { key, class: "st-sum", "data-over": String(over > 0), "data-testid": `sum-${key}` },

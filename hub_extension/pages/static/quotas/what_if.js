@@ -41,7 +41,11 @@ export class WhatIf {
   /** The line that tells it; empty until there is an answer, so that nothing jumps when it comes. */
   draw() {
     if (this.asked === "{}") return null;
-    return h("p", { key: "what if", class: "st-what-if st-muted", role: "status", "data-testid": "what-if" }, this.words ?? "");
+    return h(
+      "p",
+      { key: "what if", class: "st-what-if st-muted", role: "status", "data-testid": "what-if" },
+      this.words ?? "",
+    );
   }
 }
 

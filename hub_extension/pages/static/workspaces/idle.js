@@ -8,20 +8,39 @@ const WORTH_SAYING_S = 600;
 /** How the GPUs of a workspace are used, for its row; null if there is nothing to say. */
 export function useWords(idle, now) {
   if (!idle) return null;
-  if (!idle.known) return h("span", { key: "use", class: "st-muted", title: "Its notebook server does not report it.", "data-testid": "workspace-use" }, "not known");
+  if (!idle.known)
+    return h(
+      "span",
+      {
+        key: "use",
+        class: "st-muted",
+        title: "Its notebook server does not report it.",
+        "data-testid": "workspace-use",
+      },
+      "not known",
+    );
   if (idle.busy) return h("span", { key: "use", "data-testid": "workspace-use" }, "in use");
   const unused = now - idle.unused_since;
-  if (unused < WORTH_SAYING_S && !idle.told) return h("span", { key: "use", "data-testid": "workspace-use" }, "used lately");
+  if (unused < WORTH_SAYING_S && !idle.told)
+    return h("span", { key: "use", "data-testid": "workspace-use" }, "used lately");
   const since = `unused for ${duration(unused)}`;
   if (idle.stops === null) return h("span", { key: "use", "data-testid": "workspace-use" }, since);
   const left = idle.stops - now;
-  return h("strong", { key: "use", "data-testid": "workspace-use" }, left > 0 ? `${since}; stops in ${duration(left)}` : `${since}; stops now`);
+  return h(
+    "strong",
+    { key: "use", "data-testid": "workspace-use" },
+    left > 0 ? `${since}; stops in ${duration(left)}` : `${since}; stops now`,
+  );
 }
 
 /** What was stopped lately because nobody used it, one sentence each. */
 export function drawStopped(stopped, now) {
   return stopped.map(({ server, at, gpus, unused }) => {
     const name = server ? ` “${clean(server)}”` : "";
-    return h("p", { key: `stopped ${server}`, class: "alert alert-info", role: "status", "data-testid": "workspace-stopped" }, `Your workspace${name} was stopped ${duration(Math.max(1, now - at))} ago because its ${count(gpus, "GPU")} had not been used for ${duration(unused)}. Saved files are still there.`);
+    return h(
+      "p",
+      { key: `stopped ${server}`, class: "alert alert-info", role: "status", "data-testid": "workspace-stopped" },
+      `Your workspace${name} was stopped ${duration(Math.max(1, now - at))} ago because its ${count(gpus, "GPU")} had not been used for ${duration(unused)}. Saved files are still there.`,
+    );
   });
 }

@@ -26,8 +26,17 @@ export class IdleRules {
       "section",
       { key: "rules", "data-testid": "idle-rules" },
       h("h2", { key: "head", class: "h5 mt-4" }, "Workspaces that do not use their GPUs"),
-      h("p", { key: "rule", "data-testid": "idle-rule" }, `${inWords(pool, "For everybody: ")} Kernels that compute, programs in terminals, open pages and measured use of the GPUs count as use.`),
-      !stops && h("p", { key: "only", class: "st-muted", "data-testid": "idle-only-told" }, "On this hub no workspace is stopped: the setting stop_idle_workspaces of the hub allows it."),
+      h(
+        "p",
+        { key: "rule", "data-testid": "idle-rule" },
+        `${inWords(pool, "For everybody: ")} Kernels that compute, programs in terminals, open pages and measured use of the GPUs count as use.`,
+      ),
+      !stops &&
+        h(
+          "p",
+          { key: "only", class: "st-muted", "data-testid": "idle-only-told" },
+          "On this hub no workspace is stopped: the setting stop_idle_workspaces of the hub allows it.",
+        ),
       this.#form("pool", pool),
       exceptions.length > 0 && this.#exceptions(exceptions),
       this.#form("new", null),
@@ -45,7 +54,18 @@ export class IdleRules {
           `${inWords(rule, `${scope === "project" ? "Project" : "User"} ${clean(name)}: `)} `,
           configured
             ? h("span", { key: "by", class: "st-muted" }, "Set in the hub's configuration.")
-            : h("button", { key: "remove", type: "button", class: "st-button", disabled: this.busy, "aria-label": `Remove the exception for ${clean(name)}`, on: { click: () => this.#send({ scope, name, rule: null }) } }, "Remove"),
+            : h(
+                "button",
+                {
+                  key: "remove",
+                  type: "button",
+                  class: "st-button",
+                  disabled: this.busy,
+                  "aria-label": `Remove the exception for ${clean(name)}`,
+                  on: { click: () => this.#send({ scope, name, rule: null }) },
+                },
+                "Remove",
+              ),
         ),
       ),
     );
@@ -58,12 +78,35 @@ export class IdleRules {
       const form = event.target;
       const data = new FormData(form);
       const whose = key === "pool" ? {} : { scope: data.get("scope"), name: data.get("name").trim() };
-      const sent = await this.#send({ ...whose, rule: { tell_after: seconds(data.get("tell")), notice: seconds(data.get("notice")) } });
+      const sent = await this.#send({
+        ...whose,
+        rule: { tell_after: seconds(data.get("tell")), notice: seconds(data.get("notice")) },
+      });
       if (sent && key === "new") form.reset();
     };
     const whose = key === "new" && [
-      h("select", { key: "scope", class: "form-select form-select-sm w-auto", name: "scope", "aria-label": "Whom the exception is for", "data-testid": "idle-scope" }, h("option", { value: "project" }, "project"), h("option", { value: "person" }, "user")),
-      h("input", { key: "name", class: "form-control form-control-sm w-auto", name: "name", required: true, maxlength: 255, placeholder: "name", "aria-label": "Name of the project or user", "data-testid": "idle-name" }),
+      h(
+        "select",
+        {
+          key: "scope",
+          class: "form-select form-select-sm w-auto",
+          name: "scope",
+          "aria-label": "Whom the exception is for",
+          "data-testid": "idle-scope",
+        },
+        h("option", { value: "project" }, "project"),
+        h("option", { value: "person" }, "user"),
+      ),
+      h("input", {
+        key: "name",
+        class: "form-control form-control-sm w-auto",
+        name: "name",
+        required: true,
+        maxlength: 255,
+        placeholder: "name",
+        "aria-label": "Name of the project or user",
+        "data-testid": "idle-name",
+      }),
     ];
     return h(
       "form",
@@ -72,12 +115,26 @@ export class IdleRules {
       whose,
       this.#minutes("tell", "tell the owner after", rule?.tell_after, "minutes without use,"),
       this.#minutes("notice", "stop it", rule?.notice, "minutes later"),
-      h("button", { key: "save", type: "submit", class: "st-button", disabled: this.busy, "data-testid": `idle-save-${key}` }, key === "pool" ? "Save" : "Add"),
+      h(
+        "button",
+        { key: "save", type: "submit", class: "st-button", disabled: this.busy, "data-testid": `idle-save-${key}` },
+        key === "pool" ? "Save" : "Add",
+      ),
     );
   }
 
   #minutes(name, before, value, after) {
-    const props = { class: "form-control form-control-sm d-inline-block st-minutes", type: "number", min: 1, max: 366 * 24 * 60, step: "any", name, value: value ? String(value / MINUTE) : "", placeholder: "never", "data-testid": `idle-${name}` };
+    const props = {
+      class: "form-control form-control-sm d-inline-block st-minutes",
+      type: "number",
+      min: 1,
+      max: 366 * 24 * 60,
+      step: "any",
+      name,
+      value: value ? String(value / MINUTE) : "",
+      placeholder: "never",
+      "data-testid": `idle-${name}`,
+    };
     return h("label", { key: name }, `${before} `, h("input", props), ` ${after}`);
   }
 

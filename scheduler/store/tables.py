@@ -1,0 +1,340 @@
+"""The keyed state of the pool: the record of each kind, and its columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from sqlalchemy import Boolean, Column, Double, Integer, String, Text
+
+from springtide.scheduler.model import PRIORITIES, Amount, Project, RecentUse
+from springtide.scheduler.notifications import NotificationChoice
+from springtide.scheduler.store.keyed import Table
+
+POOL = "springtide"
+"""Author of what the pool does by itself, in the audit trail and of drains."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRanges:
+    """Ranges of what jobs of a project, and of the projects below it, may ask for; None means no bound.
+
+    ``max_gpus``, ``max_cpus`` and ``max_memory``, in bytes, bound all workers of a job together,
+    ``max_time_limit`` is in seconds, ``images`` are patterns. ``jobs_without_gpus`` is how many jobs without GPUs
+    run at a time; None is the number of the project above.
+    The priorities are those with names unless an admin says otherwise.
+    """
+
+    min_priority: int = 0
+    max_priority: int = max(PRIORITIES.values())
+    max_gpus: int | None = None
+    max_time_limit: float | None = None
+    images: tuple[str, ...] | None = None
+    jobs_without_gpus: int | None = None
+    max_cpus: float | None = None
+    max_memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRecord:
+    """A project. ``version`` counts its edits, ``colour`` is its index in the palette.
+
+    ``made_group`` says that the hub's group was created for it and is deleted with it. ``ranges`` bound what its
+    jobs ask for, beside those of its ancestors.
+    """
+
+    project: Project
+    version: int = 1
+    colour: int = 0
+    made_group: bool = False
+    ranges: JobRanges = field(default_factory=JobRanges)
+
+    @property
+    def name(self) -> str:
+        """The project's name."""
+        return self.project.name
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRecord:
+    """A person with a personal build quota, in GPUs: a number, or a table by GPU type."""
+
+    name: str
+    build_quota: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultProject:
+    """The project that a person chose for jobs that name none."""
+
+    user: str
+    project: str
+
+
+class HubStanding(StrEnum):
+    """Whether a person may have jobs: in a project, in none, or no longer a user of JupyterHub."""
+
+    MEMBER = "member"
+    OUTSIDE = "outside"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class HubUser:
+    """A user of JupyterHub: ``identity``, when it was created, tells her from others who have the name later."""
+
+    name: str
+    identity: str
+    standing: HubStanding = HubStanding.MEMBER
+
+
+@dataclass(frozen=True, slots=True)
+class HubGroup:
+    """The members of a project when JupyterHub was last read."""
+
+    project: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """A node that an admin has drained: nothing new starts there until it is undrained.
+
+    ``finish`` says that the jobs that ran there then may run to their end; without it they were asked to pause.
+    ``why`` is what the admin ``by`` gave as the reason, empty if nothing.
+    """
+
+    node: str
+    by: str
+    since: float
+    why: str = ""
+    finish: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDrainRecord:
+    """A GPU that is drained on its own: nothing new starts on it until it is undrained; known by its UUID.
+
+    Otherwise as `DrainRecord`. ``by`` is `POOL` for one that was drained because of its errors, and ``why`` says
+    which.
+    """
+
+    gpu: str
+    by: str
+    since: float
+    why: str = ""
+    finish: bool = False
+
+
+WorkspaceKey: TypeAlias = tuple[str, str]
+"""User and server name of a workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRecord:
+    """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs.
+
+    ``gpu_type`` is their type, empty in records of earlier versions. ``uuids`` are these GPUs, whatever they are
+    numbered; empty where the node itself chooses them, and in records of earlier versions.
+    """
+
+    user: str
+    server: str
+    node: str
+    gpus: tuple[int, ...]
+    since: float
+    gpu_type: str = ""
+    uuids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRule:
+    """What happens to a workspace whose GPUs are not used: durations in seconds, None for never.
+
+    Its owner is told after ``tell_after`` without use, and it is stopped ``notice`` later.
+    """
+
+    tell_after: float | None = None
+    notice: float | None = None
+
+
+class RuleScope(StrEnum):
+    """For whom a rule is: everybody, the members of a project and of those inside it, or one person."""
+
+    POOL = "pool"
+    PROJECT = "project"
+    PERSON = "person"
+
+
+RuleKey: TypeAlias = tuple[RuleScope, str]
+"""Scope of a rule, and the name of the project or person; the name is empty for the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRuleRecord:
+    """A rule that an admin has set."""
+
+    scope: RuleScope
+    name: str
+    tell_after: float | None
+    notice: float | None
+
+    @property
+    def rule(self) -> IdleRule:
+        """The rule without its scope."""
+        return IdleRule(self.tell_after, self.notice)
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRecord:
+    """What was told and done about the workspace whose GPUs were reserved at ``reserved``.
+
+    Times are in seconds since the epoch: ``told`` is when its owner was told that its GPUs are not used, ``stops``
+    until when the owner was told that it stays, ``kept`` when its owner asked to keep it, ``stopping`` when the
+    hub was asked to stop it, ``stopped`` when it was gone. ``gpus`` is the number of its GPUs, ``unused`` the time
+    without use when ``told`` or ``stopping`` was set, in seconds.
+    """
+
+    user: str
+    server: str
+    reserved: float
+    gpus: int
+    told: float | None = None
+    stops: float | None = None
+    kept: float | None = None
+    stopping: float | None = None
+    stopped: float | None = None
+    unused: float = 0.0
+
+    def shifted(self, step: float) -> IdleRecord:
+        """Return the record after the system clock was set by ``step`` seconds."""
+        told, stops, kept, stopping, stopped = (
+            None if at is None else at + step
+            for at in (self.told, self.stops, self.kept, self.stopping, self.stopped)
+        )
+        return replace(self, told=told, stops=stops, kept=kept, stopping=stopping, stopped=stopped)
+
+
+class Tables:
+    """All kinds of keyed state.
+
+    The committed state and its transactions derive from this class: each table is an attribute with their records.
+    """
+
+    __slots__ = ()
+
+    projects = Table[str, ProjectRecord](
+        "projects",
+        ProjectRecord,
+        Column("name", String(64), primary_key=True),
+        Column("age", Integer, nullable=False),
+        Column("colour", Integer, nullable=False),
+        Column("version", Integer, nullable=False),
+        Column("made_group", Boolean, nullable=False),
+        Column("body", Text, nullable=False),
+        Column("ranges", Text, nullable=False, server_default="{}"),
+        fields={"age": "project.age", "body": "project"},
+        order="project.age",
+    )
+    people = Table[str, PersonRecord](
+        "people",
+        PersonRecord,
+        Column("name", String(255), primary_key=True),
+        Column("build_quota", Text, nullable=False),
+        by_person=True,
+    )
+    default_projects = Table[str, DefaultProject](
+        "default_projects",
+        DefaultProject,
+        Column("user", String(255), primary_key=True),
+        Column("project", String(64), nullable=False),
+        by_person=True,
+    )
+    notification_choices = Table[str, NotificationChoice](
+        "notification_choices",
+        NotificationChoice,
+        Column("user", String(255), primary_key=True),
+        Column("body", Text, nullable=False),
+        body="body",
+        by_person=True,
+    )
+    workspaces = Table[WorkspaceKey, WorkspaceRecord](
+        "workspaces",
+        WorkspaceRecord,
+        Column("user", String(255), primary_key=True),
+        Column("server", String(255), primary_key=True),
+        Column("node", String(255), nullable=False),
+        Column("gpus", Text, nullable=False),
+        Column("since", Double, nullable=False),
+        Column("gpu_type", String(128), nullable=False, server_default=""),
+        Column("uuids", Text, nullable=False, server_default="[]"),
+    )
+    idle_rules = Table[RuleKey, IdleRuleRecord](
+        "idle_rules",
+        IdleRuleRecord,
+        Column("scope", String(16), primary_key=True),
+        Column("name", String(255), primary_key=True),
+        Column("tell_after", Double, nullable=True),
+        Column("notice", Double, nullable=True),
+    )
+    idle_records = Table[WorkspaceKey, IdleRecord](
+        "idle_workspaces",
+        IdleRecord,
+        Column("user", String(255), primary_key=True),
+        Column("server", String(255), primary_key=True),
+        Column("reserved", Double, nullable=False),
+        Column("gpus", Integer, nullable=False),
+        Column("told", Double, nullable=True),
+        Column("stops", Double, nullable=True),
+        Column("kept", Double, nullable=True),
+        Column("stopping", Double, nullable=True),
+        Column("stopped", Double, nullable=True),
+        Column("unused", Double, nullable=False),
+    )
+    drains = Table[str, DrainRecord](
+        "drains",
+        DrainRecord,
+        Column("node", String(255), primary_key=True),
+        Column("by", String(255), nullable=False),
+        Column("since", Double, nullable=False),
+        Column("why", Text, nullable=False),
+        Column("finish", Boolean, nullable=False),
+    )
+    gpu_drains = Table[str, GpuDrainRecord](
+        "gpu_drains",
+        GpuDrainRecord,
+        Column("gpu", String(255), primary_key=True),
+        Column("by", String(255), nullable=False),
+        Column("since", Double, nullable=False),
+        Column("why", Text, nullable=False),
+        Column("finish", Boolean, nullable=False),
+    )
+    hub_users = Table[str, HubUser](
+        "hub_users",
+        HubUser,
+        Column("name", String(255), primary_key=True),
+        Column("identity", String(64), nullable=False),
+        Column("standing", String(16), nullable=False),
+    )
+    hub_groups = Table[str, HubGroup](
+        "hub_groups",
+        HubGroup,
+        Column("project", String(64), primary_key=True),
+        Column("members", Text, nullable=False),
+    )
+    recent_use = Table[tuple[str, str, bool], RecentUse](
+        "recent_use",
+        RecentUse,
+        Column("project", String(64), primary_key=True),
+        Column("gpu_type", String(128), primary_key=True),
+        Column("own", Boolean, primary_key=True),
+        Column("gpu_seconds", Double, nullable=False),
+        Column("borrowed", Integer, nullable=False),
+        Column("at", Double, nullable=False),
+        urgent=False,
+    )
+
+
+TABLES: tuple[Table[Any, Any], ...] = tuple(each for each in vars(Tables).values() if isinstance(each, Table))
+"""All tables of keyed state."""

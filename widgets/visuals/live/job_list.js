@@ -1,0 +1,76 @@
+/** A list of jobs of the API, read again when an event may have changed it. */
+
+import { isFinal } from "../base/glyphs.js";
+import { waits } from "../base/job_words.js";
+import { calmly } from "../base/pace.js";
+
+const READ_EVERY_S = 2;
+
+export class JobList {
+  /**
+   * @param feed the `PoolFeed`
+   * @param ask promises a page of jobs as the API answers it, or null for none
+   * @param belongs whether a job that is not listed may belong to the list
+   */
+  constructor(feed, ask, belongs) {
+    this.feed = feed;
+    this.ask = ask;
+    this.belongs = belongs;
+    this.views = new Set();
+    this.listed = null;
+    this.next = null;
+    this.reads = 0;
+    this.isOther = false;
+    this.readSoon = calmly(() => this.read(), READ_EVERY_S);
+  }
+
+  /** The jobs, or null before they were read. */
+  get jobs() {
+    return this.listed?.map(({ job }) => job) ?? null;
+  }
+
+  /** Whether the list that is to be shown was read. */
+  get isRead() {
+    return this.listed !== null && !this.isOther;
+  }
+
+  /** Reads the list. Jobs that have ended meanwhile stay, unless another list is to be shown. */
+  async read(isOther = false) {
+    const turn = (this.reads += 1);
+    const then = this.feed.events;
+    if (isOther) this.isOther = true;
+    const page = await this.ask();
+    if (turn === this.reads && page !== null) this.#take(page, then);
+    this.changed();
+  }
+
+  #take({ items, next = null }, then) {
+    const kept = this.isOther ? [] : (this.listed ?? []).filter(({ job }) => isFinal(job.state));
+    const listed = items.map((job) => this.feed.know(job, then));
+    this.isOther = false;
+    this.next = next;
+    this.#list([...listed, ...kept.filter((live) => !listed.includes(live))]);
+  }
+
+  #list(listed) {
+    for (const live of this.listed ?? []) live.lists.delete(this);
+    for (const live of listed) live.lists.add(this);
+    this.listed = listed;
+  }
+
+  /** Lists a new job first. */
+  add(job) {
+    this.#list([this.feed.know(job), ...(this.listed ?? [])]);
+    this.readSoon();
+    this.changed();
+  }
+
+  hear(job) {
+    const isListed = this.listed?.some((live) => live.job.id === job.id);
+    if (isListed ? waits(job) && !job.starts : this.belongs(job)) this.readSoon();
+  }
+
+  changed() {
+    for (const view of this.views) view();
+  }
+}

@@ -1,0 +1,164 @@
+/** The state of one job: events and answers of the API go in, and all views of the job read it. */
+
+import { isFinal } from "../base/glyphs.js";
+import { waits } from "../base/job_words.js";
+import { calmly, oneByOne } from "../base/pace.js";
+import { clockNow } from "../base/words.js";
+import { LogKeeper } from "./log_keeper.js";
+import { TrialKeeper } from "./trial_keeper.js";
+
+const ACTIONS = ["pause", "resume", "cancel", "finish", "retry"];
+const FETCH_EVERY_S = 0.5;
+const LOG_EVERY_S = 1;
+const AGAIN_MS = 2000;
+const TOO_MANY = 429;
+const START_EVERY_S = 20;
+const UNKNOWN_START_EVERY_S = 2;
+
+/** Whether the same request may succeed later. */
+function isPassing({ status }) {
+  return status === 0 || status === TOO_MANY || status >= 500;
+}
+
+export class LiveJob {
+  /** @param feed the `PoolFeed` that it is part of */
+  constructor(feed, id) {
+    this.feed = feed;
+    this.id = id;
+    this.path = `jobs/${encodeURIComponent(id)}`;
+    this.job = null;
+    this.heardAt = null;
+    this.problem = null;
+    this.notice = null;
+    this.views = new Set();
+    this.lists = new Set();
+    this.lastEvent = 0;
+    this.fetchedAt = 0;
+    this.epoch = null;
+    this.log = null;
+    this.trials = null;
+    this.actions = Object.fromEntries(ACTIONS.map((name) => [name, () => this.#act(name)]));
+    this.fetch = oneByOne(() => this.#fetch(), FETCH_EVERY_S);
+    this.readLog = calmly(() => this.log?.read(), LOG_EVERY_S);
+  }
+
+  /** Whether the job has ended, or is not there. */
+  get settled() {
+    return this.problem?.status === 404 || (this.job !== null && isFinal(this.job.state));
+  }
+
+  /** The points of its metrics, as far as they were read. */
+  get points() {
+    return this.job && !this.job.trials ? this.feed.curves.of(this.job) : [];
+  }
+
+  /** The rows of a sweep's trials, read when they are first asked for; null until they are known. */
+  get rows() {
+    if (!this.job?.trials) return null;
+    this.trials ??= new TrialKeeper(this.feed.call, this.id, () => this.changed());
+    this.trials.follow(this.job.trials);
+    return this.trials.rows;
+  }
+
+  forgetTrials() {
+    this.trials?.stop();
+    this.trials = null;
+  }
+
+  /** Keeps the end of its log, of which `tail` bytes are read first. A sweep has none. */
+  followLog(tail) {
+    if (this.log || this.job?.trials) return;
+    this.log = new LogKeeper(this.feed.call, this.path, () => this.changed(), tail);
+    if (this.job) this.log.read();
+  }
+
+  changed() {
+    for (const view of this.views) view();
+    for (const list of this.lists) list.changed();
+  }
+
+  async #fetch() {
+    const then = this.feed.events;
+    this.epoch = this.feed.epoch;
+    this.fetchedAt = clockNow();
+    try {
+      const job = await this.feed.call("GET", this.path);
+      this.problem = null;
+      this.take(job, then);
+      this.trials?.read();
+      this.readLog();
+    } catch (error) {
+      this.problem = error;
+      this.epoch = null;
+      if (isPassing(error)) setTimeout(() => this.views.size > 0 && this.fetch(), AGAIN_MS);
+    }
+    this.feed.looked();
+    this.changed();
+  }
+
+  /**
+   * Takes in the job of an event, or of an answer. `then`: the number of events when the answer was requested; an event since
+   * then is newer, and the answer only adds what it leaves out.
+   */
+  take(job, then = Infinity) {
+    const before = this.job;
+    this.job = this.lastEvent > then && before ? merged(job, before) : merged(before, job);
+    this.heardAt = clockNow();
+    if (before && isFinal(job.state) && !isFinal(before.state)) this.readLog();
+    this.trials?.follow(this.job.trials);
+  }
+
+  hear(job) {
+    this.lastEvent = this.feed.events;
+    this.notice = null;
+    this.take(job);
+    if (this.views.size > 0 && waits(job) && !job.starts) this.fetch();
+    this.changed();
+  }
+
+  hearProgress({ progress, saved, saved_step: savedStep }) {
+    this.#hearPart({ progress, saved: saved ?? this.job?.saved, saved_step: savedStep ?? this.job?.saved_step });
+  }
+
+  hearUsage({ usage }) {
+    this.#hearPart({ usage });
+  }
+
+  #hearPart(part) {
+    if (this.job === null) return;
+    this.lastEvent = this.feed.events;
+    this.job = { ...this.job, ...part };
+    this.heardAt = clockNow();
+    this.changed();
+  }
+
+  /** Fetches a waiting job, from time to time: that keeps its expected start up to date. */
+  look() {
+    if (this.job === null || !waits(this.job)) return;
+    const pace = this.job.starts ? START_EVERY_S : UNKNOWN_START_EVERY_S;
+    if (clockNow() - this.fetchedAt > pace) this.fetch();
+  }
+
+  async #act(name) {
+    this.notice = null;
+    try {
+      const then = this.feed.events;
+      const job = await this.feed.call("POST", `${this.path}/${name}`);
+      if (this.lastEvent <= then) this.feed.hearJob(job);
+    } catch (error) {
+      this.notice = error.message;
+    }
+    this.changed();
+  }
+}
+
+/** The newer version of a job with what events and lists leave out: earlier attempts, and what the job runs with. */
+function merged(older, newer) {
+  const first = newer.attempts[0]?.number ?? Infinity;
+  return {
+    ...newer,
+    source: newer.source || older?.source || "",
+    environment: newer.environment ?? older?.environment,
+    attempts: [...(older?.attempts ?? []).filter(({ number }) => number < first), ...newer.attempts],
+  };
+}
