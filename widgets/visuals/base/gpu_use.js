@@ -58,12 +58,14 @@ export function readingsOf(usage) {
   return new Map((usage?.gpus ?? []).map((reading) => [reading.uuid, reading]));
 }
 
-/** The reading of one GPU in words; values that it does not report are left out. `shown`: those of the `PoolUsage`. */
+/** The reading of one GPU in words, without values that it lacks. `shown`: those of the `PoolUsage`. */
 export function gpuWords(reading, shown) {
   if (reading.lost) return "The driver cannot reach this GPU";
   const words = shown
     .filter(({ name, positive }) => Number.isFinite(reading[name]) && (reading[name] > 0 || !positive))
-    .map(({ name, words, scale }) => words.replace("{}", name === "memory_used" ? memoryWords(reading) : Math.round(scale * reading[name])))
+    .map(({ name, words, scale }) =>
+      words.replace("{}", name === "memory_used" ? memoryWords(reading) : Math.round(scale * reading[name])),
+    )
     .join(", ");
   return words && reading.simulated ? `${words} (simulated)` : words;
 }
