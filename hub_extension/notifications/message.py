@@ -9,7 +9,7 @@ from typing import Final
 
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Channel, Notification, NotificationEvent
+from springtide.scheduler.notifications import Notification, NotificationEvent
 
 LISTED: Final = 20
 """Maximum number of notifications that one message spells out."""
@@ -53,7 +53,7 @@ def _link(notification: Notification, pages_url: str) -> str:
     return f"{pages_url}{page}" if page else ""
 
 
-def trial_notification(user: str, channel: Channel) -> Notification:
+def trial_notification(user: str, channel: str) -> Notification:
     """Return the notification with which a person tries a channel."""
     title, *texts = (each.text for each in sentences.render(Reason("notify-test")))
     return Notification(

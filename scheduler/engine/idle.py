@@ -260,7 +260,8 @@ class IdleWorkspaces:
         change: Change,
     ) -> None:
         self._state = state
-        self._settings = settings
+        self._may_stop = settings.stop_idle_workspaces
+        self._configured = settings.rules
         self._used = used
         self._clock = clock
         self._change = change
@@ -302,7 +303,7 @@ class IdleWorkspaces:
     def rule(self, user: str, projects: Sequence[str]) -> IdleRule:
         """Return the rule for a person in these projects; without a notice where nothing may be stopped."""
         found = rule_for(user, projects, self._rules(), self._state.policy_projects())
-        return found if self._settings.stops else replace(found, notice=None)
+        return found if self._may_stop else replace(found, notice=None)
 
     def next_report(self, decision: Decision | None) -> float:
         """Return the seconds until a notebook server is to report again."""
@@ -311,7 +312,7 @@ class IdleWorkspaces:
         return min(LONGEST_REPORT, max(SHORTEST_REPORT, decision.again - self._clock()))
 
     def _rules(self) -> dict[RuleKey, IdleRule]:
-        return {**self._settings.rules, **self._state.idle_rules}
+        return {**self._configured, **self._state.idle_rules}
 
     def _held(self, key: WorkspaceKey) -> WorkspaceRecord | None:
         found = self._state.workspaces.get(key)
@@ -395,7 +396,7 @@ class IdleWorkspaces:
         set_here = {(scope.value, name) for scope, name in self._state.idle_rules}
         pool = shown.pop(("pool", ""), NEVER)
         return wire.IdleRules(
-            stops=self._settings.stops,
+            stops=self._may_stop,
             pool=wire.IdleRule(tell_after=pool.tell_after, notice=pool.notice),
             exceptions=[
                 wire.IdleException(

@@ -61,7 +61,7 @@ def settle(connection: Connection, changed: Sequence[Delivery]) -> None:
     rows = [
         {
             "of_event": delivery.event,
-            "through": delivery.channel.value,
+            "through": delivery.channel,
             "to_state": delivery.state.value,
             "changed": delivery.at,
             "reason": None if delivery.why is None else _text(delivery.why),
@@ -82,18 +82,18 @@ def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> 
     wanted = (
         _table.c.state == DeliveryState.WAITING.value,
         _table.c.user == user,
-        _table.c.channel == channel.value,
+        _table.c.channel == channel,
     )
     query = select(_table).where(*wanted).order_by(_table.c.event).limit(limit)
     return [_delivery(row) for row in connection.execute(query)]
 
 
-def latest(connection: Connection, user: str) -> dict[Channel, Delivery]:
-    """Return the latest delivery of a person through each channel that was tried, whatever became of it."""
+def latest(connection: Connection, user: str, channels: Sequence[Channel]) -> dict[Channel, Delivery]:
+    """Return the latest delivery of a person through each of the channels that was tried, whatever its outcome."""
     found = {}
-    for channel in Channel:
+    for channel in channels:
         tried = (_table.c.state != DeliveryState.WAITING.value) | _table.c.why.is_not(None)
-        query = select(_table).where(_table.c.user == user, _table.c.channel == channel.value, tried)
+        query = select(_table).where(_table.c.user == user, _table.c.channel == channel, tried)
         row = connection.execute(query.order_by(desc(_table.c.at), desc(_table.c.event)).limit(1)).first()
         if row is not None:
             found[channel] = _delivery(row)
@@ -111,7 +111,7 @@ def prune(connection: Connection, keep: int) -> None:
 def _row(delivery: Delivery) -> dict[str, Any]:
     return {
         "event": delivery.event,
-        "channel": delivery.channel.value,
+        "channel": delivery.channel,
         "user": delivery.user,
         "state": delivery.state.value,
         "at": delivery.at,
@@ -123,7 +123,7 @@ def _row(delivery: Delivery) -> dict[str, Any]:
 def _delivery(row: Row[Any]) -> Delivery:
     return Delivery(
         row.event,
-        Channel(row.channel),
+        row.channel,
         row.at,
         _notification.decode(row.notification),
         DeliveryState(row.state),

@@ -276,9 +276,9 @@ class Store:
         """Return the deliveries of a person that wait for a channel, oldest first."""
         return self._read(lambda connection: deliveries.waiting(connection, user, channel, limit))
 
-    def latest_deliveries(self, user: str) -> dict[Channel, Delivery]:
-        """Return the latest delivery of a person through each channel that was tried."""
-        return self._read(lambda connection: deliveries.latest(connection, user))
+    def latest_deliveries(self, user: str, channels: Sequence[Channel]) -> dict[Channel, Delivery]:
+        """Return the latest delivery of a person through each of the channels that was tried."""
+        return self._read(lambda connection: deliveries.latest(connection, user, channels))
 
     def oldest_event(self) -> int | None:
         """Return the id of the oldest event that is still kept."""

@@ -13,6 +13,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import (
+    BROWSER,
     EVENT_KIND,
     Channel,
     Delivery,
@@ -89,12 +90,7 @@ class Outbox:
         known = self._state.hub_users.get(user)
         if known is not None and known.standing is HubStanding.LEFT:
             return {}
-        choice, channels = self.choice(user), self.settings.channels
-        return {
-            channel: events
-            for channel, events in choice.events.items()
-            if events and channel in channels and (channel is not Channel.WEBHOOK or choice.webhook)
-        }
+        return self.settings.usable(self.choice(user))
 
     def deliveries(self, told: Sequence[Notification], records: Iterable[EventRecord]) -> list[Delivery]:
         """Return the deliveries of notifications, whose ``records`` are among those of the transaction."""
@@ -104,7 +100,7 @@ class Outbox:
         for event, notification in zip(ids, told, strict=True):
             for channel in notification.channels:
                 lane = notification.user, channel
-                if channel is not Channel.BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
+                if channel != BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
                     new[lane] += 1
                     found.append(Delivery(event, channel, self._clock(), notification))
         return found
@@ -152,7 +148,7 @@ class Outbox:
 
     async def latest(self, user: str) -> dict[Channel, Delivery]:
         """Return the latest delivery of a person through each channel that was tried. Raises `StoreError`."""
-        return await self._threads.read(self._threads.store.latest_deliveries, user)
+        return await self._threads.read(self._threads.store.latest_deliveries, user, self.settings.channels)
 
     def count_waiting(self, user: str, channel: Channel) -> int:
         """Return how many deliveries of a person wait for a channel."""

@@ -11,7 +11,7 @@ import yaml
 from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, service_settings, shown_values
 
 from springtide.hub_extension.cluster.settings import cluster_settings
-from springtide.hub_extension.service.service import Springtide
+from springtide.hub_extension.service.datasets import declared_datasets
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
@@ -398,7 +398,7 @@ def test_datasets_are_settings_of_the_service_and_notebooks_see_them_unless_told
             "notebooks": {"datasets": False},
         }
     )
-    declared = Springtide(datasets=service_settings(objects)["datasets"]).declared_datasets(cluster=True)
+    declared = declared_datasets(service_settings(objects)["datasets"], cluster=True)
     assert list(declared.values()) == [
         Dataset("digits", claim="data", sub_path="d", projects=("vision",)),
         Dataset("words", claim="w"),
