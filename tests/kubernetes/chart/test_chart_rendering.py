@@ -414,3 +414,20 @@ def test_hub_and_service_agree_on_stopping_idle_workspaces(template: Template, *
     hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
     assert hub["defaults"]["Springtide"] == {"stop_idle_workspaces": allowed}
     assert service_settings(objects).get("stop_idle_workspaces", False) is allowed
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, {}),
+        ({"webhookHosts": []}, {"webhook_hosts": []}),
+        ({"webhookHosts": ["chat.example.org"]}, {"webhook_hosts": ["chat.example.org"]}),
+    ],
+)
+def test_the_service_has_its_own_defaults_unless_the_chart_is_given_others(
+    template: Template, values: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    smtp = {"server": "mail.example.org", "from": "pool@example.org", "address": "{user}@example.org"}
+    settings = service_settings(template({"service": {**values, "smtp": smtp}}))
+    names = ("webhook_hosts", "smtp_security")
+    assert {name: settings[name] for name in names if name in settings} == expected
