@@ -1,4 +1,4 @@
-"""Notifications: what a person is told of jobs and GPUs, through which channels, and what became of it."""
+"""Notifications of jobs, workspaces and GPUs for people: events, channels, choices and deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from springtide.scheduler.model import Reason
 
 
 class NotificationEvent(StrEnum):
-    """What happens and a person may want to be told: of the own jobs and workspaces, and faults of GPUs."""
+    """The events that people choose among: of their own jobs and workspaces, and faults of GPUs."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -116,7 +116,7 @@ class DeliveryState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more is done."""
+        """Whether the delivery has ended."""
         return self not in OPEN
 
 
@@ -140,5 +140,5 @@ class Delivery:
 
     @property
     def user(self) -> str:
-        """Who is told."""
+        """The person who is notified."""
         return self.notification.user

@@ -163,7 +163,7 @@ class Mail(Channel):
         try:
             await server.send_message(mail)
         except aiosmtplib.SMTPRecipientsRefused as error:
-            raise _refused(max(each.code for each in error.recipients)) from None
+            raise _refused(max(refusal.code for refusal in error.recipients)) from None
         except aiosmtplib.SMTPResponseException as error:
             raise _refused(error.code) from None
         except (aiosmtplib.SMTPException, OSError):

@@ -33,14 +33,14 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
     if len(notifications) == 1:
         only = notifications[0]
         return Message(plain(only.title), tuple(filter(None, (plain(only.text), _link(only, pages_url)))))
-    told = [
-        plain(" ".join(filter(None, (each.title, each.text, _link(each, pages_url)))))
-        for each in notifications[:LISTED]
+    lines = [
+        plain(" ".join(filter(None, (notification.title, notification.text, _link(notification, pages_url)))))
+        for notification in notifications[:LISTED]
     ]
     left = len(notifications) - LISTED
     more = [sentences.text(Reason("notify-more", {"count": left}))] if left > 0 else []
     title = sentences.text(Reason("notify-many", {"count": len(notifications)}))
-    return Message(title, (*told, *more, *([pages_url] if pages_url else [])))
+    return Message(title, (*lines, *more, *([pages_url] if pages_url else [])))
 
 
 def _link(notification: Notification, pages_url: str) -> str:

@@ -175,8 +175,8 @@ async def _exchange(url: httpx.URL, reached: Address, body: bytes, tls: ssl.SSLC
         )
         answer = await client.send(request, stream=True)
         try:
-            asked = answer.headers.get("Retry-After", "")
-            return answer.status_code, float(asked) if re.fullmatch(r"\d{1,5}", asked) else 0.0
+            retry_after = answer.headers.get("Retry-After", "")
+            return answer.status_code, float(retry_after) if re.fullmatch(r"\d{1,5}", retry_after) else 0.0
         finally:
             await answer.aclose()
 
@@ -187,12 +187,12 @@ async def resolved(host: str, port: int, networks: Sequence[Network]) -> Address
     ``networks`` are private networks that are allowed.
     """
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise NotDelivered(DeliveryState.WAITING, "delivery-unreachable", host=host) from None
-    addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-    for each in addresses:
-        if not is_public(each) and not any(each in network for network in networks):
+    addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
+    for address in addresses:
+        if not is_public(address) and not any(address in network for network in networks):
             raise NotDelivered(DeliveryState.FAILED, "delivery-private", host=host)
     return addresses[0]
 

@@ -126,11 +126,18 @@ def _problem(delivery: Delivery) -> str:
 
 
 ROUTES = (
-    Route("GET", "/notifications", "What the caller is told", Who.LOGGED_IN, notifications, answers=Notifications),
+    Route(
+        "GET",
+        "/notifications",
+        "The choices of the caller, and the state of each channel",
+        Who.LOGGED_IN,
+        notifications,
+        answers=Notifications,
+    ),
     Route(
         "PATCH",
         "/notifications",
-        "Change what the caller is told",
+        "Change the choices of the caller",
         Who.LOGGED_IN,
         edit_notifications,
         takes=NotificationsEdit,

@@ -56,17 +56,17 @@ class Outbox:
     # ---------- choices
 
     def choice(self, user: str) -> NotificationChoice:
-        """Return what a person wants to be told, or what people are told who have not chosen."""
+        """Return the choice of a person, or that of people who have not chosen."""
         return self._state.notification_choices.get(user) or self.settings.choice_of(user)
 
     async def choose(self, choice: NotificationChoice) -> None:
-        """Set what a person wants to be told; on disk when this returns. Raises `Refusal`."""
+        """Set the choice of a person; on disk when this returns. Raises `Refusal`."""
         await self._change(lambda transaction: transaction.put_notification_choice(choice))
 
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells people of their jobs and workspaces, and of faults."""
+        """Return the notifications of a transaction: of jobs and workspaces for their owners, and of faults."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -79,7 +79,7 @@ class Outbox:
         return found + self._of_faults(transaction)
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells of faults: the `fault_recipients`, and all who chose to be told."""
+        """Return the notifications of faults, for the `fault_recipients` and all who chose them."""
         faults = notices.faults(transaction)
         if not faults:
             return []
@@ -138,7 +138,7 @@ class Outbox:
     async def settle(
         self, deliveries: Sequence[Delivery], state: DeliveryState, why: Reason | None = None
     ) -> None:
-        """Write what became of deliveries. Raises `StoreError`."""
+        """Write the outcome of deliveries. Raises `StoreError`."""
         if not deliveries:
             return
         changed = [replace(each, state=state, at=self._clock(), why=why) for each in deliveries]
@@ -151,5 +151,5 @@ class Outbox:
         return await self._threads.read(self._threads.store.latest_deliveries, user, self.settings.channels)
 
     def count_waiting(self, user: str, channel: Channel) -> int:
-        """Return how many deliveries of a person wait for a channel."""
+        """Return the number of deliveries of a person that wait for a channel."""
         return self._waiting[user, channel]

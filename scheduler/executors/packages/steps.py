@@ -60,5 +60,5 @@ def prepare_step(
 
 def _program(argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, what: str) -> list[str]:
     python = argv[0] if PYTHON.fullmatch(Path(argv[0]).name) else "python3"
-    told = {"place": PLACE, "requirements": sorted(requirements), "most": round(settings.packages_disk * GIB)}
-    return [python, "-I", program.__file__, what, json.dumps(told)]
+    arguments = {"place": PLACE, "requirements": sorted(requirements), "most": round(settings.packages_disk * GIB)}
+    return [python, "-I", program.__file__, what, json.dumps(arguments)]
