@@ -49,13 +49,16 @@ def setting(
 
     ``service_default`` is given if the service's default differs from that of simulations.
     """
-    shown = default if service_default is UNSET else service_default
-    metadata = {"help": help, "unit": unit, "bounds": Meta(ge=ge, le=le), "default": shown}
-    made: Any = (
-        field(default_factory=dict, metadata=metadata)
-        if default == {}
-        else field(default=default, metadata=metadata)
-    )
+    metadata = {
+        "help": help,
+        "unit": unit,
+        "bounds": None if ge is None and le is None else Meta(ge=ge, le=le),
+        "default": default if service_default is UNSET else service_default,
+    }
+    if default == {}:
+        made: Any = field(default_factory=dict, metadata=metadata)
+    else:
+        made = field(default=default, metadata=metadata)
     return made  # type: ignore[no-any-return] # a dataclass makes an attribute of it
 
 
@@ -63,26 +66,27 @@ def declared(*groups: type) -> Iterator[Setting]:
     """Yield the settings of groups, and of the groups in them."""
     for group in groups:
         for name, kind, metadata in _fields(group):
-            if "help" in metadata:
-                bounded = Annotated[kind, metadata["bounds"]] if kind in {int, float} else kind
+            if metadata:
+                bounds = metadata["bounds"]
+                bounded = kind if bounds is None else Annotated[kind, bounds]
                 yield Setting(name, bounded, metadata["default"], metadata["help"], metadata["unit"])
-            elif is_dataclass(kind) and isinstance(kind, type):
+            elif isinstance(kind, type) and is_dataclass(kind):
                 yield from declared(kind)
 
 
 def read(group: type[T], values: Mapping[str, Any]) -> T:
     """Return a group, and the groups in it, with values of their settings; other fields have their defaults."""
-    types = {setting.name: setting.type for setting in declared(group)}
-    given: dict[str, Any] = {}
+    own = {setting.name: msgspec.convert(values[setting.name], setting.type) for setting in declared(group)}
+    fields_of_group: dict[str, Any] = {}
     for name, kind, metadata in _fields(group):
-        if "help" in metadata:
-            given[name] = msgspec.convert(values[name], types[name])
-        elif is_dataclass(kind) and isinstance(kind, type) and any(declared(kind)):
-            given[name] = read(kind, values)
-    return group(**given)
+        if metadata:
+            fields_of_group[name] = own[name]
+        elif isinstance(kind, type) and is_dataclass(kind) and any(declared(kind)):
+            fields_of_group[name] = read(kind, values)
+    return group(**fields_of_group)
 
 
 def _fields(group: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
-    """Yield name, type and metadata of each field."""
+    """Yield name, type and metadata of each field; only settings have metadata."""
     hints = get_type_hints(group, include_extras=True)
     return ((each.name, hints[each.name], each.metadata) for each in fields(group))

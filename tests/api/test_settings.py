@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from springtide.hub_extension.notifications.channels import KINDS
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.settings import ServiceSettings
+from springtide.hub_extension.service.traits import traits_of
 from springtide.scheduler.model import Order
 from springtide.scheduler.notifications import NotificationEvent
-from springtide.scheduler.settings import SettingError, declared
+from springtide.scheduler.settings import SettingError, declared, setting
 
 SETTINGS = tuple(declared(ServiceSettings, *KINDS))
 
@@ -42,7 +44,7 @@ def test_the_engine_reads_what_an_admin_sets_with_its_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "expected"),
+    ("name", "value", "expected"),
     [
         ("port", 70_000, "70000; expected a whole number from 1 up to 65535"),
         ("port", True, "True; expected a whole number from 1 up to 65535"),
@@ -55,10 +57,20 @@ def test_the_engine_reads_what_an_admin_sets_with_its_type() -> None:
         ("pip_variables", {"A": 1}, "{'A': 1}; expected an object, each value text"),
     ],
 )
-def test_a_bad_value_is_refused_with_what_was_expected(setting: str, value: Any, expected: str) -> None:
+def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: Any, expected: str) -> None:
     with pytest.raises(SettingError) as refused:
-        configured(**{setting: value})
-    assert str(refused.value) == f"Springtide.{setting} is {expected}."
+        configured(**{name: value})
+    assert str(refused.value) == f"Springtide.{name} is {expected}."
+
+
+@dataclass(frozen=True)
+class Nap:
+    nap: float | None = setting(None, "A nap.", ge=1)
+
+
+def test_bounds_of_a_setting_that_is_no_number_are_refused_at_its_declaration() -> None:
+    with pytest.raises(TypeError, match="numeric"):
+        traits_of(declared(Nap))
 
 
 def test_help_has_the_unit_and_the_bounds() -> None:
