@@ -54,8 +54,8 @@ class Channel(ABC):
         return self.unavailable()
 
     def target(self, user: str, address: str) -> str:  # noqa: ARG002
-        """Return where messages to a person go, as its page shows it: never a secret."""
-        return ""
+        """Return where messages to a person go, as her page shows it: never a secret; empty without an address."""
+        return "the address that you entered" if address else ""
 
     def checked(self, address: str) -> str:
         """Return an address that a person entered. Raises `Refusal` for one that is not allowed."""
