@@ -16,6 +16,7 @@ import msgspec
 
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
+from springtide.scheduler.settings import setting
 
 PREEMPTIBLE_BELOW = 100
 """Priority from which on jobs are not preemptible by default."""
@@ -317,20 +318,36 @@ class Job(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of the policy that an admin may choose.
+    """The settings of the policy.
 
-    ``min_runtime`` and ``grace`` are seconds: the time for which a started job is not paused, and the time between
-    the request to pause an attempt and its kill. In each ``use_half_life``, in seconds, half of the recent use of
-    a project is forgotten. ``gpu_types`` is the pool's order of GPU types, the cheapest first; types that it does
-    not name follow, in the order of the names of their nodes.
+    ``gpu_types`` is the pool's order of GPU types, the cheapest first; types that it does not name follow, in the
+    order of the names of their nodes.
     """
 
-    order: Order = Order.LEAST_SERVED
-    min_runtime: float = 0.0
-    grace: float = 30.0
+    order: Order = setting(
+        Order.LEAST_SERVED,
+        "The order of the jobs of one project with equal priority: older first, or first the one that had "
+        "less GPU time so far and, judging by similar jobs, needs less.",
+    )
+    min_runtime: float = setting(
+        0.0,
+        "The time for which a started job is not paused for others.",
+        unit="seconds",
+        ge=0,
+        service_default=30.0,
+    )
+    grace: float = setting(
+        30.0, "The time between the request to pause a job and its kill.", unit="seconds", ge=0, le=3600
+    )
     surplus: Surplus = Surplus.FAIR
     gpu_types: tuple[str, ...] = ()
-    use_half_life: float = 86_400.0
+    use_half_life: float = setting(
+        86_400.0,
+        "The time in which half of the GPU time beyond its quota that a project had is forgotten. Of equal "
+        "projects the one that had less goes first.",
+        unit="seconds",
+        ge=60,
+    )
 
 
 @dataclass(frozen=True, slots=True)

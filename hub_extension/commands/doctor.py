@@ -20,10 +20,11 @@ from springtide.hub_extension.doctor.pool import (
     unmatched_gpus,
     usage_records,
 )
-from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
+from springtide.hub_extension.service.setup import Setup
 from springtide.scheduler.executors.accounts import AccountError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.settings import SettingError
 from springtide.scheduler.store.opening import parse_url
 from springtide.scheduler.wording import count
 
@@ -75,7 +76,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     application = Springtide()
     try:
         setup = _setup(application, state_dir, config)
-    except StartError as error:
+    except SettingError as error:
         yield problem("settings", str(error), "Correct the configuration file.")
         return
     yield ok("settings", "The service can start with them.")
@@ -102,8 +103,9 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
         *([f"--state-dir={state_dir}"] if state_dir else []),
     ]
     application.configure_from("", arguments)
-    alone = os.geteuid() != 0 and not application.accounts and application.executor == "local"
-    if alone and (Path(application.state_dir).expanduser() / "hub" / "up.lock").exists():
+    settings = application.settings()
+    alone = os.geteuid() != 0 and not settings.accounts and settings.executor == "local"
+    if alone and (Path(settings.state_dir).expanduser() / "hub" / "up.lock").exists():
         application.accounts = "shared"  # as `springtide up` has it where it does not run as root
     return application.setup()
 
@@ -120,9 +122,9 @@ def _store(setup: Setup) -> Iterator[Finding]:
 
 def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from _accounts(setup)
-    yield from machine.gpus(setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
+    yield from machine.gpus(setup.settings.simulated_gpus, setup.settings.build_gpus, setup.engine.types)
     yield from machine.limits(setup.limits)
-    yield from datasets(setup.datasets)
+    yield from datasets(setup.engine.datasets)
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
@@ -166,6 +168,8 @@ async def _cluster(setup: Setup, settings: KubernetesSettings) -> list[Finding]:
     kubeconfig = os.environ.get("KUBECONFIG")
     api = connect(Path(kubeconfig) if kubeconfig else None)
     try:
-        return [finding async for finding in cluster(api, settings, setup.train_jobs, setup.datasets)]
+        return [
+            finding async for finding in cluster(api, settings, setup.settings.train_jobs, setup.engine.datasets)
+        ]
     finally:
         await api.close()

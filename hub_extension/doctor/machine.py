@@ -18,8 +18,9 @@ from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import Layout
-from springtide.scheduler.executors.local.limits import GIB, Limits
+from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.gpu_types import DeclaredTypes
+from springtide.scheduler.settings import GIB
 from springtide.scheduler.store import StoreDamagedError, StoreError, StoreTooNewError
 from springtide.scheduler.store.copying import check_copy, is_unused
 from springtide.scheduler.store.opening import LOCK_SUFFIX

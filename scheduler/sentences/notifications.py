@@ -109,6 +109,11 @@ def _no_mail(_: Params) -> Sentences:
     yield change("An administrator of the pool can set one up.")
 
 
+def _not_set_up(_: Params) -> Sentences:
+    yield cause("This channel is not set up here.")
+    yield change("An administrator of the pool can set it up.")
+
+
 def _workspace(p: Params) -> str:
     return f"Your workspace {quoted_name(p, 'server')}" if p.get("server") else "Your workspace"
 
@@ -188,7 +193,8 @@ NOTIFICATIONS: Table = {
     ),
     "delivery-no-mail": _no_mail,
     "delivery-no-address": lambda _: iter([cause("Your user name makes no e-mail address here.")]),
-    "delivery-no-webhooks": lambda _: iter([cause("Webhooks are not allowed here.")]),
-    "delivery-no-webhook": lambda _: iter([cause("The address of the webhook was removed.")]),
+    "delivery-not-set-up": _not_set_up,
+    "delivery-address-removed": lambda _: iter([cause("The address was removed.")]),
+    "delivery-no-channel": lambda _: iter([cause("The pool has this channel no longer.")]),
     "delivery-failed": lambda _: iter([cause("The pool failed to send it; the service's log says why.")]),
 }

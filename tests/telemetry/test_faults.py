@@ -95,14 +95,17 @@ def test_a_lost_gpu_is_a_fault_when_it_gets_lost() -> None:
 
 def test_the_admin_chooses_what_counts() -> None:
     bad = replace(WELL, new_xids=(48, 94), ecc_uncorrected=2)
-    assert code(WELL, bad, FaultRules(enabled=False)) is None
-    assert code(WELL, replace(WELL, lost=True), FaultRules(enabled=False)) is None
-    found = fault(WELL, bad, FaultRules(xids=frozenset({94})))
+    assert code(WELL, bad, FaultRules(drain_faulty_gpus=False)) is None
+    assert code(WELL, replace(WELL, lost=True), FaultRules(drain_faulty_gpus=False)) is None
+    found = fault(WELL, bad, FaultRules(fault_xids=frozenset({94})))
     assert found is not None
     assert (found.params["xid"], found.params["what"]) == (94, "")
-    assert code(WELL, bad, FaultRules(xids=frozenset(), ecc_errors=3)) is None
-    assert code(bad, replace(bad, ecc_uncorrected=3), FaultRules(xids=frozenset(), ecc_errors=3)) == "gpu-ecc"
-    assert code(WELL, bad, FaultRules(xids=frozenset(), ecc_errors=0)) is None
+    assert code(WELL, bad, FaultRules(fault_xids=frozenset(), fault_ecc_errors=3)) is None
+    assert (
+        code(bad, replace(bad, ecc_uncorrected=3), FaultRules(fault_xids=frozenset(), fault_ecc_errors=3))
+        == "gpu-ecc"
+    )
+    assert code(WELL, bad, FaultRules(fault_xids=frozenset(), fault_ecc_errors=0)) is None
 
 
 # ---------- on a machine: real pynvml, executor, processes and store

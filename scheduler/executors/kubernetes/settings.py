@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from springtide.scheduler.gpu_types import DeclaredTypes
+
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +77,17 @@ class KubernetesSettings:
     )
     static_nodes: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
-    run_as: int | None = 1000
-    fs_group: int | None = 100
+    run_as: Annotated[int, Meta(ge=1)] | None = 1000
+    fs_group: Annotated[int, Meta(ge=0)] | None = 100
     tolerations: tuple[Mapping[str, Any], ...] = ()
-    cpu_per_gpu: float | None = None
-    memory_per_gpu: float | None = None
+    cpu_per_gpu: Positive | None = None
+    memory_per_gpu: Positive | None = None
     home_path: str = "/home/jovyan"
-    image_pull_policy: str | None = None
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     image_pull_secrets: tuple[str, ...] = ()
     network_policy: bool = False
-    lost_after: float | None = None
-    agent_port: int | None = None
+    lost_after: Positive | None = None
+    agent_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     agent_namespace: str = ""
     agent_labels: Mapping[str, str] = field(default_factory=dict)
     agent_token_file: str = ""

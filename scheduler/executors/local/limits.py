@@ -9,12 +9,56 @@ from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.settings import GIB, SettingError, setting
 
-GIB = 1 << 30
 PERIOD_US = 100_000
 """Period of a cgroup's share of the cores, in microseconds."""
 ASKED = ("cpu", "memory")
 """Controllers of what jobs ask for, which are used where they are delegated."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """The limits of jobs on this machine, as admins set them."""
+
+    job_memory: float = setting(
+        0.0,
+        "The memory that each worker of a job may take here unless it asks for another; 0: no limit.",
+        unit="GiB",
+        ge=0,
+        le=1 << 20,
+    )
+    job_processes: int = setting(
+        0, "Processes and threads that each worker of a job may have on this machine; 0: no limit.", ge=0
+    )
+    job_cores: float = setting(
+        0.0,
+        "The cores that each worker of a job may use here unless it asks for others, with job_cgroup; 0: no "
+        "limit.",
+        ge=0,
+    )
+    job_disk: float = setting(
+        0.0,
+        "The size up to which a job may keep checkpoints, outputs, working directory, submitted files and "
+        "reports on this machine, and deleted files that it has open. A job that keeps more is ended, and "
+        "says what to delete. 0: no limit.",
+        unit="GiB",
+        ge=0,
+        le=1 << 20,
+    )
+    job_cgroup: str = setting(
+        "",
+        "A directory of cgroup v2 that was delegated to the service and enforces the limits of jobs. Without "
+        "it the kernel's rlimits do: memory for each process, processes for each user, cores not at all.",
+    )
+
+    def limits(self) -> Limits:
+        """Return the limits. Raises `SettingError` for one that would not be enforced."""
+        if self.job_cores and not self.job_cgroup:
+            raise SettingError("Springtide.job_cores needs Springtide.job_cgroup: only a cgroup limits cores.")
+        cgroup = Path(self.job_cgroup) if self.job_cgroup else None
+        memory, disk = round(self.job_memory * GIB), round(self.job_disk * GIB)
+        return Limits(memory, self.job_processes, self.job_cores, cgroup, disk)
 
 
 @dataclass(frozen=True, slots=True)
