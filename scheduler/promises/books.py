@@ -104,7 +104,7 @@ class Account:
         return min(self.firm_quota(project), self.limit(project))
 
     def quota_left(self, project: str) -> float:
-        """Return what the quotas of the projects below leave to a project's own jobs, infinite if unlimited."""
+        """Return the quota left to a project's own jobs by the projects below, infinite if unlimited."""
         below = (each.name for each in self._books.projects.values() if each.parent == project)
         return max(0.0, self.quota(project) - math.fsum(map(self.quota, below)))
 
@@ -145,9 +145,9 @@ class Account:
 class Books:
     """The state of a pool, with the sums that the checks need.
 
-    ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every job that holds a GPU, so
-    that a collision is visible. ``rooms`` counts nodes by GPU type and number of GPUs that are free and not
-    reserved. ``recent_use`` is what was told of it.
+    ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every holder of a GPU, so that
+    a collision is visible. ``rooms`` counts nodes by GPU type and number of free, unreserved GPUs. ``recent_use``
+    has the latest records.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -203,7 +203,7 @@ class Books:
         return next((self.accounts[each] for each in types if each in self.accounts), None)
 
     def accepted(self, job: Job | Kind) -> tuple[str, ...]:
-        """Return the types of the pool that a job accepts, in its order."""
+        """Return the pool's GPU types accepted by a job, in its order."""
         return accepted_types(job.gpu_types, self.types)
 
     def usable(self, slot: GpuSlot) -> bool:

@@ -154,7 +154,7 @@ class _PlanCheck:
 
 
 def domains(books: Books, placement: Placement, level: str) -> set[object]:
-    """Return the topology domains of a level that a placement uses; a node in no domain is its own domain."""
+    """Return the topology domains of a placement at a level; a node in no domain is its own domain."""
     touched: set[object] = set()
     for worker in placement:
         node = books.nodes.get(worker.node)

@@ -11,11 +11,10 @@ ROUNDING = 1.0 + 1e-9
 
 
 class PerGpu(NamedTuple):
-    """What a node has for each of its GPUs, or what a job asks for with each: CPU cores, and bytes of memory.
+    """CPU cores and bytes of memory for each GPU, of a node or of a job's request.
 
-    0 means unknown of a node, and nothing in particular of a job. ``rdma`` is the number of workers with RDMA that
-    comes with one GPU: of a node how many it can have at a time, of a job 1, divided by the number of GPUs. 0 is
-    none.
+    0 means unknown for a node, and no request for a job. ``rdma`` is the number of workers with RDMA for each GPU:
+    for a node the number that it can have at a time, for a job 1, divided by the number of GPUs. 0 is none.
     """
 
     cpus: float = 0.0
@@ -23,7 +22,7 @@ class PerGpu(NamedTuple):
     rdma: float = 0.0
 
     def holds(self, asked: PerGpu) -> bool:
-        """Return whether a node whose GPUs come with this has enough for a job; an unknown amount is enough."""
+        """Return whether a node that offers this has enough for a job's request; an unknown amount is enough."""
         return (
             (not self.cpus or asked.cpus <= self.cpus * ROUNDING)
             and (not self.memory or asked.memory <= self.memory * ROUNDING)
@@ -36,13 +35,13 @@ class PerGpu(NamedTuple):
 
 
 UNSPECIFIED = PerGpu()
-"""Of jobs that ask for nothing besides GPUs, and of nodes of which nothing is known."""
+"""Value for jobs that request only GPUs, and for unknown nodes."""
 
 
 def per_gpu_of(cpus: float, memory: float, gpus: int, rdma: int = 0) -> PerGpu:
-    """Return what one of ``gpus`` GPUs comes with that have so many cores, bytes and workers with RDMA together.
+    """Return the amounts for one of ``gpus`` GPUs, from the totals of cores, bytes and workers with RDMA.
 
-    Each worker has a GPU of its own, so more workers with RDMA than GPUs are as many as GPUs.
+    Each worker has a GPU of its own, so the workers with RDMA count only up to the number of GPUs.
     """
     if not gpus or not (cpus or memory or rdma):
         return UNSPECIFIED

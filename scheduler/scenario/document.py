@@ -17,7 +17,7 @@ YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 class ScenarioError(ValueError):
-    """A file that cannot be used; the message names the file, the field and what was expected."""
+    """An unusable file; the message names the file, the field and the expected value."""
 
     def __init__(self, file: str, field: str, message: str) -> None:
         text = f"{file}: {field}: {message}" if field else f"{file}: {message}"

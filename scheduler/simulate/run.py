@@ -34,7 +34,7 @@ class Policy(StrEnum):
 class Load:
     """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them.
 
-    ``gpu_types`` is the pool's order of GPU types; ``surplus`` says who gets what quotas leave.
+    ``gpu_types`` is the pool's order of GPU types; ``surplus`` is the rule for GPUs that quotas leave.
     """
 
     nodes: tuple[Node, ...]

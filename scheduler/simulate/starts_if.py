@@ -1,9 +1,9 @@
-"""What lets a waiting job start: changes of the pool, each of them checked by planning with it.
+"""Changes of the pool that let a waiting job start, each checked by planning with it.
 
-Candidates are proposed from what jobs hold and ask for, the likeliest first. A candidate becomes an alternative if
-the job runs once the pool with that change has come to rest, from every origin: the scenario as it was written and
-the state that it came to rest in, or the live pool. One plan tells of all waiting jobs, so plans are kept.
-How much is planned is bounded by an effort; beyond it, alternatives are those that follow without a plan.
+Candidates come from the usage and the requests of jobs, the likeliest first. A candidate becomes an alternative if
+the job runs once the pool with that change is at rest, from every origin: the scenario as written and its stable
+state, or the live pool. One plan answers for all waiting jobs, so plans are kept. An effort bounds the planning;
+beyond it, only alternatives that need no plan remain.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REFUSALS = frozenset({Cause.LIMIT, Cause.QUOTA})
 """Causes for which a job can never run that end with another limit or quota."""
 
 FIRST, LAST = "!", "~"
-"""Beginnings of names that sort before and after those of all nodes."""
+"""Prefixes of names that sort before and after those of all nodes."""
 
 NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of new nodes that are tried."""
@@ -59,7 +59,7 @@ NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclass(slots=True)
 class Budget:
-    """The effort that is left."""
+    """The remaining effort."""
 
     left: int
 
@@ -67,8 +67,8 @@ class Budget:
 class Origin:
     """A pool from which changes are planned to rest.
 
-    ``opened`` sets the times of a changed snapshot, where they depend on its jobs. ``decisions`` is how many it
-    takes the unchanged pool to come to rest.
+    ``opened`` sets the times of a changed snapshot if they depend on its jobs. ``decisions`` is the number of
+    decisions after which the unchanged pool is at rest.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Origin:
         self._planner: Planner | None = None
 
     def effort(self, *, removal: bool) -> int:
-        """Return how much it takes to plan a change, of which the removal of jobs takes the least."""
+        """Return the effort of planning a change; the removal of jobs takes the least."""
         return (
             self._decisions
             + self._copying
@@ -94,7 +94,7 @@ class Origin:
     def running_with(self, change: Alternative, like: Node | None, budget: Budget) -> frozenset[str] | None:
         """Return the jobs that run once the changed pool rests; None if that is beyond the budget.
 
-        ``like`` is the node that new ones are copies of.
+        New nodes are copies of ``like``.
         """
         after = self._opened(changed(self.snapshot, change, like))
         removal = bool(change.remove_jobs) and after.now == self.snapshot.now
@@ -132,7 +132,7 @@ def _at_rest(planner: Planner, snapshot: Snapshot, budget: Budget) -> tuple[froz
 
 
 def changed(snapshot: Snapshot, change: Alternative, like: Node | None = None) -> Snapshot:
-    """Return the snapshot with a change; new nodes are copies of ``like``, with names that begin as its own."""
+    """Return the snapshot with a change; new nodes are copies of ``like``, named after it."""
     removed = set(change.remove_jobs)
     projects = tuple(
         replace(
@@ -149,9 +149,9 @@ def changed(snapshot: Snapshot, change: Alternative, like: Node | None = None) -
 
 
 class Diagnosis:
-    """Finds what lets the waiting jobs of a pool start.
+    """Finds the changes that let the waiting jobs of a pool start.
 
-    ``rest`` is the pool at rest, with which ``planner`` plans. Changes are planned from the ``origins``.
+    ``rest`` is the pool at rest, the state of ``planner``. Changes are planned from the ``origins``.
     """
 
     def __init__(self, rest: Snapshot, planner: Planner, origins: Sequence[Origin], effort: int = EFFORT) -> None:
@@ -163,7 +163,7 @@ class Diagnosis:
         self._outcomes: dict[tuple[str, int, int], frozenset[str]] = {}
 
     def starts_if(self, job_id: str) -> StartsIf:
-        """Return what lets a job start; nothing for one that does not wait or that a hold or delay keeps back."""
+        """Return the changes that let a job start; none for a job not waiting, or waiting by a hold or delay."""
         job = self._jobs[job_id]
         if job.phase is not Phase.WAITING or job.project not in self._pool.projects:
             return StartsIf()
@@ -191,7 +191,7 @@ class Diagnosis:
     # ---------- checking
 
     def _starts(self, job: Job, change: Alternative) -> bool | None:
-        """Tell whether the job runs after the change, from each origin; None if that is beyond the effort."""
+        """Return whether the job runs after the change, from each origin; None if that is beyond the effort."""
         likes: Sequence[Node | None] = self._pool.largest(job) if change.add_nodes else (None,)
         for like in likes:
             for number, origin in enumerate(self._origins):
@@ -255,7 +255,7 @@ class Diagnosis:
 
 
 class _Numbers:
-    """What the projects of a pool at rest hold, claim and ask for, by GPU type, and what may be changed."""
+    """Usage, claims and requests of projects at rest, by GPU type, and the changes proposed from them."""
 
     def __init__(self, rest: Snapshot, planner: Planner) -> None:
         self.projects = {each.name: each for each in rest.projects}
@@ -278,7 +278,7 @@ class _Numbers:
             self._count(job)
 
     def _path(self, name: str) -> tuple[Project, ...]:
-        """Return a project and all above it."""
+        """Return a project and its ancestors."""
         path = [self.projects[name]]
         while (above := path[-1].parent) in self.projects:
             assert above is not None
@@ -302,7 +302,7 @@ class _Numbers:
             self._own_firm[job.project, kind] += 0 if job.preemptible else claimed
 
     def types_of(self, job: Job) -> Sequence[str]:
-        """Return the type of the GPUs that a job holds or has reserved; if none, all types that it accepts."""
+        """Return the type of a job's held or reserved GPUs; without any, all types that it accepts."""
         for worker in (*job.placement, *job.reserved):
             if worker.node in self._type_of:
                 return (self._type_of[worker.node],)
@@ -311,10 +311,10 @@ class _Numbers:
     # ---------- nodes
 
     def largest(self, job: Job) -> Sequence[Node]:
-        """Return the nodes that new ones may be like: the largest of each type that the job accepts.
+        """Return the models for new nodes: the largest available nodes of each type that the job accepts.
 
-        None if one as large is not available. Where the largest differ, the first and the last of them, as listed
-        and by name. As order by name decides between equal nodes, each is given with names before, among and after
+        None of a type if a node as large is not available. If the largest differ, the first and the last of them,
+        as listed and by name. As names decide between equal nodes, each comes with names before, among and after
         those of the others.
         """
         largest = [self._largest[kind] for kind in accepted_types(job.gpu_types, self._types)]
@@ -340,13 +340,13 @@ class _Numbers:
 
     @cached_property
     def most_nodes(self) -> int:
-        """The number of nodes that is enough for all jobs, with one for each worker."""
+        """The number of nodes that suffices for all jobs: one for each worker."""
         return sum(job.workers for job in self._jobs)
 
     def ample(self, job: Job) -> Alternative | None:
-        """Return so many nodes that the job runs beside all others, each worker of which may have one of its own.
+        """Return as many nodes as let the job run beside all others, with a node for each worker.
 
-        None where limits, the quota of jobs that are not preemptible, or topology may still keep it waiting.
+        None if limits, the quota for non-preemptible jobs, or topology may still keep it waiting.
         """
         wide = [like for like in self.largest(job) if like.gpus >= job.gpus and like.per_gpu.holds(job.per_gpu)]
         if job.require is not None or not wide or len(wide) < len(self.largest(job)):
@@ -394,7 +394,7 @@ class _Numbers:
                     )
 
     def _raised(self, job: Job, kind: str, more: int) -> dict[str, int] | None:
-        """Return the quotas with which a project may hold ``more``; None if they add up to more than there is."""
+        """Return the quotas with which a project may hold ``more``; None if they exceed the pool."""
         raised: dict[str, int] = {}
         claimed, own = (self._claimed, self._own) if job.preemptible else (self._firm, self._own_firm)
         for project in self._paths[job.project]:
@@ -415,7 +415,7 @@ class _Numbers:
     # ---------- other jobs
 
     def _before(self, job: Job) -> int:
-        """Return how many GPUs the jobs need that wait before the job in the line of its project."""
+        """Return the GPUs requested by the jobs before this one in the queue of its project."""
         line = self._lines[job.project]
         return sum(each.need for place, each in line if place < self._place(job))
 
@@ -431,7 +431,7 @@ class _Numbers:
         return self._planner.position(job.id) or 0
 
     def in_the_way(self, job: Job) -> Sequence[str]:
-        """Return all other jobs, those first whose end most likely lets the job start."""
+        """Return all other jobs, sorted by how likely their end lets the job start."""
         need, types = job.need, set(self.types_of(job))
         tight = self._tightest(job)
         place = self._place(job)
