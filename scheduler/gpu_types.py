@@ -40,17 +40,17 @@ class NodesByType:
 
 
 def accepted_types(gpu_types: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
-    """Return the types of the pool that a job accepts, in its order of preference; empty if there is none.
+    """Return the pool's GPU types that a job accepts, in its order of preference; empty if there is none.
 
-    ``gpu_types`` are those that it names; without any it accepts all ``types`` of the pool.
+    A job that names no ``gpu_types`` accepts all ``types`` of the pool.
     """
     return tuple(each for each in dict.fromkeys(gpu_types or types) if each in types)
 
 
 def amount_of(amount: Amount, gpu_type: str, types: Sequence[str], missing: int | None = 0) -> int | None:
-    """Return the number of GPUs of one type; ``missing`` counts for types that the amount says nothing of.
+    """Return the number of GPUs of one type; ``missing`` counts for types absent from the amount.
 
-    ``types`` are those of the pool. None and 0 stand for all types. Another plain number counts for the first of
+    ``types`` are those of the pool. None and 0 apply to all types. Another plain number applies to the first of
     them, the only one of most pools.
     """
     if not amount and not isinstance(amount, Mapping):

@@ -1,4 +1,4 @@
-"""Notifications: what a person is told of jobs and GPUs, through which channels, and what became of it."""
+"""Notifications about jobs and GPUs: their events, channels and deliveries."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from springtide.scheduler.model import Reason
 
 
 class NotificationEvent(StrEnum):
-    """What happens and a person may want to be told: of the own jobs and workspaces, and faults of GPUs."""
+    """Events that people may be notified about: of their own jobs and workspaces, and faults of GPUs."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
     ENDED = "ended"
-    """It succeeded, or somebody else cancelled it."""
+    """It succeeded, or another person cancelled it."""
     FAILED = "failed"
-    """It failed, or an attempt of it did and it is tried again."""
+    """It failed, or an attempt failed and will be retried."""
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"
-    """A GPU of the pool was drained because of a fault, whoever held it, or launching has stopped."""
+    """A GPU of the pool was drained because of a fault, with or without a job on it, or launching has stopped."""
     WORKSPACE = "workspace"
     """A workspace of the person does not use its GPUs, or was stopped because of that."""
 
 
 class Channel(StrEnum):
-    """A way on which notifications reach a person."""
+    """A way to deliver notifications."""
 
     BROWSER = "browser"
-    """The pool's pages, where they are open."""
+    """The pool's pages, while they are open."""
     EMAIL = "email"
     WEBHOOK = "webhook"
 
 
 FAULT_CHANNELS = frozenset({Channel.BROWSER, Channel.EMAIL})
-"""The channels through which `fault_recipients` are told of faults; a webhook needs an address first."""
+"""The channels of faults for `fault_recipients`; a webhook needs an address first."""
 EVENT_KIND = "notification"
-"""Kind of the events of the stream that are notifications."""
+"""Kind of notifications among the events of the stream."""
 
 Events = frozenset[NotificationEvent]
 ChannelEvents = Mapping[Channel, Events]
-"""The events that a person is told, by channel."""
+"""The chosen events, by channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """The channels that there are, and what people are told who have not chosen yet.
+    """The available channels, and the default choice of people without their own.
 
-    ``fault_recipients`` are names of people who are told of faults as well, through the channels of
+    ``fault_recipients`` are names of people who also get notifications of faults, through the channels of
     `FAULT_CHANNELS`.
     """
 
@@ -58,7 +58,7 @@ class NotificationSettings:
     fault_recipients: frozenset[str] = frozenset()
 
     def choice_of(self, user: str) -> NotificationChoice:
-        """Return what a person is told who has not chosen yet."""
+        """Return the default choice of a person."""
         events = dict(self.defaults)
         if user in self.fault_recipients:
             for channel in FAULT_CHANNELS & self.channels:
@@ -68,7 +68,7 @@ class NotificationSettings:
 
 @dataclass(frozen=True, slots=True)
 class NotificationChoice:
-    """What a person wants to be told. ``webhook`` is a secret: whoever has the address can write there."""
+    """A person's choice of notifications. ``webhook`` is a secret: whoever has the address can write there."""
 
     user: str
     events: ChannelEvents = field(default_factory=dict)
@@ -79,7 +79,7 @@ class NotificationChoice:
 class Notification:
     """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique.
 
-    ``job`` is the id of the job that it is about, empty if it is about none.
+    ``job`` is the id of its job, empty if it concerns none.
     """
 
     id: str
@@ -103,7 +103,7 @@ class DeliveryState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more is done."""
+        """Whether the delivery has ended."""
         return self not in OPEN
 
 
@@ -127,5 +127,5 @@ class Delivery:
 
     @property
     def user(self) -> str:
-        """Who is told."""
+        """The name of the recipient."""
         return self.notification.user
