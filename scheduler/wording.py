@@ -86,8 +86,8 @@ def quoted(name: str) -> str:
 def given(value: object, most: int = GIVEN) -> str:
     r"""Return an input as a message repeats it: a text in quotes, anything else as Python writes it.
 
-    Characters that cannot be printed are escaped as Python does (``\n``, ``\u202e``), and texts longer than ``most``
-    characters end in ``…``.
+    Unprintable characters are escaped as Python does (``\n``, ``\u202e``); texts longer than ``most`` end in
+    ``…``.
     """
     text = value if isinstance(value, str) else repr(value)
     shown = "".join(map(_escaped, text[:most])) + ("…" if len(text) > most else "")
