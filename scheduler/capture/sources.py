@@ -145,8 +145,8 @@ def _is_enterable(path: Path) -> bool:
 def _own_files(workdir: Path) -> Callable[[str], bool]:
     """Return a test for the user's own files below ``workdir``.
 
-    What is installed is known by how its path is spelled: that is most of what a notebook has imported, and asking
-    the disk about each takes long where it is busy or far away.
+    Installed modules, most of a notebook's imports, are recognised by the spelling of their paths: disk access for
+    each takes long on a busy or remote disk.
     """
     root = workdir.resolve()
     places = [Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib", "platlib")]
