@@ -1,4 +1,4 @@
-"""Notebook servers of one machine: found in the process table, whatever the hub knows of them.
+"""Notebook servers of one machine: found in the process table, known to the hub or not.
 
 The spawner puts a mark into the environment of each server, which all that the server starts inherits. So a server
 is found after the hub was killed while it started, and after the hub's database was lost.
@@ -52,9 +52,9 @@ class NotebooksUnknownError(Exception):
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What the environment of a server says: the pool's state directory, whose it is, and the uuids of its GPUs.
+    """The mark in a server's environment: the pool's state directory, its user, and the uuids of its GPUs.
 
-    ``start`` tells this start of the server from all others. The server listens on ``port``.
+    ``start`` identifies this start of the server. The server listens on ``port``.
     """
 
     pool: str
@@ -92,7 +92,7 @@ def before_exec(state_dir: Path, parent: int) -> None:
 
 
 def running(state_dir: Path, uids_of: UidsOf = lambda _: ()) -> tuple[Notebook, ...]:
-    """Return the servers of the pool that run, or have left processes. May block for `LOCK_PATIENCE_S`.
+    """Return the pool's servers with live processes. May block for `LOCK_PATIENCE_S`.
 
     A process counts as a user's only if it has a uid of hers. Raises `NotebooksUnknownError`.
     """

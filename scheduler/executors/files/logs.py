@@ -23,7 +23,7 @@ class Segment:
 
 
 def _cuts(directory: Path, rank: int) -> list[int]:
-    """Return the offsets of the files that were cut off the log."""
+    """Return the offsets of the files cut off the log."""
     prefix = f"log.{rank}."
     try:
         names = os.listdir(directory)  # noqa: PTH208 - a path of each is not needed

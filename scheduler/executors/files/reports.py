@@ -34,7 +34,7 @@ def _number(value: Any) -> float | None:
 
 
 def _attempt(value: Any, newest: int) -> int | None:
-    """Return the number of an attempt that exists, None if ``value`` is none."""
+    """Return the number of an existing attempt, None for any other ``value``."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= newest else None
 
 
@@ -76,7 +76,7 @@ def _milestone(given: Any) -> Milestone | None:
 
 
 def _trial(given: Any) -> TrialReport | None:
-    """Return what a trial reports of itself; parts of it that are not valid are left out."""
+    """Return the report of a trial without its invalid parts."""
     if not isinstance(given, dict):
         return None
     curve = given.get("curve")

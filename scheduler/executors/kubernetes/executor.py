@@ -147,7 +147,7 @@ class KubernetesExecutor(Executor):
             log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def stop(self) -> None:
-        """Stop following the cluster; pods go on."""
+        """Stop following the cluster; pods keep running."""
         await self._started.aclose()
 
     # ---------- launch, pause, kill
@@ -350,7 +350,7 @@ class KubernetesExecutor(Executor):
     # ---------- state and files
 
     async def inventory(self) -> tuple[Node, ...]:
-        """Return the nodes of the cluster that are labelled for the pool."""
+        """Return the cluster's nodes with labels of the pool."""
         nodes = self._monitor.nodes()
         return nodes if self._agents is None else self._agents.describe(nodes)
 
@@ -359,7 +359,7 @@ class KubernetesExecutor(Executor):
         return self._monitor.cluster.inventory.node_groups()
 
     async def request_nodes(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:
-        """Keep a pod waiting for each node that is asked for."""
+        """Keep a placeholder pod for each requested node."""
         if self._placeholders is None:
             return {}
         await self._volume.call(self._epoch.check)
@@ -378,7 +378,7 @@ class KubernetesExecutor(Executor):
         raise ExecutorError(f"The service may not delete pods of notebooks. Delete {where} with kubectl.")
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
-        """Return what the agents of the nodes report now."""
+        """Return the present reports of the nodes' agents."""
         if self._agents is None:
             return ()
         if await self._read_agents(self._agents, workspaces):
@@ -386,7 +386,7 @@ class KubernetesExecutor(Executor):
         return self._agents.samples()
 
     async def _read_agents(self, agents: NodeAgents, workspaces: WorkspacePlaces) -> bool:
-        """Ask all agents; return whether other GPUs are behind the slots of nodes than before."""
+        """Ask all agents; return whether the GPUs of any slots have changed."""
         await agents.read()
         places = self._monitor.places()
         for pod in agents.pods():
@@ -401,12 +401,12 @@ class KubernetesExecutor(Executor):
         return tuple(attempts[key].status for key in sorted(attempts) if attempts[key].exists)
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Return part of the log, and have its growth looked for sooner."""
+        """Return part of the log, and poll its growth sooner."""
         self._monitor.hurry(job)
         return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        """Return reports, and have new ones looked for sooner."""
+        """Return reports, and poll new ones sooner."""
         self._monitor.hurry(job)
         return await self._reader.reports(job, after, limit)
 

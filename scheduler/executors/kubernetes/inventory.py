@@ -33,11 +33,11 @@ STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labe
 
 
 class Inventory:
-    """The pool's nodes, with the GPUs that are out of order or used by pods that are not jobs.
+    """The pool's nodes, with the GPUs that are broken or used by other pods than jobs.
 
     GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
-    The slots that count as taken are chosen among those that no job holds, and stay chosen. All names are those of
-    the pool's nodes, of which a cluster's node with several resources has several.
+    Slots that count as taken are chosen among those without a job, and stay chosen. All names are those of the
+    pool's nodes; a cluster's node with several resources has several.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
@@ -76,7 +76,7 @@ class Inventory:
         return [(self._with_per_gpu(node), self._unhealthy[node.name]) for node in found] != previous
 
     def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record the present state of a pod that is not a job's; return whether the inventory changed."""
+        """Record the present state of a pod other than a job's; return whether the inventory changed."""
         was, now = (self._gpu_use(pod) for pod in (before, after))
         if was == now:
             return not now and self._update_capacity(before, after)
@@ -99,14 +99,14 @@ class Inventory:
         return was != now
 
     def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record a pod that is no job's and holds no GPUs; return whether what each GPU comes with changed."""
+        """Record another pod without GPUs; return whether the cores, memory or RDMA for each GPU changed."""
         names = self._of_host.get((after or before or Pod()).spec.node_name, ())
         former = [self._with_per_gpu(self._nodes[name]) for name in names]
         self._capacity.update_pod(before, after)
         return former != [self._with_per_gpu(self._nodes[name]) for name in names]
 
     def _with_per_gpu(self, node: Node) -> Node:
-        """Return a node with what each of its GPUs comes with; a node of the settings as it is."""
+        """Return a node with the cores, memory and RDMA for each GPU; a node of the settings unchanged."""
         host = machine_of(node.name)
         names = self._of_host.get(host, ())
         if not names or node.environment is not Environment.TRAIN:
@@ -116,7 +116,7 @@ class Inventory:
         )
 
     def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
-        """Return the number of GPUs of a pod by host and resource; the host is where it is, or will be."""
+        """Return the number of GPUs of a pod by resource and by its present or nominated host."""
         if pod is None or pod.ended:
             return {}
         used = gpus_of(pod, self._settings.gpu_resources)

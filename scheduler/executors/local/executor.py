@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
 ENDS_WITHIN = 5.0
-"""Time in which a supervisor ends that has recorded the end of its attempt, in seconds."""
+"""Time for a supervisor to end after its record of the attempt's end, in seconds."""
 NOT_STARTED = "It was asked to stop before it started."
 
 
@@ -78,9 +78,9 @@ def service_environment() -> dict[str, str]:
 class LocalExecutor(Executor):
     """Runs attempts as processes of this machine.
 
-    ``accounts`` are those that jobs run as, for which the service has to run as root; None where all users trust
-    each other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap`` and ``packages``
-    are as in `Launcher`. ``now`` tells the time.
+    ``accounts`` are the accounts of jobs, for which the service has to run as root; None if all users trust each
+    other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap`` and ``packages`` are as
+    in `Launcher`. ``now`` is the wall clock.
     """
 
     name = "local"
@@ -150,7 +150,7 @@ class LocalExecutor(Executor):
             log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def stop(self) -> None:
-        """Stop following supervisors; they go on."""
+        """Stop following supervisors; they keep running."""
         await self._started.aclose()
 
     def _make_root(self) -> None:
@@ -167,7 +167,7 @@ class LocalExecutor(Executor):
             raise ExecutorError(f"{error.filename} cannot be made: {error.strerror}.") from error
 
     async def _believe_processes(self) -> None:
-        """Restore the records of attempts whose supervisor lives, which are believed less than that.
+        """Restore the records of attempts with a live supervisor, which counts more than the records.
 
         Raises `ExecutorError` if they cannot be written.
         """
@@ -189,7 +189,7 @@ class LocalExecutor(Executor):
         await asyncio.to_thread(restore, self._layout, key, running, mode=mode, now=self._now())
 
     async def _until_ended(self, key: AttemptKey, supervisor: Process) -> None:
-        """Wait for a supervisor whose end is recorded; if it does not come, the record is of another one."""
+        """Wait for a supervisor with a recorded end; if it does not end, the record is of another one."""
         directory = self._layout.attempt(key)
         until = asyncio.get_running_loop().time() + ENDS_WITHIN
         while read_exit(directory) is not None and is_alive(supervisor):
@@ -313,7 +313,7 @@ class LocalExecutor(Executor):
         self._locks.pop(key, None)
 
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
-        """Follow an attempt again whose directory has the record of its end, or of which processes are left."""
+        """Follow an attempt again that has a recorded end or live processes."""
         async with self._lock(key):
             if key not in self._supervision.tracked:
                 left = self._left.get(key)
@@ -355,7 +355,7 @@ class LocalExecutor(Executor):
         )
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:  # noqa: ARG002 - GPUs are chosen here
-        """Return what the GPUs of this machine report now."""
+        """Return the present readings of this machine's GPUs."""
         live = [each for each in self._supervision.tracked.values() if each.handle is not None and each.uuids]
         return await asyncio.to_thread(self._samples, live)
 
@@ -408,7 +408,7 @@ class LocalExecutor(Executor):
         return tuple(tracked[key].status for key in sorted(tracked))
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Return part of the log that the supervisors wrote."""
+        """Return part of the supervisors' log."""
         return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:

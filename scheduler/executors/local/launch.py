@@ -44,11 +44,11 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """How attempts are started here.
+    """Starts attempts on this machine.
 
-    ``accounts``: each job runs as its user's account of these, without them as the service's own. ``base_env`` is
-    what every job finds in its environment; ``log_cap`` bounds each worker's log per attempt, in bytes;
-    ``packages`` says how required packages are installed.
+    With ``accounts``, each job runs as its user's account, else as the service's own. ``base_env`` is the common
+    environment of all jobs; ``log_cap`` bounds each worker's log per attempt, in bytes; ``packages`` are the
+    settings for the installation of required packages.
     """
 
     layout: Layout
@@ -104,7 +104,7 @@ class Launcher:
     def start(self, directory: Path, supervised: Mapping[str, str]) -> int:
         """Start the attempt's supervisor in a session of its own; return its pid.
 
-        ``supervised`` are the variables that tell what it supervises.
+        ``supervised`` are the variables that describe its attempt.
         """
         silent = [
             (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the only ones that it inherits

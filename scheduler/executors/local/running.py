@@ -1,4 +1,4 @@
-"""What runs of this pool by the process table, whatever is left of its files.
+"""The pool's running attempts by the process table, independent of its files.
 
 A supervisor is found by its command line, which has the attempt's directory, and by its account, which is the
 service's. What it supervises is in its environment. Other processes of an attempt have the attempt's pause file in
@@ -32,7 +32,7 @@ from springtide.scheduler.model import Placement
 
 PROGRAM = Path(supervisor.__file__).parent
 SUPERVISED = "SPRINGTIDE_SUPERVISED"
-"""Variable of a supervisor with what it supervises, as JSON: what `restore` needs if the files are gone."""
+"""Variable of a supervisor with its attempt, as JSON, from which `restore` makes missing files again."""
 MARK = "SPRINGTIDE_PAUSE_FILE"
 """Variable of all processes of an attempt: its pause file."""
 GONE = ("Z", "X")
@@ -110,17 +110,17 @@ def owner(each: Process) -> int:
 
 
 def described(uid: int, placement: Placement, cgroup: Path | None) -> dict[str, str]:
-    """Return the variable of a supervisor that tells what it supervises."""
+    """Return the variable with the description of a supervisor's attempt."""
     workers = [
-        {"rank": each.rank, "node": each.node, "gpus": list(each.gpus), "uuids": list(each.uuids)}
-        for each in placement
+        {"rank": worker.rank, "node": worker.node, "gpus": list(worker.gpus), "uuids": list(worker.uuids)}
+        for worker in placement
     ]
     about = {"uid": uid, "workers": workers, "cgroup": None if cgroup is None else str(cgroup)}
     return {SUPERVISED: json.dumps(about)}
 
 
 def restore(layout: Layout, key: AttemptKey, running: Running, *, mode: int, now: float) -> None:
-    """Write the records of an attempt that has live processes, as far as they are not there or are not its own.
+    """Write the records of an attempt with live processes, as far as they are missing or not its own.
 
     ``mode`` is that of the job's directories, ``now`` the time in seconds since the epoch. Raises `OSError`.
     """
@@ -143,13 +143,13 @@ def restore(layout: Layout, key: AttemptKey, running: Running, *, mode: int, now
 
 
 def make_places(places: JobPlaces, directory: Path, mode: int) -> None:
-    """Make the directory of an attempt, and those that it is in, where they are missing."""
+    """Make the directory of an attempt and its parents, if they are missing."""
     for path in (places.root.parent, places.root, places.attempts, directory):
         make_directory(path, mode)
 
 
 def _about(running: Running) -> dict[str, Any]:
-    """Return what is needed of the attempt's ``spec.json``, from its processes."""
+    """Return the required part of the attempt's ``spec.json``, from its processes."""
     if running.supervisor is not None:
         try:
             about = json.loads(environment(running.supervisor.pid).get(SUPERVISED, ""))
@@ -198,7 +198,7 @@ def _shown(values: Mapping[str, str]) -> list[str]:
 
 
 def _record(running: Running, now: float) -> dict[str, Any]:
-    """Return what the supervisor's own record would say; of no process if it has ended."""
+    """Return the supervisor's own record; without a process if it has ended."""
     supervisor_process = running.supervisor
     if supervisor_process is None:
         return {"pid": NO_PROCESS, "start": 0, "boot": boot_id(), "workers": []}

@@ -41,7 +41,7 @@ def digest(requirements: Sequence[str]) -> str:
 
 @contextmanager
 def locked(path: Path, how: int) -> Iterator[int]:
-    """Hold a lock on a file. Raise `BlockingIOError` if ``how`` does not wait and somebody else holds it."""
+    """Hold a lock on a file. Raise `BlockingIOError` if ``how`` does not wait and another process holds it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(file, how)
@@ -86,7 +86,7 @@ def size_of(root: Path) -> int:
 
 
 def remove_old(place: Path, kept: Path, most: int) -> None:
-    """Remove what was used least recently and no job uses, until all environments take at most ``most`` bytes."""
+    """Remove unused environments, the least recently used first, until all take at most ``most`` bytes."""
     found = [(path, *used(path)) for path in place.iterdir() if path.is_dir() and path != kept]
     left = sum(size for _, _, size in found) + used(kept)[1]
     for path, _, size in sorted(found, key=lambda each: each[1]):

@@ -20,7 +20,7 @@ from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
 KILL_AFTER = 5.0
-"""Time between SIGTERM and SIGKILL where no grace period applies, in seconds."""
+"""Time between SIGTERM and SIGKILL if no grace period applies, in seconds."""
 REQUESTS = ("kill", "pause")
 """The requests for an attempt, the stronger one first."""
 RELOOK = 1.0
@@ -108,7 +108,7 @@ class Supervisor:
         return self._ended("exited", code=code, number=number)
 
     def _prepare(self) -> Problem | None:
-        """Run what comes before the workers, as they would run; return None, or why it failed.
+        """Run the preparation, in the way of the workers; return None, or why it failed.
 
         Its output is the beginning of the first worker's log. A request ends it like the workers.
         """
@@ -150,7 +150,7 @@ class Supervisor:
         return self._trouble(troubles)
 
     def _fork(self, spec: dict[str, Any], rank: int, environment: dict[str, str]) -> int:
-        """Start a process of the spec; return the pipe on which it tells why it could not be started."""
+        """Start a process of the spec; return the pipe for the reason if it cannot be started."""
         parent = os.getpid()
         output, their_output = os.pipe2(os.O_CLOEXEC)
         trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
@@ -286,7 +286,7 @@ class Supervisor:
                 return
 
     def _is_requested(self, request: str) -> bool:
-        """Return whether a request is there, also in a directory that was made again after a removal."""
+        """Return whether a request exists, also in a directory recreated after a removal."""
         return exists(self.directory, request) or os.path.lexists(f"{self.path}/{request}")
 
     def _end_if_due(self) -> None:
@@ -344,15 +344,15 @@ class Supervisor:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of an output that is not empty, at most 300 characters of it."""
-    lines = [" ".join(filter(str.isprintable, line.split())) for line in text.splitlines()]
-    told = [line for line in lines if line]
-    errors = [line for line in told if line.startswith("ERROR:")]
-    return f"{(errors or told or ['It ended without a word.'])[-1][:300]}".removeprefix("ERROR: ")
+    """Return the last error or else the last non-empty line of an output, at most 300 characters of it."""
+    printable = [" ".join(filter(str.isprintable, line.split())) for line in text.splitlines()]
+    lines = [line for line in printable if line]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return f"{(errors or lines or ['It ended without a word.'])[-1][:300]}".removeprefix("ERROR: ")
 
 
 def write_again(path: str, directory: int, name: str, record: dict[str, Any]) -> None:
-    """Write a record where the attempt's directory belongs, if it was removed or replaced meanwhile."""
+    """Write a record at the path of the attempt's directory, if that was removed or replaced meanwhile."""
     os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103 - light to start
     present = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

@@ -1,4 +1,4 @@
-"""How much a job keeps on the disk, and what it is told when that is too much."""
+"""The disk usage of a job, and the message if it exceeds the limit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 MIB, GIB = 1 << 20, 1 << 30
 SHARE = 20
-"""Minimum interval between two measurements, as a multiple of the time that one takes."""
+"""Minimum interval between two measurements, as a multiple of their duration."""
 DEEPEST = 256
 """Depth of folders up to which they are measured; deeper ones are a reason to end the job."""
 DELETED = "deleted files that it has open"
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""Errors of a folder that was removed or replaced since it was listed."""
+"""Errors for a folder removed or replaced since it was listed."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Seen = set[tuple[int, int]]
-"""Device and inode of the files that are counted."""
+"""Device and inode of the counted files."""
 
 
 class UnmeasurableError(Exception):
@@ -42,7 +42,7 @@ class DiskCap:
         """When to measure next, on the monotonic clock; None for never."""
 
     def exceeded(self) -> str | None:
-        """Measure if it is time to; return what is over the cap, in sentences for the job's user."""
+        """Measure if it is due; return sentences about an exceeded cap for the job's user, else None."""
         began = time.monotonic()
         if self._cap is None or self.due is None or began < self.due:
             return None
@@ -129,7 +129,7 @@ def _devices(paths: Iterable[str]) -> frozenset[int]:
 
 
 def over(used: dict[str, int], limit: int) -> str:
-    """Return the sentences of a job that keeps more than it may, the largest of its folders first."""
+    """Return the sentences about an exceeded disk limit, the largest folder first."""
     largest_first = sorted(used.items(), key=lambda each: -each[1])
     parts = ", ".join(f"{name} {_amount(size)}" for name, size in largest_first if size)
     return (

@@ -57,7 +57,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
 
 
 def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
-    """Return the kind of the end of a worker that could not be started, and the sentence that says why."""
+    """Return the kind of end if a worker could not be started, and a sentence with the reason."""
     if stage == "program":
         return "refused", f"The program {_given(spec['argv'][0])} cannot be run: {why}."
     if stage == "directory":

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ClusterGroup:
-    """A node group: what the plan knows of it, and the labels by which its nodes and its placeholders agree."""
+    """A node group as the plan has it, with the labels shared by its nodes and its placeholders."""
 
     group: NodeGroup
     labels: Mapping[str, str]
@@ -53,7 +53,7 @@ def cluster_groups(settings: KubernetesSettings) -> tuple[ClusterGroup, ...]:
             if one is not other and other.has(one.labels, one.group.node.resource):
                 raise ExecutorError(
                     f"node_groups: a node of {wording.given(one.group.name)} would be one of "
-                    f"{wording.given(other.group.name)}, too. Expected a node_selector that tells them apart."
+                    f"{wording.given(other.group.name)}, too. Expected node_selectors that distinguish them."
                 )
     if groups and settings.static_nodes:
         raise ExecutorError(

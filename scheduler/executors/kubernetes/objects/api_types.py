@@ -35,20 +35,20 @@ class PodCondition(ApiType, frozen=True):
 
 
 class ContainerStateWaiting(ApiType, frozen=True):
-    """The state of a container that has not started."""
+    """The state of a container before its start."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateRunning(ApiType, frozen=True):
-    """The state of a container that runs."""
+    """The state of a running container."""
 
     started_at: datetime | None = None
 
 
 class ContainerStateTerminated(ApiType, frozen=True):
-    """The state of a container that has ended."""
+    """The state of an ended container."""
 
     exit_code: int = 0
     reason: str = ""
