@@ -361,7 +361,7 @@ def _ticked(start: Snapshot) -> Snapshot:
 def _run(
     start: Snapshot, wanted: Collection[str], ahead: _Lengths, until: float, stop: Callable[[], bool]
 ) -> _Run:
-    """Return what happens if all run times follow a rule."""
+    """Return the simulation in which all run times follow a rule."""
     now = start.now
     planner, notes = Planner(start), _Notes()
     pool = VirtualPool(

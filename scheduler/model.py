@@ -72,7 +72,7 @@ class Order(StrEnum):
 
 
 class Surplus(StrEnum):
-    """Who gets GPUs beyond quotas: projects by priority and weight, or jobs, whosever, that had least GPU time."""
+    """The rule for GPUs beyond quotas: by priority and weight of projects, or by least GPU time of jobs."""
 
     FAIR = "fair"
     LEAST_SERVED = "least-served"
@@ -167,7 +167,7 @@ class RecentUse(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> UseKey:
-        """Whose use of which GPU type."""
+        """The project and GPU type of the record."""
         return UseKey(self.project, self.gpu_type, self.own)
 
 
@@ -519,7 +519,7 @@ class Standing:
     def borrowed(self) -> int:
         """Number of GPUs held beyond the quota, of each type."""
         if self.by_type:
-            return sum(each.borrowed for each in self.by_type.values())
+            return sum(standing.borrowed for standing in self.by_type.values())
         return 0 if self.quota is None else max(0, self.held - self.quota)
 
     @property

@@ -112,7 +112,7 @@ OPEN = frozenset({DeliveryState.WAITING, DeliveryState.SENDING})
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A notification on its way through one channel. ``why`` says why it did not arrive so far, or at all.
+    """A notification on its way through one channel. ``why`` is the reason why it has not arrived, or never will.
 
     ``event`` is the id of the recorded event of the notification, ``at`` the time of its latest change, in seconds
     since the epoch.

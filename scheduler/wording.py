@@ -1,6 +1,6 @@
 """Plurals, articles, quotes, lists, numbers and times as all sentences of the project write them.
 
-Standard library only. ``widgets/visuals/base/words.js`` has the same for what a page works out itself.
+Standard library only. ``widgets/visuals/base/words.js`` has the same functions for pages.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _capture_module(words: list[str], option: tuple[int, str], here: Here, sourc
 
 
 def split_command(command: str) -> list[str]:
-    """Return the words of a command given as one text. Raise `CaptureError` for a command that needs a shell."""
+    """Return the words of a command given as one text. Raises `CaptureError` for a command that needs a shell."""
     try:
         words = shlex.split(command)
     except ValueError as error:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 NOT_THERE = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-"""Errors whose handler says that the code does without a module."""
+"""Errors whose handler marks an import as optional."""
 MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
@@ -90,7 +90,7 @@ def imported_by(node: ast.AST, package: str) -> Iterator[str]:
 
 
 def _statements(node: ast.AST, *, optional: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the import statements below a node, and whether the code does without what each imports."""
+    """Yield the import statements below a node, each with whether it is optional."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield node, optional
         return

@@ -28,7 +28,7 @@ def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any
     return {
         "python": platform.python_version(),
         "path": sys.executable,
-        "packages": {name: version for each in found for name, version in sorted(each.items())},
+        "packages": {name: version for versions in found for name, version in sorted(versions.items())},
         "missing": [top for top in _tops(required) if not tops[top]],
         "imports": list(_tops(required)),
     }
@@ -39,7 +39,9 @@ def contents() -> dict[str, Any]:
     modules = {module.name for module in pkgutil.iter_modules()} | set(_owners())
     return {
         "python": platform.python_version(),
-        "packages": {each.metadata["Name"]: each.version for each in metadata.distributions()},
+        "packages": {
+            distribution.metadata["Name"]: distribution.version for distribution in metadata.distributions()
+        },
         "modules": sorted(name for name in modules - STANDARD if name.isidentifier()),
     }
 
@@ -72,7 +74,7 @@ def _owners() -> Mapping[str, Sequence[str]]:
     for distribution in metadata.distributions():
         listed = distribution.read_text("top_level.txt")
         files = distribution.files if listed is None else None
-        tops = {each.parts[0].partition(".")[0] for each in files or () if each.suffix == ".py"}
+        tops = {file.parts[0].partition(".")[0] for file in files or () if file.suffix == ".py"}
         for top in tops if listed is None else listed.split():
             found.setdefault(top, []).append(distribution.metadata["Name"])
     return found

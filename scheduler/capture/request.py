@@ -17,12 +17,12 @@ def environment_shown(
 
     ``image`` is the container image of the job, None on one machine; ``contents`` are its declared contents.
     """
-    told = request.environment
+    environment = request.environment
     return JobEnvironment(
-        python="" if told is None else told.python,
-        path="" if told is None else told.path,
-        packages={} if told is None else told.packages,
-        missing=missing_modules(told, image, request.requirements, contents),
+        python="" if environment is None else environment.python,
+        path="" if environment is None else environment.path,
+        packages={} if environment is None else environment.packages,
+        missing=missing_modules(environment, image, request.requirements, contents),
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),

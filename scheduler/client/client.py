@@ -251,7 +251,7 @@ class Client:
         """Change the number or the bounds of an unfinished sweep's trials."""
         return self._http.struct(wire.Job, "PATCH", _path("jobs", sweep, "trials"), body=edit)
 
-    # ---------- what a job leaves
+    # ---------- logs, reports and outputs
 
     def log(
         self, job_id: str, *, rank: int = 0, offset: int = 0, limit: int | None = None, wait: float = 0
@@ -303,7 +303,7 @@ class Client:
         finally:
             part.unlink(missing_ok=True)
 
-    # ---------- what would be
+    # ---------- forecasts and images
 
     def forecast(self, question: wire.WhatIf) -> wire.Forecast:
         """Return a forecast with a job that is not submitted, and for admins with other projects and nodes."""

@@ -57,14 +57,14 @@ def files_words(environment: JobEnvironment) -> str:
     return f"{', '.join(named)}{more} ({size(environment.file_bytes)})"
 
 
-def image_of(asked: str | None, images: Sequence[str]) -> str | None:
+def image_of(requested: str | None, images: Sequence[str]) -> str | None:
     """Return the container image of a job before its submission, None on one machine, which has no images.
 
-    ``asked`` is the image of its options, ``images`` are those that the pool offers its user.
+    ``requested`` is the image of its options, ``images`` are those that the pool offers its user.
     """
     if not images:
         return None
-    return asked or os.environ.get(IMAGE_VARIABLE) or images[0]
+    return requested or os.environ.get(IMAGE_VARIABLE) or images[0]
 
 
 HEADS = ("GPUs", "type", "placed", "speed", "runs")

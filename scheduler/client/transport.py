@@ -27,7 +27,7 @@ MOST_BETWEEN_S: Final = 1.0
 """The longest wait between two tries otherwise."""
 TOO_MANY: Final = 429
 AWAY: Final = frozenset({502, 503, 504})
-"""What a proxy says while the service behind it restarts."""
+"""Statuses of a proxy while the service behind it restarts."""
 OF_THE_HUB: Final = "X-JupyterHub-Version"
 """Header of every answer of the hub, which the service never sends."""
 
@@ -35,7 +35,7 @@ Query = Mapping[str, str | int | float | bool | None]
 
 
 class Transport:
-    """Sends requests to the pool's API. Raise `PoolError` and `Unreachable`; safe to share between threads.
+    """Sends requests to the pool's API. Raises `PoolError` and `Unreachable`; safe to share between threads.
 
     ``timeout`` is seconds for connecting and for each silence of an answer, ``patience`` for how many seconds at
     least a request that may be repeated is repeated while nothing answers, as when the pool's service restarts.
@@ -146,10 +146,10 @@ class Transport:
 
         ``silence`` seconds without a byte, or an event of more than ``max_event`` bytes, is a lost connection.
         """
-        asked = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
         try:
             timeout = httpx.Timeout(self._http.timeout.connect, read=silence)
-            with self._http.stream("GET", path, params=given(query), headers=asked, timeout=timeout) as response:
+            with self._http.stream("GET", path, params=given(query), headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise self.refused(response)
@@ -185,7 +185,7 @@ class _Guarded(httpx.SyncByteStream):
         self._stop = stop
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the chunks. Raise `httpx.ReadError` for an event that is too large."""
+        """Yield the chunks. Raises `httpx.ReadError` for an event that is too large."""
         pending, tail = 0, b""
         for chunk in self._chunks:
             if self._stop.is_set():

@@ -48,7 +48,7 @@ UidsOf = Callable[[str], Collection[int]]
 
 
 class NotebooksUnknownError(Exception):
-    """It is not known which notebook servers run; the message says why."""
+    """The running notebook servers are unknown; the message has the reason."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,12 +103,14 @@ def running(state_dir: Path, uids_of: UidsOf = lambda _: ()) -> tuple[Notebook, 
             if mark is not None and mark.pool == str(state_dir) and _is_hers(each.pid, uids_of(mark.user)):
                 found.setdefault(mark, []).append(each)
     ordered = ((mark, tuple(sorted(of, key=lambda one: (one.start, one.pid)))) for mark, of in found.items())
-    return tuple(Notebook(*each) for each in sorted(ordered, key=lambda each: each[1][0].start))
+    return tuple(Notebook(*item) for item in sorted(ordered, key=lambda item: item[1][0].start))
 
 
 def of_server(notebooks: tuple[Notebook, ...], user: str, server: str) -> tuple[Notebook, ...]:
     """Return the starts of one server, oldest first."""
-    return tuple(each for each in notebooks if (each.mark.user, each.mark.server) == (user, server))
+    return tuple(
+        notebook for notebook in notebooks if (notebook.mark.user, notebook.mark.server) == (user, server)
+    )
 
 
 def end(
@@ -118,18 +120,18 @@ def end(
 
     Raises `NotebooksUnknownError`.
     """
-    started, asked = time.monotonic(), set[Process]()
+    started, signalled = time.monotonic(), set[Process]()
     while True:
         mine = of_server(running(state_dir, uids_of), user, server)
-        left = tuple(process for each in mine for process in each.processes)
+        left = tuple(process for notebook in mine for process in notebook.processes)
         waited = time.monotonic() - started
         if not left or waited > grace + KILLED_WITHIN_S:
             return left
         for process in left:
             if waited > grace:
                 send(process, signal.SIGKILL)
-            elif _stable(process) not in asked:
-                asked.add(_stable(process))
+            elif _stable(process) not in signalled:
+                signalled.add(_stable(process))
                 send(process, signal.SIGTERM)
         time.sleep(LOOK_S)
 

@@ -128,4 +128,4 @@ def worker_environment(variables: Mapping[str, str], place: int) -> dict[str, st
 
 
 def _values(variables: Iterable[Variable], meeting: Rendezvous) -> dict[str, str]:
-    return {each.name: each.value(meeting) for each in variables}
+    return {variable.name: variable.value(meeting) for variable in variables}

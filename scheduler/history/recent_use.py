@@ -41,4 +41,4 @@ def renewed(
         return []
     others = [record for key, record in records.items() if record.borrowed and key not in changed]
     interval = INTERVAL_PER_PROJECT * len(others)
-    return [*changed.values(), *(as_of(each, now, half_life) for each in others if now > each.at + interval)]
+    return [*changed.values(), *(as_of(record, now, half_life) for record in others if now > record.at + interval)]

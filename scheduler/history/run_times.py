@@ -210,7 +210,7 @@ class ExpectedRunTimes:
         self._run_times.learn(job, seconds)
         for place, kind in enumerate(kinds(job)):
             below = self._below.get(kind, {})
-            self._due.update((each, None) for each in below if self._alike[each].source >= place)
+            self._due.update((specific, None) for specific in below if self._alike[specific].source >= place)
 
     def renewals(self) -> Iterator[Renewal]:
         """Yield the renewals that are due: each comes again until `put` has recorded it."""

@@ -52,13 +52,13 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
 
 def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     turns = [Turns(builder) for builder in builders]
-    for each in turns:
-        each.find()
+    for turn in turns:
+        turn.find()
     for builder in builders:
         fulfil_reservations(builder)
         repair_gangs(builder)
     replace_reservations(builders, FreeGpus)
-    if any(max(each.state.ranks) or each.state.tree.oversubscribed for each in builders):
+    if any(max(builder.state.ranks) or builder.state.tree.oversubscribed for builder in builders):
         _serve_guaranteed(builders)
     for builder in _in_turn(builders):
         FreeGpus(builder).serve()
@@ -77,8 +77,8 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     for builder in _in_turn(builders):
         if builder.is_calm:
             FreeGpus(builder, borrowing=True).serve()
-    for each in turns:
-        each.take()
+    for turn in turns:
+        turn.take()
     for builder in _in_turn(builders):
         ReserveGuaranteed(builder).serve()
         ReserveAhead(builder).serve()

@@ -49,9 +49,9 @@ def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
     holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
     if not holders:
         return _awaits_bound(job, leaf, gpus) if job.turn else _starts(leaf, gpus)
-    pausing = int(all(each.id in state.pausing for each in holders))
+    pausing = int(all(holder.id in state.pausing for holder in holders))
     until = runtimes_awaited_until(builder, job)
-    borrowed = all(each.preemptible and _exceeds_quota(state, each) for each in holders)
+    borrowed = all(holder.preemptible and _exceeds_quota(state, holder) for holder in holders)
     known = borrowed and until > builder.now
     rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if known else {}
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})

@@ -33,12 +33,12 @@ def place_gang(pool: NodePool, job: Job, workers: int, within: int = EVERYWHERE)
 
 
 def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
-    """Topology levels above nodes, given the domains of each: the tightest first, which has the most of them."""
+    """Return the topology levels above nodes by their domains: the tightest, with the most domains, first."""
     return sorted(domains, key=lambda level: (-len(domains[level]), level))
 
 
 def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Allocation | None:
-    """Room to sit as those like this job did that ran fastest, with equally many workers on each node, if any."""
+    """Return room for the spread of the fastest similar jobs, with the workers evenly on its nodes, if any."""
     if job.fastest is None or job.fastest.nodes > workers or workers < job.workers:
         return None
     level, count = job.fastest
@@ -54,7 +54,7 @@ def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Alloc
             found.append((pool.slots(job.gpus, domain & nodes), name, fullest))
     if not found:
         return None
-    node_states = min(found, key=lambda each: each[:2])[2]
+    node_states = min(found, key=lambda option: option[:2])[2]
     whole, more = divmod(workers, count)
     parts = (_on_node(node, job.gpus, whole + (at < more)) for at, node in enumerate(node_states))
     return list(chain.from_iterable(parts))

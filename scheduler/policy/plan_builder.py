@@ -223,8 +223,8 @@ class PlanBuilder:
         self._decide_placement(leaf, proposal)
         pool.reserve(proposal.set_aside)
         if self.guaranteed:
-            for each in proposal.disruptions:
-                pool.reserve(each.taken)
+            for disruption in proposal.disruptions:
+                pool.reserve(disruption.taken)
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
         return [self.state.leaf_of(loser) for loser in losing]
 

@@ -104,7 +104,7 @@ class Planner:
         self._jobs[job.id] = job
         self._places[job.id] = places
         if len(self.types) > 1 and job.phase is Phase.WAITING and not job.reserved:
-            job = structs.replace(job, gpu_types=tuple(each for each in places if each is not None))
+            job = structs.replace(job, gpu_types=tuple(gpu_type for gpu_type in places if gpu_type is not None))
         for gpu_type in places:
             self._states[gpu_type].upsert_job(job)
 
@@ -146,7 +146,7 @@ class Planner:
         """
         job = self._jobs[job_id]
         causes: list[Cause] = []
-        for state in (self._states[each] for each in accepted_types(job.gpu_types, self.types) or (None,)):
+        for state in (self._states[gpu_type] for gpu_type in accepted_types(job.gpu_types, self.types) or (None,)):
             leaf = state.tree.leaves.get(job.project)
             never = None if leaf is None else demand.impossible(state.pool, leaf, job)
             if never is None:
@@ -173,4 +173,4 @@ class Planner:
         if len(by_type) == 1:
             return by_type[self.types[0]]
         names = (project.name for project in self._projects)
-        return {name: summed({each: by_type[each][name] for each in self.types}) for name in names}
+        return {name: summed({gpu_type: by_type[gpu_type][name] for gpu_type in self.types}) for name in names}

@@ -82,7 +82,7 @@ class GuaranteeMeter:
             (gpu_type, kind), wait = key, self._waits.get(key)
             if wait is None or wait.job not in jobs:
                 opened = max(now, kind.not_before) if wait is None else wait.opened
-                job = min(jobs, key=lambda each: self._waits_since.get(each, now))
+                job = min(jobs, key=lambda job_id: self._waits_since.get(job_id, now))
                 wait = self._waits[key] = _Wait(opened, job, max(opened, self._waits_since.get(job, now)))
             account = self._books.accounts[gpu_type]
             wait.held, wait.quota = account.held[kind.project], account.quota(kind.project)

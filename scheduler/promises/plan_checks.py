@@ -149,7 +149,7 @@ class _PlanCheck:
         """Return whether the job ends, by time limits, before all GPUs reserved for ``promised`` are free."""
         reserved = set(gpu_slots(self.books.jobs[promised].reserved))
         holders = {owner for slot in reserved for owner in self.books.owners.get(slot, ())}
-        ends = [self.books.jobs[each].latest_end(self.now) for each in holders]
+        ends = [self.books.jobs[holder].latest_end(self.now) for holder in holders]
         return bool(ends) and job.latest_end(self.now) <= max(ends) < math.inf
 
 

@@ -47,7 +47,7 @@ def _idle(books: Books, now: float) -> Iterator[Breach]:
     for kind, jobs in books.waiting.items():
         if kind.gpus > largest or kind.not_before > now:
             continue
-        if any(allowed(books, kind, each) for each in fitting_types(books, kind)):
+        if any(allowed(books, kind, gpu_type) for gpu_type in fitting_types(books, kind)):
             job = next(iter(jobs))
             message = f"job {job} waits, though its {kind.need} GPUs are free and not reserved"
             yield Breach(Promise.WORK_CONSERVING, message, job, kind.project)

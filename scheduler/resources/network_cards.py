@@ -31,7 +31,7 @@ class PciPlace(NamedTuple):
 
 
 class NearestCards(NamedTuple):
-    """The names of the network cards nearest to a GPU, and what they share with it: `SWITCH` or `SOCKET`."""
+    """The names of the network cards nearest to a GPU, and the shared part: `SWITCH` or `SOCKET`."""
 
     within: Within
     names: tuple[str, ...]

@@ -21,12 +21,12 @@ class PerGpu(NamedTuple):
     memory: float = 0.0
     rdma: float = 0.0
 
-    def holds(self, asked: PerGpu) -> bool:
+    def holds(self, request: PerGpu) -> bool:
         """Return whether a node that offers this has enough for a job's request; an unknown amount is enough."""
         return (
-            (not self.cpus or asked.cpus <= self.cpus * ROUNDING)
-            and (not self.memory or asked.memory <= self.memory * ROUNDING)
-            and asked.rdma <= self.rdma * ROUNDING
+            (not self.cpus or request.cpus <= self.cpus * ROUNDING)
+            and (not self.memory or request.memory <= self.memory * ROUNDING)
+            and request.rdma <= self.rdma * ROUNDING
         )
 
     def rdma_workers(self, gpus: int) -> int:
@@ -48,11 +48,11 @@ def per_gpu_of(cpus: float, memory: float, gpus: int, rdma: int = 0) -> PerGpu:
     return PerGpu(cpus / gpus, memory / gpus, min(rdma, gpus) / gpus)
 
 
-def nearest(asked: PerGpu, offered: Iterable[PerGpu]) -> PerGpu:
-    """Return the amount that comes nearest to what a job asks for, by the part that it has least of."""
+def nearest(request: PerGpu, offered: Iterable[PerGpu]) -> PerGpu:
+    """Return the offer nearest to a job's request, by its scarcest part."""
 
-    def part(each: PerGpu) -> float:
-        known = ((have, want) for have, want in zip(each, asked, strict=True) if have and want)
+    def part(offer: PerGpu) -> float:
+        known = ((have, want) for have, want in zip(offer, request, strict=True) if have and want)
         return min((min(1.0, have / want) for have, want in known), default=1.0)
 
-    return max(offered, key=lambda each: (part(each), each))
+    return max(offered, key=lambda offer: (part(offer), offer))

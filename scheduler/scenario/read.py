@@ -28,7 +28,7 @@ from springtide.scheduler.wording import given
 
 
 def types_of(document: Document, shown: str) -> tuple[str, ...]:
-    """Return the GPU types of the nodes in the pool's order. Raise `ScenarioError` for an invalid order."""
+    """Return the GPU types of the nodes in the pool's order. Raises `ScenarioError` for an invalid order."""
     found = dict.fromkeys(node.gpu_type for node in document.nodes)
     for at, name in enumerate(document.gpu_types):
         if name not in found or name in document.gpu_types[:at]:
@@ -38,7 +38,7 @@ def types_of(document: Document, shown: str) -> tuple[str, ...]:
 
 
 def check_amounts(document: Document, types: Sequence[str], shown: str) -> None:
-    """Check the numbers of GPUs of projects. Raise `ScenarioError`.
+    """Check the numbers of GPUs of projects. Raises `ScenarioError`.
 
     Tables name types of the pool; if it has several, plain numbers other than 0 are ambiguous.
     """
@@ -80,18 +80,18 @@ class Scenario:
 
 
 def read(path: Path) -> Scenario:
-    """Return the scenario in a JSON or YAML file. Raise `ScenarioError`."""
+    """Return the scenario in a JSON or YAML file. Raises `ScenarioError`."""
     shown = str(path)
     return parse(load(path, shown), shown, as_yaml=path.suffix.lower() in YAML_SUFFIXES)
 
 
 def parse(raw: bytes, shown: str, *, as_yaml: bool = False) -> Scenario:
-    """Return the scenario in a document that messages call ``shown``. Raise `ScenarioError`."""
+    """Return the scenario in a document that messages call ``shown``. Raises `ScenarioError`."""
     return checked(decode(raw, shown, as_yaml=as_yaml), shown)
 
 
 def checked(data: Any, shown: str) -> Scenario:
-    """Return the scenario in plain data. Raise `ScenarioError`."""
+    """Return the scenario in plain data. Raises `ScenarioError`."""
     document = shaped(data, shown)
     _check_names(document, shown)
     _check_nodes(document.nodes, shown)

@@ -72,7 +72,7 @@ def render(reason: Reason) -> tuple[Sentence, ...]:
 
 def joined(sentences: Iterable[Sentence]) -> str:
     """Return sentences as one text."""
-    return " ".join(each.text for each in sentences)
+    return " ".join(sentence.text for sentence in sentences)
 
 
 def text(reason: Reason) -> str:

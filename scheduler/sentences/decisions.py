@@ -164,11 +164,11 @@ def _made_way(p: Params) -> Sentences:
 
 def _reclaimed(p: Params) -> Sentences:
     need = number(p, "gpus")
-    asked = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
+    request = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
     person = p.get("for_user")
     whose = f" of {quoted_name(p, 'for_user')}" if person and person != p.get("for_project") else ""
     job = f"the job {quoted_name(p, 'for_name')}{whose}"
-    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for {job}.")
+    yield cause(f"{_project(p, 'for_project')} asked for {request}, for {job}.")
     yield from _made_way(p)
 
 

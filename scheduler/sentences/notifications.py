@@ -18,7 +18,7 @@ from springtide.scheduler.sentences.sentence import (
 from springtide.scheduler.wording import amount, count, duration, exactly, plural
 
 GONE = frozenset({401, 403, 404, 410})
-"""Statuses with which a server says that a webhook address is not valid any more."""
+"""Statuses of a server for a webhook address that is no longer valid."""
 
 
 def _job(p: Params, what: str) -> Sentences:

@@ -102,7 +102,7 @@ def _beyond_quota(p: Params) -> Sentences:
 
 def _typed(p: Params, noun: str) -> str:
     """Return the noun with the GPU types that the job accepts: ``GPU``, ``v100 GPU``, ``v100 or t4 node``."""
-    types = " or ".join(quoted(each) for each in names(p, "gpu_types"))
+    types = " or ".join(quoted(gpu_type) for gpu_type in names(p, "gpu_types"))
     return f"{types} {noun}" if types else noun
 
 
@@ -123,10 +123,10 @@ def _too_large(p: Params) -> Sentences:
 
 def _per_gpu_too_large(p: Params) -> Sentences:
     who = "Each worker" if number(p, "workers") > 1 else "It"
-    asked, most = (cores_and_memory(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
+    request, most = (cores_and_memory(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
     need = _gpus(p)
     node = f"node{_with_rdma(p)}"
-    yield state(f"{who} needs {asked} with {need}, and no {node} has that for {need}: the nearest has {most}.")
+    yield state(f"{who} needs {request} with {need}, and no {node} has that for {need}: the nearest has {most}.")
     yield change(NEVER)
 
 
@@ -218,7 +218,7 @@ def _room(p: Params) -> Sentences:
 def _full_groups(p: Params) -> Sentences:
     """Yield the node groups that could hold the job but have reached their maximum."""
     if groups := names(p, "full_groups"):
-        which = f"The node {plural(len(groups), 'group')} {listed([quoted(each) for each in groups])}"
+        which = f"The node {plural(len(groups), 'group')} {listed([quoted(group) for group in groups])}"
         yield state(f"{which} {plural(len(groups), 'has or awaits', 'have or await')} as many nodes as allowed.")
 
 
@@ -227,17 +227,19 @@ def _awaits_node(p: Params) -> Sentences:
     what = (
         _workers(p) if number(p, "workers") > 1 else f"{_gpus(p)}{' on one node' if number(p, 'gpus') > 1 else ''}"
     )
-    asked, most, group = number(p, "asked"), number(p, "most"), quoted_name(p, "group")
+    requested, most, group = number(p, "asked"), number(p, "most"), quoted_name(p, "group")
     yield state(f"No node that is there has room for {what} now.")
     have = f"it has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
-    if not asked:
+    if not requested:
         if error := p.get("error"):
             yield state(f"A node of the group {group} cannot be asked for: {str(error).rstrip('.')}.")
         else:
             yield follows(f"A node of the group {group} is asked for if that stays so; {have}.")
         return
     nodes = (
-        f"A node of the group {group} was" if asked == 1 else f"Of the group {group} {amount(asked)} nodes were"
+        f"A node of the group {group} was"
+        if requested == 1
+        else f"Of the group {group} {amount(requested)} nodes were"
     )
     since = real(p, "seconds")
     when = f"{duration(since)} ago" if since >= 1 else "just now"
@@ -384,7 +386,7 @@ def starts_if_sentences(starts_if: StartsIf, named: Named, amounts: Amounts) -> 
 def alternative_words(change_: Alternative, named: Named, amounts: Amounts) -> str:
     """Return ``if the job a of vision ended``, ``with a quota of 4 for vision``, and so on."""
     if change_.remove_jobs:
-        return f"if {_jobs([named(each) for each in change_.remove_jobs])} ended"
+        return f"if {_jobs([named(job_id) for job_id in change_.remove_jobs])} ended"
     if change_.add_nodes:
         return f"with {count(change_.add_nodes, 'more node')} like the largest"
     raised = [("quota", project, amounts.get(project, (0, None))[0], to) for project, to in change_.quota.items()]
@@ -405,7 +407,7 @@ def _raised(what: str, project: str, before: Amount, to: Amount) -> str:
     if isinstance(to, Mapping):
         earlier = before if isinstance(before, Mapping) else {}
         missing = 0 if what == "quota" else None
-        parts = {each: gpus for each, gpus in to.items() if gpus != earlier.get(each, missing)}
+        parts = {gpu_type: gpus for gpu_type, gpus in to.items() if gpus != earlier.get(gpu_type, missing)}
         return listed([_with_bound(what, gpus, f" {quoted(each)} GPUs", project) for each, gpus in parts.items()])
     return _with_bound(what, to, "", project)
 

@@ -22,7 +22,7 @@ def planned(scenario: Scenario, file: str, effort: int = EFFORT) -> dict[str, ob
     diagnosis = diagnosis_of(start, rest, effort)
     standing = rest.planner.standing()
     reasons = _reasons(rest)
-    amounts = {each.name: (each.quota, each.limit) for each in start.projects}
+    amounts = {project.name: (project.quota, project.limit) for project in start.projects}
     return {
         "file": file,
         "stable": rest.stable,
@@ -55,9 +55,9 @@ def _why(rest: Rest, diagnosis: Diagnosis, amounts: Amounts, job: Job, why: Reas
     if job.phase is not Phase.WAITING:
         return {"reason": sentences.joined(said)}
     starts_if = diagnosis.starts_if(job.id)
-    said += sentences.starts_if_sentences(starts_if, lambda each: (each, rest.jobs[each].project), amounts)
-    told = {"reason": sentences.joined(said), "starts_if": to_builtins(starts_if.alternatives)}
-    return {**told, "impossible": True} if starts_if.impossible else told
+    said += sentences.starts_if_sentences(starts_if, lambda job_id: (job_id, rest.jobs[job_id].project), amounts)
+    answer = {"reason": sentences.joined(said), "starts_if": to_builtins(starts_if.alternatives)}
+    return {**answer, "impossible": True} if starts_if.impossible else answer
 
 
 def _shown(standing: Standing) -> dict[str, object]:
@@ -76,9 +76,7 @@ def _reasons(rest: Rest) -> dict[str, Reason]:
     standing = rest.planner.standing()
     filled: Counter[tuple[str, str]] = Counter()
     found: dict[str, Reason] = {}
-    for job in sorted(
-        rest.jobs.values(), key=lambda each: (each.preemptible, each.started or 0.0, each.submitted)
-    ):
+    for job in sorted(rest.jobs.values(), key=lambda job: (job.preemptible, job.started or 0.0, job.submitted)):
         why = rest.planner.reason(job.id, rest.now)
         gpu_type = rest.gpu_types[job.placement[0].node] if job.placement else ""
         quota = standing[job.project].by_type.get(gpu_type, standing[job.project]).quota

@@ -36,13 +36,13 @@ from springtide.scheduler.simulate.settle import settle
 MOST_ALTERNATIVES = 3
 
 EFFORT = 40_000
-"""How much is planned for the alternatives of a pool: jobs and nodes indexed anew, and jobs decided about."""
+"""Bound of the planning for the alternatives of a pool: jobs and nodes indexed anew, plus jobs decided about."""
 
 PLAN_EFFORT = 20
 """Effort of one plan, whatever it decides."""
 
 JOBS_COPIED = 40
-"""Number of jobs of which a copy of the pool takes an effort of 1."""
+"""Number of jobs whose copy takes an effort of 1."""
 
 MOST_SINGLE_REMOVALS = 64
 """Maximum number of jobs whose end is tried alone for one waiting job."""
@@ -72,7 +72,10 @@ class Origin:
     """
 
     def __init__(
-        self, snapshot: Snapshot, opened: Callable[[Snapshot], Snapshot] = lambda each: each, decisions: int = 0
+        self,
+        snapshot: Snapshot,
+        opened: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
+        decisions: int = 0,
     ) -> None:
         self.snapshot = snapshot
         self._opened = opened
@@ -136,11 +139,11 @@ def changed(snapshot: Snapshot, change: Alternative, like: Node | None = None) -
     removed = set(change.remove_jobs)
     projects = tuple(
         replace(
-            each,
-            quota=change.quota.get(each.name, each.quota),
-            limit=change.limit.get(each.name, each.limit),
+            project,
+            quota=change.quota.get(project.name, project.quota),
+            limit=change.limit.get(project.name, project.limit),
         )
-        for each in snapshot.projects
+        for project in snapshot.projects
     )
     names = [] if like is None else [f"{like.name}-{at:04}" for at in range(change.add_nodes)]
     new = [structs.replace(like, name=name) for name in names] if like is not None else []
@@ -171,7 +174,7 @@ class Diagnosis:
         if causes and not REFUSALS & set(causes):
             return StartsIf(impossible=True)
         refused = bool(causes)
-        found = sorted(self._checked(job, refused=refused), key=lambda each: each.size)
+        found = sorted(self._checked(job, refused=refused), key=lambda alternative: alternative.size)
         if not found and not refused and (ample := self._pool.ample(job)) is not None:
             found = [ample]
         return StartsIf(tuple(found[:MOST_ALTERNATIVES]), impossible=refused and not found)
@@ -186,7 +189,7 @@ class Diagnosis:
             self._first(job, self._pool.quotas(job)),
             None if refused else self._nodes(job),
         )
-        yield from (each for each in kinds if each is not None)
+        yield from (alternative for alternative in kinds if alternative is not None)
 
     # ---------- checking
 
@@ -226,7 +229,7 @@ class Diagnosis:
     def _removal(self, job: Job) -> Alternative | None:
         """Return the job, or the least jobs found, without which the job starts."""
         others = self._pool.in_the_way(job)
-        single = self._first(job, (Alternative((each,)) for each in others[:MOST_SINGLE_REMOVALS]))
+        single = self._first(job, (Alternative((other,)) for other in others[:MOST_SINGLE_REMOVALS]))
         if single is not None:
             return single
         count = 2
@@ -250,15 +253,15 @@ class Diagnosis:
     def _nodes(self, job: Job) -> Alternative | None:
         """Return the least number of new nodes found with which the job starts."""
         most = self._pool.most_nodes
-        counts = [each for each in NODE_COUNTS if each < most]
-        return self._first(job, (Alternative(add_nodes=each) for each in (*counts, most)))
+        counts = [number for number in NODE_COUNTS if number < most]
+        return self._first(job, (Alternative(add_nodes=number) for number in (*counts, most)))
 
 
 class _Numbers:
     """Usage, claims and requests of projects at rest, by GPU type, and the changes proposed from them."""
 
     def __init__(self, rest: Snapshot, planner: Planner) -> None:
-        self.projects = {each.name: each for each in rest.projects}
+        self.projects = {project.name: project for project in rest.projects}
         self._planner = planner
         self._types = pool_types(rest.nodes, rest.settings.gpu_types)
         self._nodes = rest.nodes
@@ -330,11 +333,11 @@ class _Numbers:
             by_name = sorted(largest, key=lambda node: node.name)
             different: list[Node] = []
             for node in (largest[0], largest[-1], by_name[0], by_name[-1]) if largest else ():
-                if all(structs.replace(node, name=each.name) != each for each in different):
+                if all(structs.replace(node, name=model.name) != model for model in different):
                     different.append(node)
             available = all(node.available for node in largest)
             names = (FIRST, LAST)
-            likes = [(each, *(structs.replace(each, name=name) for name in names)) for each in different]
+            likes = [(model, *(structs.replace(model, name=name) for name in names)) for model in different]
             found[kind] = [like for some in likes for like in some] if available else ()
         return found
 
@@ -369,7 +372,7 @@ class _Numbers:
         """Yield higher limits if a limit is in the way: as high as the job needs, then with those before it."""
         need, path = job.need, self._paths[job.project]
         for kind in self.types_of(job):
-            limits = ((each.name, limit_of(each, kind, self._types)) for each in path)
+            limits = ((project.name, limit_of(project, kind, self._types)) for project in path)
             limited = {name: limit for name, limit in limits if limit is not None}
             claimed = {name: self._claimed[name, kind] for name in limited}
             for more in dict.fromkeys((need, need + self._before(job))):
@@ -390,7 +393,7 @@ class _Numbers:
                 if raised := self._raised(job, kind, more):
                     quotas = ((self.projects[name], to) for name, to in raised.items())
                     yield Alternative(
-                        quota={each.name: self._amount(each.quota, kind, to, 0) for each, to in quotas}
+                        quota={project.name: self._amount(project.quota, kind, to, 0) for project, to in quotas}
                     )
 
     def _raised(self, job: Job, kind: str, more: int) -> dict[str, int] | None:
@@ -400,12 +403,14 @@ class _Numbers:
         for project in self._paths[job.project]:
             quota = quota_of(project, kind, self._types)
             children = self._children[project.name]
-            below = sum(raised.get(each.name, quota_of(each, kind, self._types) or 0) for each in children)
+            below = sum(raised.get(child.name, quota_of(child, kind, self._types) or 0) for child in children)
             own_jobs = own[job.project, kind] + more if project.name == job.project else 0
             wanted = max(claimed[project.name, kind] + more, below + own_jobs if children else 0)
             if quota is not None and quota < wanted:
                 raised[project.name] = wanted
-        top = sum(raised.get(each.name, quota_of(each, kind, self._types) or 0) for each in self._children[None])
+        top = sum(
+            raised.get(child.name, quota_of(child, kind, self._types) or 0) for child in self._children[None]
+        )
         return raised if top <= self._total[kind] else None
 
     def _amount(self, before: Amount, kind: str, to: int | None, missing: int | None) -> Amount:
@@ -417,7 +422,7 @@ class _Numbers:
     def _before(self, job: Job) -> int:
         """Return the GPUs requested by the jobs before this one in the queue of its project."""
         line = self._lines[job.project]
-        return sum(each.need for place, each in line if place < self._place(job))
+        return sum(other.need for place, other in line if place < self._place(job))
 
     @cached_property
     def _lines(self) -> Mapping[str, Sequence[tuple[int, Job]]]:
@@ -452,7 +457,7 @@ class _Numbers:
                 other.id,
             )
 
-        return [each.id for each in sorted((each for each in self._jobs if each.id != job.id), key=rank)]
+        return [other.id for other in sorted((other for other in self._jobs if other.id != job.id), key=rank)]
 
     def _tightest(self, job: Job) -> Project | None:
         """Return the lowest project whose limit, or whose quota for jobs that are not preemptible, is used up."""

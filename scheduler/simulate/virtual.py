@@ -264,7 +264,7 @@ class VirtualPool:
             self._expected.put(course.job.id, course.job, course.job.usual_runtime)
 
     def _learn(self, ended: Job, seconds: float) -> None:
-        """Renew what jobs like one that has ended are expected to take."""
+        """Renew the expected run times of jobs similar to an ended one."""
         if self._expected is None:
             return
         self._expected.remove(ended.id, ended)
@@ -313,7 +313,7 @@ class VirtualPool:
         return decided
 
     def _renew_use(self) -> None:
-        """Tell the planner of the recent use of projects that borrow more or less from now on."""
+        """Update the recent use of projects that borrow more or less from now on, also in the planner."""
         for use in renewed(self._use, self.planner.take_borrowing(), self.now, self._use_half_life):
             self._use[use.key] = use
             self._apply(UseChanged(use))

@@ -112,7 +112,7 @@ def closed_ways(
     Only the outermost of nested directories is named, and of nested places only the outermost.
     """
     found: dict[Path, set[Path]] = {}
-    for place in sorted({each.resolve() for each in places if each.is_dir()}):
+    for place in sorted({path.resolve() for path in places if path.is_dir()}):
         ways = reversed(place.parents)
         closed = next((way for way in ways if not may_enter(way.stat(), uid, groups)), None)
         if closed is not None and not any(place.is_relative_to(other) for other in found.get(closed, ())):

@@ -201,7 +201,7 @@ class Accounts:
         changed: dict[str, tuple[int, int]] = {}
         with self._locked():
             known = self._read()
-            shared = {each.user: each.uid for each in self.shared_uids()}
+            shared = {shared_uid.user: shared_uid.uid for shared_uid in self.shared_uids()}
             for uid in shared.values():
                 pids = [path.name for path in Path("/proc").glob("[0-9]*") if _owner_of(path) == uid]
                 if pids:
@@ -235,7 +235,7 @@ class Accounts:
             raise AccountError(
                 f"The home directory {home} of {wording.given(user)} cannot be made: {error.strerror}."
             ) from error
-        shell = next((each for each in SHELLS if Path(each).exists()), SHELLS[-1])
+        shell = next((path for path in SHELLS if Path(path).exists()), SHELLS[-1])
         return self._with_view(Account(user, uid, uid, (uid,), str(home), shell, numeric=True))
 
     def _unused(self, known: Mapping[str, Entry]) -> int:
@@ -268,7 +268,7 @@ class Accounts:
             return {}
         except (OSError, ValueError) as error:
             raise AccountError(self._damaged(str(error))) from error
-        entries = {user: _entry(told) for user, told in found.items()} if isinstance(found, dict) else {"": None}
+        entries = {user: _entry(data) for user, data in found.items()} if isinstance(found, dict) else {"": None}
         known = {user: entry for user, entry in entries.items() if entry is not None}
         if len(known) < len(entries):
             raise AccountError(self._damaged("it is no table of uids by user"))
@@ -354,7 +354,7 @@ def _with_names(known: Mapping[str, Entry], names: Mapping[str, str]) -> dict[st
     """
     identities = {name: identity for identity, name in names.items()}
     found: dict[str, Entry] = {}
-    for user, entry in sorted(known.items(), key=lambda each: not each[1].identity):
+    for user, entry in sorted(known.items(), key=lambda item: not item[1].identity):
         identity = entry.identity or identities.get(user, "")
         name = names.get(identity, user)
         if identities.get(name, identity) != identity:

@@ -63,8 +63,12 @@ class UidRanges:
         """Return the pool's ranges without an overlap with another pool's."""
         with self._locked():
             known = self._present(pool)
-        others = [each for other, ranges in known.items() if other != str(pool) for each in ranges]
-        return [each for each in known.get(str(pool), []) if not any(_overlap(each, other) for other in others)]
+        others = [uid_range for other, ranges in known.items() if other != str(pool) for uid_range in ranges]
+        return [
+            uid_range
+            for uid_range in known.get(str(pool), [])
+            if not any(_overlap(uid_range, other) for other in others)
+        ]
 
     def _extend(self, pool: Path, allowed: range) -> tuple[int, int]:
         """Give a block of free uids to a pool, and return it."""
@@ -85,7 +89,11 @@ class UidRanges:
 
     def _present(self, pool: Path) -> dict[str, list[tuple[int, int]]]:
         """Return the ranges of this pool, and of the others whose state directories are there."""
-        return {each: of for each, of in self._read().items() if each == str(pool) or Path(each).is_dir()}
+        return {
+            directory: of
+            for directory, of in self._read().items()
+            if directory == str(pool) or Path(directory).is_dir()
+        }
 
     # ---------- the file
 
@@ -144,7 +152,7 @@ def replace_durably(file: Path, text: str) -> None:
 
 
 def _free_blocks(known: Mapping[str, Sequence[tuple[int, int]]], allowed: range) -> list[tuple[int, int]]:
-    taken = [each for ranges in known.values() for each in ranges]
+    taken = [uid_range for ranges in known.values() for uid_range in ranges]
     return [block for block in _blocks(allowed) if not any(_overlap(block, other) for other in taken)]
 
 

@@ -54,8 +54,8 @@ def segments(directory: Path, rank: int) -> Iterator[list[Segment]]:
                 os.close(found.pop().file)
         yield found
     finally:
-        for each in found:
-            os.close(each.file)
+        for segment in found:
+            os.close(segment.file)
 
 
 def attempt_size(directory: Path, rank: int) -> int:
@@ -89,8 +89,10 @@ def read_log(places: JobPlaces, rank: int, offset: int, limit: int) -> LogPiece:
 
 def _read(directory: Path, rank: int, offset: int, limit: int) -> tuple[bytes, int] | None:
     with segments(directory, rank) as found:
-        for each in found:
-            start = max(offset, each.start)
-            if start < each.start + each.size:
-                return os.pread(each.file, min(limit, each.start + each.size - start), start - each.start), start
+        for segment in found:
+            start = max(offset, segment.start)
+            if start < segment.start + segment.size:
+                return os.pread(
+                    segment.file, min(limit, segment.start + segment.size - start), start - segment.start
+                ), start
     return None

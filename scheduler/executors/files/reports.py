@@ -80,7 +80,7 @@ def _trial(given: Any) -> TrialReport | None:
     if not isinstance(given, dict):
         return None
     curve = given.get("curve")
-    pairs = [_pair(each) for each in curve[:MAX_CURVE]] if isinstance(curve, list) else []
+    pairs = [_pair(pair) for pair in curve[:MAX_CURVE]] if isinstance(curve, list) else []
     return TrialReport(
         parameters=_parameters(given.get("parameters")),
         value=_number(given.get("value")),
@@ -121,7 +121,7 @@ def _is_plain(value: Any) -> bool:
 
 def _is_unicode(text: str) -> bool:
     """Return whether a text has no halves of characters, which no encoding has."""
-    return not any(0xD800 <= ord(each) <= 0xDFFF for each in text)
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in text)
 
 
 @dataclass(frozen=True, slots=True)

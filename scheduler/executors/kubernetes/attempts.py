@@ -92,7 +92,7 @@ class Attempt:
 
     @property
     def all_ended(self) -> bool:
-        """Whether every worker is proven to have ended; pods that do not exist are not created any more."""
+        """Whether every worker is proven to have ended; missing pods are no longer created."""
         if self.creating:
             return False
         return len(self.ends) >= (len(self.pods) if self.requested or self.ending else self.size)
@@ -177,8 +177,8 @@ class Attempt:
             verdict = self.verdict
             return Exit(verdict.kind, at, paused=paused, detail=verdict.detail, block=verdict.block)
         failed = self.failed
-        heard = any(end.paused is not False for end in ends)
-        if failed is None and not heard:
+        notified = any(end.paused is not False for end in ends)
+        if failed is None and not notified:
             return Exit(ExitKind.EXITED, at, code=0)
         evicted = self.eviction if self.requested is None else ""
         if evicted and failed is not None and failed.kind is ExitKind.LOST:

@@ -215,7 +215,7 @@ class ClusterResources:
     # ---------- nodes that refuse pods
 
     def set_aside(self, node: str) -> None:
-        """Have nothing new placed on a node for a time, because it refused a pod: others have its room.
+        """Stop new placements on a node for a time, because it refused a pod: others have its room.
 
         While that lasts, further refusals are of pods that were placed there before, and change nothing.
         """

@@ -159,7 +159,7 @@ def disruption(pod: Pod) -> str:
 
 
 def _is_eviction(pod: Pod) -> bool:
-    """Return whether the cluster says that it ends the pod for another reason than the loss of its node."""
+    """Return whether the cluster ends the pod for another reason than the loss of its node."""
     condition = pod.condition("DisruptionTarget")
     return condition is not None and condition.status == "True" and condition.reason not in _OF_LOST_NODES
 
@@ -177,6 +177,6 @@ def _seconds(moment: datetime | None) -> float | None:
 
 def _last_transition(pod: Pod) -> float:
     """Return the last time in the pod's status, in seconds since the epoch."""
-    transitions = [each.last_transition_time for each in pod.status.conditions]
+    transitions = [condition.last_transition_time for condition in pod.status.conditions]
     times = [_seconds(moment) for moment in (*transitions, pod.metadata.creation_timestamp)]
     return max((moment for moment in times if moment is not None), default=0.0)

@@ -167,7 +167,7 @@ class KubernetesExecutor(Executor):
                 await self._monitor.create_pods(attempt)
 
     async def check(self, spec: AttemptSpec) -> Exit | None:
-        """Have the API say whether it would take the attempt's pods, in a dry run of the first."""
+        """Check by a dry run of the first pod that the API would accept the attempt's pods."""
         try:
             await self._pods.check_pod(self._make_record(spec))
         except ApiError as error:
@@ -373,8 +373,10 @@ class KubernetesExecutor(Executor):
 
     async def end_notebook(self, user: str, server: str) -> None:
         """Refuse: the service deletes no pods of other namespaces."""
-        found = [each for each in await self.notebooks() if (each.user, each.server) == (user, server)]
-        where = listed([each.place for each in found])
+        found = [
+            notebook for notebook in await self.notebooks() if (notebook.user, notebook.server) == (user, server)
+        ]
+        where = listed([notebook.place for notebook in found])
         raise ExecutorError(f"The service may not delete pods of notebooks. Delete {where} with kubectl.")
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:

@@ -112,7 +112,7 @@ class Inventory:
         if not names or node.environment is not Environment.TRAIN:
             return node
         return structs.replace(
-            node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[each].gpus for each in names))
+            node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[name].gpus for name in names))
         )
 
     def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
@@ -128,7 +128,7 @@ class Inventory:
         for node in self._nodes.values():
             if node.group:
                 self._last_of_group[node.group] = self._with_per_gpu(node)
-        return tuple(self._present_group(each.group) for each in self.groups)
+        return tuple(self._present_group(group.group) for group in self.groups)
 
     def _present_group(self, group: NodeGroup) -> NodeGroup:
         of_group = [machine_of(node.name) for node in self._nodes.values() if node.group == group.name]
@@ -137,11 +137,11 @@ class Inventory:
         return replace(group, node=like, closed=len(self._cordoned.intersection(of_group)))
 
     def set_aside(self, host: str) -> None:
-        """Have nothing new placed on a host until `offer` is called."""
+        """Stop new placements on a host until `offer` is called."""
         self._set_aside.add(host)
 
     def offer(self, host: str) -> None:
-        """Have a host take new pods again."""
+        """Allow new placements on a host again."""
         self._set_aside.discard(host)
 
     def has_seen(self, name: str) -> bool:
@@ -210,7 +210,7 @@ def pool_nodes(
                     available=available,
                     devices=_slots(names[resource], gpus, model, simulated=labels.get(SIMULATED_GPUS) == "true"),
                     resource=resource,
-                    group=next((each.group.name for each in groups if each.has(labels, resource)), ""),
+                    group=next((group.group.name for group in groups if group.has(labels, resource)), ""),
                 )
             )
     return nodes
@@ -261,14 +261,18 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
 
 def ready(node: ClusterNode) -> bool:
     """Return whether the node's condition ``Ready`` is true."""
-    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
 
 
 def unreachable_since(node: ClusterNode) -> float | None:
     """Return since when the node is unreachable, in seconds since the epoch; None if it is not."""
-    for each in node.status.conditions:
-        if each.type == "Ready" and each.status == "Unknown" and each.last_transition_time is not None:
-            return each.last_transition_time.timestamp()
+    for condition in node.status.conditions:
+        if (
+            condition.type == "Ready"
+            and condition.status == "Unknown"
+            and condition.last_transition_time is not None
+        ):
+            return condition.last_transition_time.timestamp()
     return None
 
 
@@ -280,7 +284,7 @@ def out_of_service(node: ClusterNode) -> bool:
 def _tolerated(taints: Collection[Taint], settings: KubernetesSettings) -> bool:
     tolerations = pod_tolerations(settings)
     return all(
-        taint.effect not in REPELLING_EFFECTS or any(_tolerates(each, taint) for each in tolerations)
+        taint.effect not in REPELLING_EFFECTS or any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
     )
 

@@ -2,8 +2,8 @@
 
 ``jobs/<id>/attempts/<n>/spec.json`` is for the supervisor. The executor's own records are in
 ``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record of a gang, of which pods may be
-missing after a crash of the service, ``<n>.pause`` and ``<n>.kill`` are requests, ``<n>.ending`` says that its
-pods are to be deleted, and ``<n>.done`` that its end is recorded in the store.
+missing after a crash of the service, ``<n>.pause`` and ``<n>.kill`` are requests, ``<n>.ending`` marks its pods
+for deletion, and ``<n>.done`` its end as recorded in the store.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class PodControl:
             await waiting[0]
             return
         results = await asyncio.gather(*waiting, return_exceptions=True)
-        failures = [each for each in results if each is not None]
+        failures = [result for result in results if result is not None]
         if failures:
             raise failures[0]
 

@@ -41,7 +41,7 @@ class KubernetesSettings:
     ``node_groups`` are groups of nodes that the cluster adds when a pod waits for one (``name``, ``gpu_type``,
     ``gpus``, ``max_nodes``, ``node_selector``, and optionally ``tolerations``, ``resource``, ``cpus``,
     ``memory``, ``rdma``). The pods that wait run ``placeholder_image`` if they are bound after all, have
-    ``placeholder_priority_class``, and belong to what the pod of the service, ``service_pod``, belongs to.
+    ``placeholder_priority_class``, and have the owner of the service's pod, ``service_pod``.
 
     ``rdma_resources`` are the extended resources that give RDMA to one worker, each with the number of devices; a
     node without one of them has no RDMA. Pods of workers with RDMA ask Multus for the networks ``rdma_networks``.

@@ -47,7 +47,7 @@ def says_nothing(error: ApiError) -> bool:
 
 def _cause(error: ApiError) -> str:
     """Return the common part of the same refusal of different objects."""
-    named = next((found for each in _NAMED if (found := each.search(error.message))), None)
+    named = next((found for pattern in _NAMED if (found := pattern.search(error.message))), None)
     return named.group() if named is not None else _VARIABLE.sub("#", error.message)
 
 

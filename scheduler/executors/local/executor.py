@@ -330,7 +330,7 @@ class LocalExecutor(Executor):
         """Return the processes of an attempt, by the process table."""
         running = (await asyncio.to_thread(running_attempts, self._layout)).get(key, Running())
         found = [*filter(None, [running.supervisor]), *running.marked]
-        return _processes([each.pid for each in found]) if found else ""
+        return _processes([process.pid for process in found]) if found else ""
 
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""
@@ -356,11 +356,15 @@ class LocalExecutor(Executor):
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:  # noqa: ARG002 - GPUs are chosen here
         """Return the present readings of this machine's GPUs."""
-        live = [each for each in self._supervision.tracked.values() if each.handle is not None and each.uuids]
+        live = [
+            tracked
+            for tracked in self._supervision.tracked.values()
+            if tracked.handle is not None and tracked.uuids
+        ]
         return await asyncio.to_thread(self._samples, live)
 
     def _samples(self, live: Sequence[Tracked]) -> Sequence[GpuSample]:
-        records = [(each, read_record(each.directory, "supervisor.json")) for each in live]
+        records = [(tracked, read_record(tracked.directory, "supervisor.json")) for tracked in live]
         return self._machine.samples(
             [
                 Computing(record["pid"], each.uuids, len(each.placement))
@@ -376,8 +380,14 @@ class LocalExecutor(Executor):
         except notebooks.NotebooksUnknownError as error:
             raise ExecutorError(str(error)) from error
         return [
-            RunningNotebook(each.mark.user, each.mark.server, each.mark.gpus, each.mark.gpu_type, _place(each))
-            for each in found
+            RunningNotebook(
+                notebook.mark.user,
+                notebook.mark.server,
+                notebook.mark.gpus,
+                notebook.mark.gpu_type,
+                _place(notebook),
+            )
+            for notebook in found
         ]
 
     async def end_notebook(self, user: str, server: str) -> None:
@@ -387,7 +397,7 @@ class LocalExecutor(Executor):
         except notebooks.NotebooksUnknownError as error:
             raise ExecutorError(str(error)) from error
         if left:
-            pids = listed([str(each.pid) for each in left])
+            pids = listed([str(process.pid) for process in left])
             raise ExecutorError(f"The notebook server {given(server)} of {user} does not end (process {pids}).")
 
     async def follow_users(self, names: Mapping[str, str]) -> None:
@@ -432,14 +442,16 @@ class LocalExecutor(Executor):
 
     def _held(self) -> set[str]:
         tracked = self._supervision.tracked.values()
-        return {uuid for each in tracked if each.handle is not None or each.settling for uuid in each.uuids}
+        return {
+            uuid for attempt in tracked if attempt.handle is not None or attempt.settling for uuid in attempt.uuids
+        }
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
 
 
 def _place(notebook: notebooks.Notebook) -> str:
-    return _processes([each.pid for each in notebook.processes])
+    return _processes([process.pid for process in notebook.processes])
 
 
 def _processes(pids: Sequence[int]) -> str:

@@ -133,8 +133,8 @@ def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, in
 def kill_leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> bool:
     """Kill the processes of the attempt; return whether there were any."""
     live = leftovers(pause_file, uids, sessions, since)
-    for each in live:
-        send(each, signal.SIGKILL)
+    for survivor in live:
+        send(survivor, signal.SIGKILL)
     return bool(live)
 
 
@@ -257,7 +257,7 @@ class Supervision:
         return float(started + then.step_to(now))
 
     def make_directory(self, tracked: Tracked) -> bool:
-        """Make the directory of an attempt if it is not there any more; return whether it was made."""
+        """Make the directory of an attempt if it is missing; return whether it was made."""
         if tracked.directory.is_dir():
             return False
         log.error("The directory of %s was removed while it ran: %s", tracked.key, tracked.directory)
@@ -279,8 +279,8 @@ class Supervision:
             await asyncio.sleep(after)
             backoff = _backoff()
             while tracked.handle is not None:
-                for each in await asyncio.to_thread(descendants, supervisor):
-                    send(each, signal.SIGKILL)
+                for descendant in await asyncio.to_thread(descendants, supervisor):
+                    send(descendant, signal.SIGKILL)
                 await asyncio.sleep(backoff.next_delay())
 
         self.run_in_background(end)
@@ -309,7 +309,7 @@ class Supervision:
     # ---------- supervisors
 
     def _follow(self, tracked: Tracked, record: dict[str, Any]) -> None:
-        """Watch the supervisor of the record if it lives, else settle what it left."""
+        """Watch the supervisor of the record if it lives, else settle its attempt."""
         handle = self._handle_of(record)
         if handle is None:
             self._settle_soon(tracked, seen=False)
@@ -360,7 +360,7 @@ class Supervision:
     # ---------- dead supervisors
 
     def _settle_soon(self, tracked: Tracked, *, seen: bool) -> None:
-        """Settle what a dead supervisor left; ``seen`` says that it has died just now."""
+        """Settle the attempt of a dead supervisor; ``seen``: it has died just now."""
         if not tracked.settling:
             tracked.settling = True
             self.run_in_background(lambda: self._settle(tracked, seen=seen))

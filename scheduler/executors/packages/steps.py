@@ -1,4 +1,4 @@
-"""How the packages that a job requires come before its command; pure."""
+"""The installation of a job's required packages before its command; pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PYTHON: Final = re.compile(r"python[0-9.]*")
 
 @dataclass(frozen=True, slots=True)
 class PackageSettings:
-    """How required packages are installed.
+    """The settings for the installation of required packages.
 
-    ``most`` is the size up to which the environments of one account are kept, in bytes, ``seconds`` the longest
-    time to build one. ``variables`` are those that pip gets, such as ``PIP_INDEX_URL``.
+    ``most`` is the total size up to which the environments of one account are kept, in bytes, ``seconds`` the
+    longest time to build one. ``variables`` are pip's environment variables, such as ``PIP_INDEX_URL``.
     """
 
     most: int = 20 * GIB
@@ -38,7 +38,7 @@ def in_environment(argv: Sequence[str], requirements: Sequence[str], settings: P
 def prepare_step(
     argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, env: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what a supervisor does before the workers: the command, its variables, its time, its name.
+    """Return the supervisor's step before the workers: the command, its variables, its time, its error message.
 
     ``env`` is the environment of the job's account without the job's own variables.
     """
@@ -52,5 +52,5 @@ def prepare_step(
 
 def _program(argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, what: str) -> list[str]:
     python = argv[0] if PYTHON.fullmatch(Path(argv[0]).name) else "python3"
-    told = {"place": PLACE, "requirements": sorted(requirements), "most": settings.most}
-    return [python, "-I", program.__file__, what, json.dumps(told)]
+    parameters = {"place": PLACE, "requirements": sorted(requirements), "most": settings.most}
+    return [python, "-I", program.__file__, what, json.dumps(parameters)]

@@ -60,7 +60,7 @@ class Supervisor:
         self.leftovers = False
         self.deadline: float | None = None
         self.record_at: float | None = None
-        self.disk = DiskCap(spec.get("disk"), lambda: [each.pid for each in descendants(os.getpid())])
+        self.disk = DiskCap(spec.get("disk"), lambda: [process.pid for process in descendants(os.getpid())])
         self.over_disk: str | None = None
         self.rescan = RESCAN
         self.poll = select.poll()
@@ -234,8 +234,8 @@ class Supervisor:
     def _read_signals(self) -> None:
         """Read the signals; in a pod, SIGTERM without a request is the kubelet's and requests a pause."""
         with suppress(BlockingIOError):
-            asked = signal.SIGTERM in os.read(self.wake, 4096)
-            if asked and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
+            terminated = signal.SIGTERM in os.read(self.wake, 4096)
+            if terminated and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
                 leave(self.directory, "pause")
 
     def _copy(self, file: int) -> bool:
@@ -295,8 +295,8 @@ class Supervisor:
             self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else self.kill_after)
         if not self.workers and not self.leftovers:
             self.leftovers = True
-            for each in descendants(os.getpid()):
-                send(each, signal.SIGTERM)
+            for descendant in descendants(os.getpid()):
+                send(descendant, signal.SIGTERM)
             if self.deadline is None:
                 self.deadline = now + self.kill_after
         if self.deadline is not None and now >= self.deadline:
@@ -322,8 +322,8 @@ class Supervisor:
                 open(f"{self.spec['cgroup']}/cgroup.kill", "w", encoding="ascii") as file,  # noqa: PTH123
             ):
                 file.write("1")
-        for each in descendants(os.getpid()):
-            send(each, signal.SIGKILL)
+        for descendant in descendants(os.getpid()):
+            send(descendant, signal.SIGKILL)
 
     def _ended(
         self, kind: str, *, code: int | None = None, number: int | None = None, detail: str = ""

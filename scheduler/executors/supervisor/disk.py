@@ -25,7 +25,7 @@ Seen = set[tuple[int, int]]
 
 
 class UnmeasurableError(Exception):
-    """A job's folders cannot be measured; the message says why."""
+    """A job's folders cannot be measured; the message has the reason."""
 
 
 class DiskCap:
@@ -93,7 +93,7 @@ def _measured(name: str, within: int | None, seen: Seen, levels: int) -> int:
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
-        return found + sum(_measured(each, folder, seen, levels - 1) for each in names)
+        return found + sum(_measured(name, folder, seen, levels - 1) for name in names)
     finally:
         os.close(folder)
 
@@ -130,7 +130,7 @@ def _devices(paths: Iterable[str]) -> frozenset[int]:
 
 def over(used: dict[str, int], limit: int) -> str:
     """Return the sentences about an exceeded disk limit, the largest folder first."""
-    largest_first = sorted(used.items(), key=lambda each: -each[1])
+    largest_first = sorted(used.items(), key=lambda folder: -folder[1])
     parts = ", ".join(f"{name} {_amount(size)}" for name, size in largest_first if size)
     return (
         f"It keeps {_amount(sum(used.values()))} on the disk ({parts}); a job of this pool may keep "

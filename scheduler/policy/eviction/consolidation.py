@@ -144,13 +144,13 @@ class MoveSearch:
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
     """Return the moves that free GPUs of the placement; others cleared nodes in vain."""
     used = gpus_of(placement)
-    return tuple(each for each in moves if not used.isdisjoint(gpus_of(each.taken)))
+    return tuple(move for move in moves if not used.isdisjoint(gpus_of(move.taken)))
 
 
 def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
     within = pool.suitable(job.gpu_types, job.per_gpu) & ~cleared
-    counts = sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each))
+    counts = sorted(range(len(pool.buckets)), key=lambda free: (job.gpus - free % job.gpus, free))
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():
             yield node
@@ -158,8 +158,8 @@ def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
 
 def _gpus_on(job: Job, node: NodeState, workers: Placement | None = None) -> int:
     """Return how many GPUs of the node become free when the job, or some of its workers, leave it."""
-    there = () if workers is None else (each for each in workers if each.node == node.name)
-    leaving = node.jobs[job.id] if workers is None else mask_of(gpu for each in there for gpu in each.gpus)
+    there = () if workers is None else (worker for worker in workers if worker.node == node.name)
+    leaving = node.jobs[job.id] if workers is None else mask_of(gpu for worker in there for gpu in worker.gpus)
     return (leaving & node.allocatable & ~node.reserved).bit_count()
 
 

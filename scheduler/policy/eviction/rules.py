@@ -114,7 +114,7 @@ class ReclaimRule(Rule):
 
 
 class TurnRule(ReclaimRule):
-    """Take GPUs of projects that hold more than they are entitled to, for a job beyond what its own may hold."""
+    """Take GPUs of projects beyond their entitlements, for a job beyond the entitlement of its own."""
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
         super().__init__(state, leaf, need)
@@ -141,8 +141,8 @@ class PreemptRule(Rule):
         found = running.by_priority.up_to(job.priority - 1)
         if rotates and state.settings.order is Order.LEAST_SERVED:
             ripe = running.ripe_times(level_of(job)).up_to(now)
-            equal = (state.jobs[each] for each in ripe if state.jobs[each].priority == job.priority)
-            found += [each.id for each in equal if each.not_before <= now]
+            equal = (state.jobs[job_id] for job_id in ripe if state.jobs[job_id].priority == job.priority)
+            found += [other.id for other in equal if other.not_before <= now]
         self.candidate_ids = frozenset(found)
 
     def subtrees(self) -> Iterable[ProjectNode]:

@@ -48,7 +48,7 @@ NextRequest = Callable[[ProjectNode], PendingRequest | None]
 
 
 Promising = Callable[[ProjectNode, SchedulingClass], bool]
-"""Tells whether a request of this class in this project may succeed."""
+"""Whether a request of this class in this project may succeed."""
 
 
 class QueueCursor:

@@ -114,16 +114,16 @@ class PreemptJobs(Means):
         accept several GPU types may not have been considered yet, or were served already.
         """
         heads = [each for _, each in self.state.queues[leaf.name].heads()]
-        several = any(self.state.accepts_several(each.constraints.gpu_types) for each in heads)
+        several = any(self.state.accepts_several(head.constraints.gpu_types) for head in heads)
         until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf, heads))
         if leaf.name in self._stays_active or several or self.builder.rank:
             self.builder.retry(until)
-        elif admission.over_limit(leaf, max((each.need for each in heads), default=0)) is None:
+        elif admission.over_limit(leaf, max((head.need for head in heads), default=0)) is None:
             depends = any(
-                each.constraints.min_workers > 1
-                or not each.preemptible
-                or not self._might_fit(leaf, each.constraints)
-                for each in heads
+                head.constraints.min_workers > 1
+                or not head.preemptible
+                or not self._might_fit(leaf, head.constraints)
+                for head in heads
             )
             self.builder.memo.mark_idle(leaf.name, until, depends=depends)
 
@@ -131,7 +131,7 @@ class PreemptJobs(Means):
         """Return when the next running job can be rotated, in seconds, or infinity."""
         if self.state.settings.order is not Order.LEAST_SERVED:
             return inf
-        levels = {each.service_level for each in waiting}
+        levels = {waiting_class.service_level for waiting_class in waiting}
         running = self.state.running[leaf.name]
         return min((running.ripe_times(level).first(self.builder.now) for level in levels), default=inf)
 

@@ -53,8 +53,8 @@ class ReclaimGpus(Means):
         over = leaf.claimed + need > leaf.entitled
         delayed = tuple(self._delayed[leaf.name]) if over else ()
         with self.state.undo.trial():
-            for each in delayed:
-                self.state.release(each)
+            for reserving in delayed:
+                self.state.release(reserving)
             if admission.beyond_quota(leaf, job, need) is not None:
                 return NO
             search = self.victim_search(leaf, job, need)

@@ -91,14 +91,14 @@ def replace_reservations(builders: Sequence[PlanBuilder], *kinds: Callable[[Plan
     for builder in builders:
         for _, job in builder.undecided(delayed_reservations(builder.state)):
             if job.not_before <= builder.now:
-                means = (kind(each) for each in _accepting(builders, job) for kind in kinds)
-                any(_replace(builder, job, each) for each in means)
+                means = (kind(accepting) for accepting in _accepting(builders, job) for kind in kinds)
+                any(_replace(builder, job, option) for option in means)
 
 
 def _accepting(builders: Sequence[PlanBuilder], job: Job) -> list[PlanBuilder]:
     """Return the builders of the GPU types that the job accepts, in its order."""
-    suitable = (each for each in builders if each.state.pool.suitable(job.gpu_types, job.per_gpu))
-    return sorted(suitable, key=lambda each: each.state.rank_of(job.gpu_types))
+    suitable = (builder for builder in builders if builder.state.pool.suitable(job.gpu_types, job.per_gpu))
+    return sorted(suitable, key=lambda builder: builder.state.rank_of(job.gpu_types))
 
 
 def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
@@ -178,7 +178,7 @@ class ReserveAhead(Means):
             elif self.builder.guarantee_pending and not admission.guaranteed(leaf, 0):
                 self.builder.drop_reservation(job, "reservation-refused")
         found = [overdue for leaf in self.builder.memo.entitled_projects() if (overdue := self._overdue(leaf))]
-        for overdue in sorted(found, key=lambda requests: min(waiting_since(each.job) for each in requests)):
+        for overdue in sorted(found, key=lambda requests: min(waiting_since(request.job) for request in requests)):
             for request in overdue:
                 self.serve_one(request)
 
@@ -221,7 +221,7 @@ class ReserveAhead(Means):
         with pool.undo.trial():
             for node in list(islice(suitable, MAX_NODES * job.min_workers)):
                 for holder in self._holders(sorted(node.jobs)):
-                    pool.vacate(holder.id, (each for each in holder.placement if each.node == node.name))
+                    pool.vacate(holder.id, (worker for worker in holder.placement if worker.node == node.name))
                     parts = gang_placement.place_gang(pool, job, job.min_workers)
                     if parts is not None:
                         return workers_of(parts)

@@ -25,7 +25,9 @@ class FreeGpus(Means):
     def __init__(self, builder: PlanBuilder, *, borrowing: bool = False) -> None:
         super().__init__(builder)
         self._borrowing = borrowing
-        self._fitting = {each for each in self.state.constraint_counts if self._has_room(each)}
+        self._fitting = {
+            constraints for constraints in self.state.constraint_counts if self._has_room(constraints)
+        }
 
     def serve(self) -> None:
         """Serve the requests that may fit."""
@@ -45,7 +47,7 @@ class FreeGpus(Means):
         return scheduling_class.constraints in self._fitting
 
     def exhausted(self) -> bool:
-        """Return whether nothing fits any more."""
+        """Return whether no further request fits."""
         return not self._fitting and (self.state.pool.max_free == 0 or not any(self.cursor.growing.values()))
 
     def propose(self, request: PendingRequest) -> Answer:
@@ -66,7 +68,7 @@ class FreeGpus(Means):
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Offer an elastic job that starts more workers, unless jobs beyond quotas are not considered yet."""
         max_free = self.state.pool.max_free
-        self._fitting = {each for each in self._fitting if each.gpus <= max_free}
+        self._fitting = {constraints for constraints in self._fitting if constraints.gpus <= max_free}
         elastic = not request.grows and request.job.workers > request.job.min_workers
         if elastic and not self.builder.guaranteed:
             self.cursor.offer_growth(request.leaf, request.job)

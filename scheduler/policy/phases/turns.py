@@ -72,7 +72,7 @@ class Turns:
     def _serve(self, job: Job) -> bool:
         request = request_of(self._state.leaf_of(job), job)
         means = (kind(self._builder) for kind in (ReclaimInTurn, TakeTurn))
-        return any(each.serve_one(request) is not None for each in means)
+        return any(option.serve_one(request) is not None for option in means)
 
     def _waiting(self) -> Iterator[Job]:
         """Yield the jobs that may have the turn, the longest waiting first; record when the next one may."""

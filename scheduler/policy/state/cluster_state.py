@@ -171,8 +171,8 @@ class ClusterState:
         """Return the borrowed GPUs of the projects whose jobs have changed since the last call."""
         touched, self._touched = self._touched, set()
         return {
-            UseKey(each.name, self.gpu_type, self.tree.is_own(each)): max(0, each.held - each.quota)
-            for each in touched
+            UseKey(leaf.name, self.gpu_type, self.tree.is_own(leaf)): max(0, leaf.held - leaf.quota)
+            for leaf in touched
         }
 
     def could_run(self, job: Job) -> bool:
@@ -260,7 +260,7 @@ class ClusterState:
     @property
     def ranks(self) -> set[int]:
         """The positions of this GPU type among those that waiting jobs accept, the first one always included."""
-        return {0, *(self.rank_of(each.gpu_types) for each in self.constraint_counts)}
+        return {0, *(self.rank_of(constraints.gpu_types) for constraints in self.constraint_counts)}
 
     def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
         """Return whether a job with these accepted types can run on several types of the pool."""

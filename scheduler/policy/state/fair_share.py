@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 
 Wishes = dict[ProjectNode, int]
-"""How many GPUs each project wants in all."""
+"""The total number of GPUs that each project wants."""
 
 Rounded = dict[ProjectNode, tuple[float, float, int, str]]
 """The projects whose offer was rounded, with their place among those that get whole GPUs left over."""

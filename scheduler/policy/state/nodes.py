@@ -70,7 +70,7 @@ class NodePool:
 
     def __init__(self, nodes: Iterable[Node], undo: UndoLog) -> None:
         self.undo = undo
-        ordered = sorted(nodes, key=lambda each: each.name)
+        ordered = sorted(nodes, key=lambda node: node.name)
         self.gpu_type = ordered[0].gpu_type if ordered else ""
         self.node_states = [_node_state(index, node) for index, node in enumerate(ordered)]
         self.by_name = {node_state.name: node_state for node_state in self.node_states}

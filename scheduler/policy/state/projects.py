@@ -72,15 +72,17 @@ class ProjectTree:
         self.changed: set[ProjectNode] = set()
         self._by_service = surplus is Surplus.LEAST_SERVED
         self.dirty = True
-        self.projects = {each.name: each for each in sorted(projects, key=lambda each: (each.age, each.name))}
+        self.projects = {
+            project.name: project for project in sorted(projects, key=lambda project: (project.age, project.name))
+        }
         self.project_nodes = {name: _project_node(project) for name, project in self.projects.items()}
-        self.limited = [each for each in self.project_nodes.values() if each.limit != UNLIMITED]
+        self.limited = [node for node in self.project_nodes.values() if node.limit != UNLIMITED]
         self.roots: list[ProjectNode] = []
         for name, project_node in self.project_nodes.items():
             project_node.parent = self.project_nodes.get(self.projects[name].parent or "")
             (self.roots if project_node.parent is None else project_node.parent.children).append(project_node)
         self.leaves = {name: _leaf_of(project_node) for name, project_node in self.project_nodes.items()}
-        self.oversubscribed = any(each.oversubscribed for each in self.project_nodes.values())
+        self.oversubscribed = any(node.oversubscribed for node in self.project_nodes.values())
         for project_node in (*self.project_nodes.values(), *self.leaves.values()):
             project_node.path = _path(project_node)
             project_node.entitled = project_node.quota

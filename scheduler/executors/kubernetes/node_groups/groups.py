@@ -42,7 +42,7 @@ class ClusterGroup:
 def cluster_groups(settings: KubernetesSettings) -> tuple[ClusterGroup, ...]:
     """Return the node groups of the settings. Raises `ExecutorError` for one that is not well-formed."""
     groups = tuple(_group(given, settings) for given in settings.node_groups)
-    names = [each.group.name for each in groups]
+    names = [group.group.name for group in groups]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ExecutorError(
@@ -81,7 +81,7 @@ def _group(given: Mapping[str, Any], settings: KubernetesSettings) -> ClusterGro
         "max_nodes": not _is_count(given["max_nodes"]),
         "node_selector": not _is_table_of_text(selector) or not selector,
         "tolerations": not isinstance(given.get("tolerations", []), list | tuple)
-        or not all(isinstance(each, Mapping) for each in given.get("tolerations", [])),
+        or not all(isinstance(toleration, Mapping) for toleration in given.get("tolerations", [])),
         "resource": not isinstance(resource, str) or ANY in resource,
         "rdma": "rdma" in given and not _is_count(given["rdma"]),
     }
@@ -105,7 +105,7 @@ def _group(given: Mapping[str, Any], settings: KubernetesSettings) -> ClusterGro
         per_gpu=per_gpu_of(cpus, memory, given["gpus"], given.get("rdma", 0)),
         group=name,
     )
-    tolerations = tuple(dict(each) for each in given.get("tolerations", ()))
+    tolerations = tuple(dict(toleration) for toleration in given.get("tolerations", ()))
     return ClusterGroup(NodeGroup(name, node, given["max_nodes"]), labels, tolerations)
 
 
@@ -114,4 +114,4 @@ def _is_count(value: object) -> bool:
 
 
 def _is_table_of_text(value: object) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair)
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)

@@ -39,7 +39,7 @@ class Placeholders:
     ) -> None:
         self._settings = settings
         self._api = api
-        self._groups = {each.group.name: each for each in groups}
+        self._groups = {group.group.name: group for group in groups}
         self._on_bound_change = on_bound_change
         self._errors: dict[str, str] = {}
         self._owner: Object | None = None
@@ -96,9 +96,9 @@ class Placeholders:
         """Create placeholders under the first names that are free: one that exists unseen is not made twice."""
         name, used = group.group.name, {pod.metadata.name for pod in self._informer.items.values()}
         free = (
-            each
-            for each in (names.placeholder_name(self._settings.pool, name, index) for index in count())
-            if each not in used
+            candidate
+            for candidate in (names.placeholder_name(self._settings.pool, name, index) for index in count())
+            if candidate not in used
         )
         error = ""
         for pod_name in islice(free, max(0, number)):
@@ -133,7 +133,7 @@ class Placeholders:
             log.warning("The pod of the service, %s, cannot be read: %s", self._settings.service_pod, error)
             return None
         return next(
-            (each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")), None
+            (owner for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")), None
         )
 
     def _pod(self, group: ClusterGroup, name: str) -> Object:
@@ -163,7 +163,7 @@ class Placeholders:
         if settings.placeholder_priority_class:
             spec["priorityClassName"] = settings.placeholder_priority_class
         if settings.image_pull_secrets:
-            spec["imagePullSecrets"] = [{"name": each} for each in settings.image_pull_secrets]
+            spec["imagePullSecrets"] = [{"name": secret} for secret in settings.image_pull_secrets]
         metadata: Object = {
             "name": name,
             "namespace": settings.namespace,

@@ -134,7 +134,7 @@ class Pod(ApiType, frozen=True):
 
     def condition(self, kind: str) -> PodCondition | None:
         """Return the condition of this type, None if there is none."""
-        return next((each for each in self.status.conditions if each.type == kind), None)
+        return next((condition for condition in self.status.conditions if condition.type == kind), None)
 
 
 class Taint(ApiType, frozen=True):
@@ -169,7 +169,7 @@ class NodeStatus(ApiType, frozen=True):
 
 
 class ClusterNode(ApiType, frozen=True):
-    """A node of the cluster; `model.Node` is what the planner knows of it."""
+    """A node of the cluster; `model.Node` is the planner's view of it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()

@@ -91,7 +91,7 @@ def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
 
 def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     """Return a digest of the sources of the pods, to compare a pod of the same name with."""
-    placed = [{"rank": each.rank, "node": each.node, "gpus": each.gpus} for each in spec.placement]
+    placed = [{"rank": worker.rank, "node": worker.node, "gpus": worker.gpus} for worker in spec.placement]
     parts: tuple[object, ...] = (
         *(spec.argv, spec.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
         *spec.datasets,
@@ -211,15 +211,15 @@ def _identity(settings: KubernetesSettings) -> Object:
 
 def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of pods with GPUs, those of the node groups among them."""
-    of_groups = (each for group in settings.node_groups for each in group.get("tolerations", ()))
-    return [*_base_tolerations(settings), *(dict(each) for each in of_groups)]
+    of_groups = (toleration for group in settings.node_groups for toleration in group.get("tolerations", ()))
+    return [*_base_tolerations(settings), *(dict(toleration) for toleration in of_groups)]
 
 
 def _base_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of all pods of jobs: nodes with GPUs are often tainted with a resource's name."""
     keys = [resource for resource in settings.gpu_resources if ANY not in resource]
     own: list[Object] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
-    return [*own, *NODE_LOSS_TOLERATIONS, *(dict(each) for each in settings.tolerations)]
+    return [*own, *NODE_LOSS_TOLERATIONS, *(dict(toleration) for toleration in settings.tolerations)]
 
 
 def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str]:
