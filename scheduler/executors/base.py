@@ -111,7 +111,7 @@ class ExitKind(StrEnum):
     """The attempt never started, for a reason outside of the job: an admission policy, a quota, a registry, a full
     disk. ``detail`` has the words of cluster or machine. The same job may start later."""
     OVER_DISK = "over-disk"
-    """It was ended because the job exceeds its disk limit; ``detail`` has the sizes."""
+    """It was ended because the job exceeds its disk limit; ``detail`` has the reason."""
     EVICTED = "evicted"
     """Something other than the pool asked it to stop, such as a cluster that drains its node or needs the place
     for another pod; ``detail`` says what. ``code`` and ``signal`` are known if it could end by itself."""
@@ -334,7 +334,7 @@ class Executor(ABC):
         return ()
 
     async def request_nodes(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:  # noqa: ARG002
-        """Request these numbers of nodes from the groups, and none from others; return all requests.
+        """Request these numbers of further nodes by group, and none of other groups; return all requests.
 
         Earlier requests count, also those before a restart. None changes nothing.
         """

@@ -20,13 +20,13 @@ class Role(StrEnum):
     CAUSE = "cause"
     """An event and its reason."""
     DETAIL = "detail"
-    """The original words of another program, such as the cluster."""
+    """The original words of others, such as the cluster or an administrator."""
     CHANGE = "change"
     """A change that a person would have to make; nothing else lets the job start."""
     EASE = "ease"
-    """An event that lets the job start, or start earlier, without a change: other jobs end or request less."""
+    """An event that would let the job start, or start earlier, on its own: other jobs end or request less."""
     NEXT = "next"
-    """The next event without a change."""
+    """The event that follows on its own."""
     PLACE = "place"
     """The position in the queue."""
     ADVICE = "advice"
@@ -61,12 +61,12 @@ def change(text: str) -> Sentence:
 
 
 def ease(text: str) -> Sentence:
-    """Return a sentence about an event that lets the job start without a change."""
+    """Return a sentence about an event that would let the job start on its own."""
     return Sentence(Role.EASE, text)
 
 
 def follows(text: str) -> Sentence:
-    """Return a sentence about the next event."""
+    """Return a sentence about the event that follows on its own."""
     return Sentence(Role.NEXT, text)
 
 
@@ -76,7 +76,7 @@ def advice(text: str) -> Sentence:
 
 
 def detail(params: Params) -> Sentences:
-    """Yield the original words of another program, if there are any."""
+    """Yield the original words of others, if there are any."""
     words = sentence(str(params.get("detail") or ""))
     if words:
         yield Sentence(Role.DETAIL, words)

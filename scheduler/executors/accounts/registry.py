@@ -166,7 +166,7 @@ class Accounts:
     def uids_of(self, user: str) -> frozenset[int]:
         """Return the uids of the present and the former users of a name; empty if there are none.
 
-        Processes started by former users keep the name.
+        Processes started by them still belong to the name.
         """
         try:
             entries = self._read()

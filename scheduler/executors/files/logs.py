@@ -90,9 +90,7 @@ def read_log(places: JobPlaces, rank: int, offset: int, limit: int) -> LogPiece:
 def _read(directory: Path, rank: int, offset: int, limit: int) -> tuple[bytes, int] | None:
     with segments(directory, rank) as found:
         for segment in found:
-            start = max(offset, segment.start)
-            if start < segment.start + segment.size:
-                return os.pread(
-                    segment.file, min(limit, segment.start + segment.size - start), start - segment.start
-                ), start
+            start, end = max(offset, segment.start), segment.start + segment.size
+            if start < end:
+                return os.pread(segment.file, min(limit, end - start), start - segment.start), start
     return None

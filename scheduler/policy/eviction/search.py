@@ -39,7 +39,7 @@ Option = tuple[Score, list[EvictionUnit]]
 # VictimSearch is a greedy heuristic: it makes room for one worker of the waiting job after the other, by nodes.
 # - Nodes: all suitable ones up to MAX_NODES; on larger pools those of the cheapest victims first, until MAX_NODES
 #   suffice or no later victim can be cheaper. After MAX_FRUITLESS_NODES without a solution it skips nodes that
-#   would gain no room even without all candidates. In a required topology level: the roomiest domain first.
+#   would gain no room with all candidates evicted. If a topology level is required, its roomiest domain is first.
 # - Victims of a node: the cheapest first (least work lost, projects beyond their shares, lower priority, most
 #   recent start), or else the closest fit. The set pausing fewer GPUs beyond the need wins, then less work lost.
 # - End: the job is placed within all limits, there are no further candidates, or it took MAX_VICTIMS evictions for
