@@ -16,13 +16,13 @@ class NotificationEvent(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     ENDED = "ended"
-    """It succeeded, or somebody else cancelled it."""
+    """It succeeded, or another person cancelled it."""
     FAILED = "failed"
-    """It failed, or an attempt of it did and it is tried again."""
+    """It failed, or an attempt failed and will be retried."""
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"
-    """A GPU of the pool was drained because of a fault, whoever held it, or launching has stopped."""
+    """A GPU of the pool was drained because of a fault, with or without a job on it, or launching has stopped."""
     WORKSPACE = "workspace"
     """A workspace of the person does not use its GPUs, or was stopped because of that."""
 
@@ -32,7 +32,7 @@ Channel: TypeAlias = str
 BROWSER: Final[Channel] = "browser"
 """The pool's pages, where they are open. All other channels leave them."""
 EVENT_KIND = "notification"
-"""Kind of the events of the stream that are notifications."""
+"""Kind of notifications among the events of the stream."""
 
 Events = frozenset[NotificationEvent]
 ChannelEvents = Mapping[Channel, Events]
@@ -92,7 +92,7 @@ class NotificationChoice:
 class Notification:
     """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique.
 
-    ``job`` is the id of the job that it is about, empty if it is about none.
+    ``job`` is the id of its job, empty if it concerns none.
     """
 
     id: str
@@ -125,7 +125,7 @@ OPEN = frozenset({DeliveryState.WAITING, DeliveryState.SENDING})
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A notification on its way through one channel. ``why`` says why it did not arrive so far, or at all.
+    """A notification on its way through one channel. ``why`` is the reason why it has not arrived, or never will.
 
     ``event`` is the id of the recorded event of the notification, ``at`` the time of its latest change, in seconds
     since the epoch.

@@ -64,7 +64,7 @@ async def test_a_pause_for_somebody_else_is_told_with_its_reason_and_so_is_the_r
     await pool.later(100.0)
     await pool.state(key.job, "running", attempt=2)
     titles = [each.notification.title for each in await waiting(pool)]
-    assert titles == ["The job digits was paused.", "The job digits goes on."]
+    assert titles == ["The job digits was paused.", "The job digits continues."]
     assert await told(pool, "joe") == []
 
 
@@ -84,7 +84,7 @@ async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     await pool.engine.cancel(cancelled.job, "jemma")
     await pool.state(cancelled.job, "cancelled")
     assert await told(pool) == [
-        "The job paused was paused by jemma. It goes on when it is resumed.",
+        "The job paused was paused by jemma. It continues when it is resumed.",
         "The job cancelled was cancelled by jemma.",
     ]
 

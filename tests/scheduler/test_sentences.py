@@ -212,7 +212,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-ended-cleanly": [{"saved": (0, 1)}],
     "engine-never-saved": [{}],
     "engine-again": [{}, {"quick": (2, 20), "wait": (4.0, 300.0)}],
-    "engine-evicted": [{"detail": ("", "Its pod was deleted by somebody else")}],
+    "engine-evicted": [{"detail": ("", "Its pod was deleted from outside the pool")}],
     "engine-held-and-resumed": [{"by": NAMES}],
     "engine-again-in-vain": [{"times": (1, 2), "limit": (1, 20)}],
     "engine-fruitless": [{"times": (1, 20)}],

@@ -1,4 +1,4 @@
-"""How the packages that a job requires come before its command; pure."""
+"""The installation of a job's required packages before its command; pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def in_environment(argv: Sequence[str], requirements: Sequence[str], settings: P
 def prepare_step(
     argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, env: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what a supervisor does before the workers: the command, its variables, its time, its name.
+    """Return the supervisor's step before the workers: the command, its variables, its time, its error message.
 
     ``env`` is the environment of the job's account without the job's own variables.
     """
