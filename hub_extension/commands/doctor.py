@@ -42,10 +42,10 @@ MARKS = {Status.OK: "ok     ", Status.NOTE: "note   ", Status.PROBLEM: "PROBLEM"
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The configuration file of the hub or the service.",
 )
-@click.option("--url", help="Address of the pool's service, where it is not on this machine.")
+@click.option("--url", help="Address of the pool's service, if it is not on this machine.")
 @json_option
 def doctor(*, state_dir: Path | None, config: Path | None, url: str | None, as_json: bool) -> None:
-    """Check a set-up, and tell what to do about what is wrong. Nothing is changed.
+    """Check a set-up, and suggest a remedy for each problem. Nothing is changed.
 
     Run it as the account, on the machine and with the configuration of the hub; on a cluster, in the pod of the
     service. The exit code is 1 if something is wrong.
@@ -55,7 +55,7 @@ def doctor(*, state_dir: Path | None, config: Path | None, url: str | None, as_j
         print_json(findings)
     else:
         for finding in findings:
-            for line in told(finding):
+            for line in lines_of(finding):
                 click.echo(line)
         problems = sum(finding.status is Status.PROBLEM for finding in findings)
         click.echo(f"{count(problems, 'problem')} in {count(len(findings), 'check')}.")
@@ -63,8 +63,8 @@ def doctor(*, state_dir: Path | None, config: Path | None, url: str | None, as_j
         raise click.exceptions.Exit(1)
 
 
-def told(finding: Finding) -> Iterator[str]:
-    """Yield the lines that are printed of a finding."""
+def lines_of(finding: Finding) -> Iterator[str]:
+    """Yield the printed lines of a finding."""
     yield f"{MARKS[finding.status]}  {finding.check}: {one_line(finding.said)}"
     if finding.remedy:
         yield f"         → {one_line(finding.remedy)}"
@@ -106,7 +106,7 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
     settings = application.settings()
     alone = os.geteuid() != 0 and not settings.accounts and settings.executor == "local"
     if alone and (Path(settings.state_dir).expanduser() / "hub" / "up.lock").exists():
-        application.accounts = "shared"  # as `springtide up` has it where it does not run as root
+        application.accounts = "shared"  # as `springtide up` has it if it does not run as root
     return application.setup()
 
 
@@ -139,7 +139,7 @@ def _accounts(setup: Setup) -> Iterator[Finding]:
             "accounts",
             Status.NOTE,
             "All jobs and notebooks run as one account: all users must trust each other.",
-            "Run the hub as root, with c.Springtide.accounts = 'own', where they do not.",
+            "Run the hub as root, with c.Springtide.accounts = 'own', if they do not.",
         )
         return
     try:

@@ -1,4 +1,4 @@
-"""What forwarding needs of a tracker, whatever its kind."""
+"""The interface of trackers, and their settings."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ _OUTSIDE = re.compile(r"[^\w.\- /]")
 
 
 class TrackerDownError(Exception):
-    """The tracker takes nothing at present; the message says why. The same is worth another attempt later."""
+    """The tracker takes nothing at present; the message says why. Another attempt may succeed later."""
 
 
 class NotTakenError(Exception):
-    """The tracker does not take what one job reported; the message says why. Another attempt is of no use."""
+    """The tracker refuses the reports of one job; the message says why. Another attempt is of no use."""
 
 
 class Run(Protocol):
@@ -150,7 +150,7 @@ class Run(Protocol):
 
 
 class Tracker(Protocol):
-    """A place that keeps what jobs report. ``name`` is what people call it."""
+    """A store of jobs' reports. ``name`` is its name for people."""
 
     name: str
 
