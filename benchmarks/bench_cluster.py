@@ -180,9 +180,7 @@ class Bench:
         self.requests = Requests(self._api)
         self._store = Store.open(f"sqlite:///{state}/springtide.sqlite", state)
         self.executor = CountingExecutor(settings, self._api)
-        many = EngineSettings(
-            policy=model.Settings(grace=GRACE_S), max_unfinished=100_000, max_unfinished_per_user=100_000
-        )
+        many = EngineSettings(policy=model.Settings(grace=GRACE_S), queue_cap=100_000, queue_cap_per_user=100_000)
         projects: Mapping[str, Mapping[str, Any]] = {"owner": {"quota": 2 * RECLAIMS}, "borrower": {"quota": 0}}
         self._opening = lambda: open_engine(self._store, self.executor, many, projects=projects)
         self.engine: Engine

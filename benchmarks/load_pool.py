@@ -106,7 +106,7 @@ async def started(state: Path, store: Store) -> tuple[Any, Any]:
     if (world := state / "world").exists():
         executor.world = pickle.loads(world.read_bytes())
     settings = EngineSettings(
-        policy=Settings(grace=10.0, min_runtime=30.0), max_unfinished=10**6, max_unfinished_per_user=10**6
+        policy=Settings(grace=10.0, min_runtime=30.0), queue_cap=10**6, queue_cap_per_user=10**6
     )
     projects = {f"project{number}": {"quota": RUNNING // PROJECTS} for number in range(PROJECTS)}
     return await open_engine(store, executor, settings, projects=projects), executor

@@ -11,7 +11,7 @@ __all__ = ["configure"]
 
 
 def __getattr__(name: str) -> object:
-    """Load `configure` when it is asked for: the command line works without a hub installed."""
+    """Load `configure` at its first use: the command line works without a hub installed."""
     if name == "configure":
         from springtide.hub_extension.configuration import configure  # noqa: PLC0415
 

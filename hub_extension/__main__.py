@@ -8,7 +8,7 @@ import sys
 
 
 def run() -> int:
-    """Import the service and run it. Nothing that is imported is garbage, so none is looked for meanwhile."""
+    """Import the service and run it. Imports leave no garbage, so the collector is off meanwhile."""
     gc.disable()
     from springtide.hub_extension.service.service import main  # noqa: PLC0415 - the collector is off by then
 
@@ -16,5 +16,5 @@ def run() -> int:
     return main()
 
 
-os.umask(0o077)  # what the service keeps is for its own account's eyes only
+os.umask(0o077)  # files of the service are readable by its own account only
 sys.exit(run())

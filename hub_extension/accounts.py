@@ -1,4 +1,4 @@
-"""Whose rights jobs and notebooks of one machine have: the decision, and what is said about it."""
+"""The accounts that jobs and notebooks of one machine run as: the choice and its messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Mode = Literal["own", "shared"]
 
 
 def whose_accounts(chosen: str | None, *, root: bool) -> Mode:
-    """Return whose accounts jobs and notebooks run as, given the setting ``accounts``.
+    """Return the accounts that jobs and notebooks run as, given the setting ``accounts``.
 
     Raises `AccountError` if that is not possible, or is unsafe and the admin has not written it.
     """
@@ -36,7 +36,7 @@ def whose_accounts(chosen: str | None, *, root: bool) -> Mode:
 
 
 def shared_notice() -> str:
-    """Return the sentence for log, page and terminal where all run as this process's account."""
+    """Return the sentence for log, page and terminal if all run as this process's account."""
     name = account_name()
     return (
         f"All notebooks and jobs here run as the account {name}: whoever logs in acts as {name} and "
@@ -45,7 +45,7 @@ def shared_notice() -> str:
 
 
 def account_name() -> str:
-    """Return the name of this process's account, its uid where it has none."""
+    """Return the name of this process's account, its uid if it has none."""
     with suppress(KeyError):
         return pwd.getpwuid(os.geteuid()).pw_name
     return str(os.geteuid())

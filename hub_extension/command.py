@@ -28,17 +28,17 @@ COMMANDS = {
     ),
     "submit": Entry(f"{HERE}.submit:submit", "", "Send a command to the pool, with the code it needs."),
     "advise": Entry(
-        f"{HERE}.submit:advise", "", "Tell how fast your earlier runs were by GPU type, number of GPUs and nodes."
+        f"{HERE}.submit:advise", "", "Compare your earlier runs by GPU type, number of GPUs and nodes."
     ),
     "rerun": Entry(f"{HERE}.submit:rerun", "", "Run a job again, with other options."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
-    "show": Entry(f"{HERE}.jobs:show", "", "Show a job: how it stands, what it asked for and what it left."),
-    "logs": Entry(f"{HERE}.jobs:logs", "", "Show what a job wrote."),
-    "wait": Entry(f"{HERE}.results:wait", "", "Wait until jobs have ended; the exit code tells how."),
-    "result": Entry(f"{HERE}.results:result", "", "Print what a job came to, once it has ended, as JSON."),
-    "outputs": Entry(f"{HERE}.results:outputs", "", "List the files that a job left."),
-    "download": Entry(f"{HERE}.results:download", "", "Save files that a job left."),
-    "tag": Entry(f"{HERE}.jobs:tag", "", "Add tags to a job, or take some from it."),
+    "show": Entry(f"{HERE}.jobs:show", "", "Show a job: its state, request and outputs."),
+    "logs": Entry(f"{HERE}.jobs:logs", "", "Show the log of a job."),
+    "wait": Entry(f"{HERE}.results:wait", "", "Wait until jobs have ended; the exit code is their outcome."),
+    "result": Entry(f"{HERE}.results:result", "", "Print the result of a job, once it has ended, as JSON."),
+    "outputs": Entry(f"{HERE}.results:outputs", "", "List the output files of a job."),
+    "download": Entry(f"{HERE}.results:download", "", "Save the output files of a job."),
+    "tag": Entry(f"{HERE}.jobs:tag", "", "Add tags to a job, or remove some."),
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
     "hold": Entry(
@@ -58,28 +58,26 @@ COMMANDS = {
     "datasets": Entry(f"{HERE}.pool:datasets", "", "Show the datasets that your jobs may name."),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(
-        f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs go on elsewhere."
+        f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs continue elsewhere."
     ),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
-    "free": Entry(f"{HERE}.pool:free_gpus", "", "Give back GPUs that something without a place keeps."),
+    "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
-    "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
+    "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),
     "image-contents": Entry(
         "springtide.scheduler.capture.environment:image_contents",
         "",
         "Print what an image contains, to declare it.",
     ),
-    "replay": Entry(
-        f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
-    ),
+    "replay": Entry(f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and compare the plans."),
     "renumber": Entry(
         f"{HERE}.renumber:renumber", "hub", "Give other uids to users who share one with another pool."
     ),
-    "doctor": Entry(f"{HERE}.doctor:doctor", "hub", "Check a set-up, and tell what to do about what is wrong."),
+    "doctor": Entry(f"{HERE}.doctor:doctor", "hub", "Check a set-up, and suggest a remedy for each problem."),
     "backup": Entry(f"{HERE}.backup:backup", "hub", "Save the pool's state in a file, also while it runs."),
     "restore": Entry(f"{HERE}.backup:restore", "hub", "Put a backup in place of the pool's state."),
     "plan": Entry(
-        "springtide.scheduler.plan_commands:plan", "simulate", "Tell what the policy makes of a scenario."
+        "springtide.scheduler.plan_commands:plan", "simulate", "Show the policy's decisions for a scenario."
     ),
     "simulate": Entry(
         "springtide.scheduler.plan_commands:simulate", "simulate", "Run a scenario or trace in virtual time."
@@ -138,7 +136,7 @@ class Springtide(click.Group):
 
 
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
-    """Return the error of a command that needs a library which is not installed."""
+    """Return the error of a command whose library is not installed."""
     needs = f"springtide[{extra}]" if extra else "springtide"
     return NotDoneError(
         f"`springtide {command}` needs {error.name}, which is not installed: pip install '{needs}'"

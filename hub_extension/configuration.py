@@ -48,7 +48,7 @@ from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, Accou
 from springtide.scheduler.wording import given
 
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
-"""Import path of the function that adds the build quota to a spawner class."""
+"""Import path of `with_quota`, which adds the build quota to a spawner class."""
 ACCESS = f"access:services!service={SERVICE}"
 STARTS_WITHIN_S = 180
 """Time in which the service has to answer after the hub has started it, in seconds. From JupyterHub 6 on.
@@ -96,8 +96,8 @@ def configure(c: Config, **overrides: object) -> None:
     grant_to_admins()
     _grant_to_notebooks(c, _section(c, spawner, "server_token_scopes"), [ACCESS])
     _extend(c.JupyterHub, "custom_scopes", CUSTOM_SCOPES)
-    told = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url), "SPRINGTIDE_PAGES": _pages_url(c)}
-    _extend(_section(c, spawner, "environment"), "environment", told)
+    variables = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url), "SPRINGTIDE_PAGES": _pages_url(c)}
+    _extend(_section(c, spawner, "environment"), "environment", variables)
     c.BuildQuota.service_url = url
 
 
@@ -118,8 +118,8 @@ def _choose_accounts(c: Config, state: StateDir) -> None:
         sys.exit(f"springtide: {error}")
     get_logger().warning("%s", shared_notice())
     notice = html.escape(shared_notice())
-    told = _value(c.JupyterHub, "template_vars", {})
-    before = str(told.get("announcement_login", ""))
+    template_vars = _value(c.JupyterHub, "template_vars", {})
+    before = str(template_vars.get("announcement_login", ""))
     if notice not in before:
         _extend(c.JupyterHub, "template_vars", {"announcement_login": f"{before} {notice}".strip()})
 
@@ -137,7 +137,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
         if not entry.get(key):
             raise ValueError(
                 f"The service {given(SERVICE)} in c.JupyterHub.services has no {key}. Give it url and api_token "
-                "where it runs by itself, as on Kubernetes; leave the entry out where this hub is to run it."
+                "if it runs by itself, as on Kubernetes; leave the entry out if this hub is to run it."
             )
     return dict(entry)
 
@@ -282,7 +282,7 @@ _prepare = BaseHandler.prepare
 
 
 async def _prepare_for_page_views(handler: BaseHandler) -> None:
-    """Answer page views of tabs, and calls of the API, which checks the XSRF token of those that are read."""
+    """Answer page views of tabs, and calls of the API, which checks the XSRF token of reading calls."""
     mode = handler.request.headers.get("Sec-Fetch-Mode", "navigate")
     if mode == "navigate" or (mode != "no-cors" and isinstance(handler, APIHandler)):
         await _prepare(handler)
@@ -301,7 +301,7 @@ def _allow_subdomains(c: Config) -> None:
 
 
 def _pages_url(c: Config) -> str:
-    """Return where browsers find the pool's pages: a path, or an address if services have subdomains."""
+    """Return the address of the pool's pages for browsers: a path, or a URL if services have subdomains."""
     path = f"{_base_url(c)}services/{SERVICE}/"
     host = str(c.JupyterHub.get("subdomain_host") or "")
     if not host:

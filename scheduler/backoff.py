@@ -19,7 +19,7 @@ def equal_jitter(delay: float, draw: Callable[[], float] = random.random) -> flo
 
 
 def no_jitter(delay: float) -> float:
-    """Return the delay as it is, for tests and where there is only one client."""
+    """Return the delay unchanged, for tests and for a single client."""
     return delay
 
 
@@ -47,7 +47,7 @@ class Backoff:
     def next_delay(self, *, at_least: float = 0.0) -> float:
         """Return the seconds to wait before the next attempt, and lengthen the delay after it.
 
-        ``at_least`` is what the other side asked for (a ``Retry-After`` header); it counts up to the cap.
+        ``at_least`` is the delay requested by the server (a ``Retry-After`` header); it counts up to the cap.
         """
         delay, self._delay = self._delay, min(self.cap, self._delay * self.factor)
         return max(self.jitter(delay), min(at_least, self.cap))

@@ -1,4 +1,4 @@
-"""The clocks of the machine, from which steps of the system clock are told from time that passes."""
+"""The clocks of the machine, to distinguish steps of the system clock from the passing of time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClockAnchor:
     def step_to(self, later: ClockAnchor) -> float:
         """Return by how many seconds the system clock was set between two anchors.
 
-        0 for less than `MIN_STEP`, and for anchors of different boots, which tell nothing of each other.
+        0 for less than `MIN_STEP`, and for anchors of different boots, which cannot be compared.
         """
         step = later.offset - self.offset
         return step if self.boot == later.boot and abs(step) >= MIN_STEP else 0.0

@@ -43,13 +43,13 @@ HORIZON = 14 * 86400.0
 """Time to look ahead, in seconds."""
 
 UNKNOWN = 3600.0
-"""Likely run time of a job of which nothing is known and that has not run longer, in seconds."""
+"""Likely run time of a job without any estimate, unless it has run longer already, in seconds."""
 
 SPREAD = 2.0
 """Factor by which an estimated run time may be shorter or longer."""
 
 OUTRUN = 120.0
-"""Minimum likely rest of a job that has run longer than was expected, in seconds."""
+"""Minimum likely remaining time of a job beyond its expected run time, in seconds."""
 
 TICK = 1 / 1024
 """Unit of rounded times, in seconds."""
@@ -75,10 +75,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What the next decisions would do to a job: ``kind`` is ``started``, ``paused`` or ``moved``.
+    """The effect of the next decisions on a job: ``kind`` is ``started``, ``paused`` or ``moved``.
 
-    ``before`` and ``after`` are where its workers are; ``at_once`` says that it is decided before anything
-    has to stop.
+    ``before`` and ``after`` are its placements; ``at_once``: the decision comes before anything has to stop.
     """
 
     job: str
@@ -92,10 +91,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A forecast: the windows of the jobs asked for, and the standing of the projects after the next decisions.
+    """A forecast: the windows of the requested jobs, and the standing of the projects after the next decisions.
 
-    ``shifts`` are the effects of these decisions; ``until`` is how far the forecast reaches, on the snapshot's
-    clock. ``starts_if`` is what lets the jobs start that were diagnosed.
+    ``shifts`` are the effects of these decisions; ``until`` is the end of the forecast, on the snapshot's clock.
+    ``starts_if`` has the changes that let the diagnosed jobs start.
     """
 
     starts: Mapping[str, Window]
@@ -127,9 +126,9 @@ def forecast(
     """Return the outlook from a snapshot.
 
     ``asked`` are ids of waiting jobs, None for all. ``changes`` are made first: a job that is not submitted, other
-    projects or nodes. ``diagnosed`` are waiting jobs of which is found what lets them start. Run times are
-    estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job of unknown length has run, the
-    longer it is expected to go on.
+    projects or nodes. ``diagnosed`` are waiting jobs for which to find the changes that let them start. Run times
+    are estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job of unknown length has run,
+    the longer is its expected remaining time.
 
     The policy is simulated three times, with likely, long and short run times, for ``horizon`` seconds. The cost
     is bounded by ``most``, the number of waiting jobs, and by ``stop``. A ``grain`` above 0 rounds run times up by
@@ -157,7 +156,7 @@ def forecast(
 
 
 def _diagnosis(start: Snapshot, diagnosed: Collection[str]) -> Mapping[str, StartsIf]:
-    """Return what lets these jobs start, of those that still wait once the pool has come to rest."""
+    """Return the changes that let these jobs start, for those that still wait once the pool is at rest."""
     known = {job.id for job in start.jobs} & set(diagnosed)
     if not known:
         return {}
@@ -195,7 +194,7 @@ def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
 def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tuple[Snapshot, bool]:
     """Return the snapshot with at most ``most`` waiting jobs, and whether any were left out.
 
-    Each project keeps those next in its line, in turn; what is wanted, and what is before it, come first.
+    Each project keeps the next ones of its queue, in turn; the wanted jobs, and those before them, come first.
     """
     waiting = [job for job in snapshot.jobs if job.phase is Phase.WAITING]
     if most is None or len(waiting) <= most:
@@ -232,8 +231,8 @@ def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """Return how long the job will probably still run, in seconds with all its workers.
 
-    Of a job with nothing but a time limit, any length up to it is taken to be as good as any other. One that has
-    run longer than was expected goes on for a part of what it has run, and never ends at any moment.
+    For a job with only a time limit, all lengths up to it are equally likely. A job beyond its expected run time
+    continues for a fraction of its run time so far, so that its end is never expected at once.
     """
     done, most = job.worked_by(now), _most(job, now)
     if left := _left(job, now, past):
@@ -245,7 +244,7 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 
 
 def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
-    """Return how long the job may still run, at the most; infinite if nothing tells."""
+    """Return how long the job may still run, at the most; infinite if nothing bounds it."""
     if job.time_limit is not None:
         return _most(job, now)
     if left := _left(job, now, past):
@@ -262,7 +261,7 @@ def _most(job: Job, now: float) -> float:
 
 
 def _left(job: Job, now: float, past: Sequence[float]) -> list[float]:
-    """Return what was left, after as much work as this job has done, of the jobs like it that ran longer."""
+    """Return the remaining times of longer similar jobs after as much work as this job has done."""
     done = job.worked_by(now)
     return [time - done for time in past if time > done]
 
@@ -275,7 +274,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _margin(sample: Sequence[float]) -> float:
-    """Return how much wider than its sample a range is to be: the fewer there were, the wider."""
+    """Return the factor by which to widen the range of a sample: the smaller the sample, the wider."""
     return 1 + (SPREAD - 1) / math.sqrt(len(sample))
 
 
@@ -292,7 +291,7 @@ def _grounded(job: Job, room: set[tuple[str, int]], now: float) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One simulation of the policy. ``idle`` says that no job was running at its end."""
+    """One simulation of the policy. ``idle``: no job was running at its end."""
 
     starts: Mapping[str, float]
     standing: Mapping[str, Standing]
@@ -307,7 +306,7 @@ class _Notes:
     def __init__(self) -> None:
         self.last: dict[str, Decision] = {}
         self.at_once: set[str] = set()
-        """The jobs that are decided about before anything has to stop."""
+        """The jobs decided about before anything has to stop."""
         self._stopping = False
 
     def apply(self, change: Change) -> None:
@@ -327,7 +326,7 @@ class _Notes:
 
 @dataclass(frozen=True, slots=True)
 class _Lengths:
-    """Remaining run times by a rule, and what time limits leave, rounded with ``grain``."""
+    """Remaining run times by a rule, and the remaining time limits, rounded with ``grain``."""
 
     rule: Rule
     past: Past
@@ -362,7 +361,7 @@ def _ticked(start: Snapshot) -> Snapshot:
 def _run(
     start: Snapshot, wanted: Collection[str], ahead: _Lengths, until: float, stop: Callable[[], bool]
 ) -> _Run:
-    """Return what happens if all run times follow a rule."""
+    """Return the simulation in which all run times follow a rule."""
     now = start.now
     planner, notes = Planner(start), _Notes()
     pool = VirtualPool(

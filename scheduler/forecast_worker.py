@@ -31,12 +31,12 @@ GRAIN = 1 / 32
 
 
 class ForecastRequest(msgspec.Struct, frozen=True):
-    """A snapshot without its jobs, which follow in ``batches`` frames of `JobBatch`, and what is asked of it.
+    """A snapshot without its jobs, which follow in ``batches`` frames of `JobBatch`, and the request.
 
     ``asked`` are ids of waiting jobs, None for all. ``past`` are run times in seconds, shortest first, by kind of
     job. ``most`` is the maximum number of waiting jobs to take into account; ``budget`` the computing time and
-    ``horizon`` the time to look ahead, in seconds. ``diagnosed`` are waiting jobs of which is found what lets them
-    start.
+    ``horizon`` the time to look ahead, in seconds. ``diagnosed`` are waiting jobs for which to find the changes
+    that let them start.
     """
 
     now: float
@@ -73,7 +73,7 @@ def framed(content: bytes) -> bytes:
 
 
 def answer(request: ForecastRequest, batches: Sequence[JobBatch], clock: Callable[[], float]) -> Outlook:
-    """Return the outlook that was asked for. ``clock`` returns the computing time used so far, in seconds."""
+    """Return the requested outlook. ``clock`` returns the computing time used so far, in seconds."""
     jobs = tuple(job for batch in batches for job in batch.jobs)
     kinds = [kind for batch in batches for kind in batch.kinds]
     past = {job.id: request.past[kind] for job, kind in zip(jobs, kinds, strict=True) if kind >= 0}

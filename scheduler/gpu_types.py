@@ -15,8 +15,11 @@ def pool_types(nodes: Iterable[Node], order: Sequence[str] = ()) -> tuple[str, .
 
     Types that ``order`` does not name follow in the order of the names of their nodes.
     """
-    named = dict.fromkeys(node.gpu_type for node in sorted(nodes, key=lambda each: each.name))
-    return (*(each for each in order if each in named), *(each for each in named if each not in order)) or ("",)
+    named = dict.fromkeys(node.gpu_type for node in sorted(nodes, key=lambda node: node.name))
+    return (
+        *(gpu_type for gpu_type in order if gpu_type in named),
+        *(gpu_type for gpu_type in named if gpu_type not in order),
+    ) or ("",)
 
 
 class NodesByType:
@@ -32,7 +35,9 @@ class NodesByType:
         if nodes is not self._nodes or order != self._order:
             self._nodes, self._order = nodes, order
             found = [node for node in nodes if node.gpus]
-            by_type: dict[str, list[Node]] = {each: [] for each in pool_types(found, order)} if found else {}
+            by_type: dict[str, list[Node]] = (
+                {gpu_type: [] for gpu_type in pool_types(found, order)} if found else {}
+            )
             for node in found:
                 by_type[node.gpu_type].append(node)
             self._found = by_type
@@ -40,17 +45,17 @@ class NodesByType:
 
 
 def accepted_types(gpu_types: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
-    """Return the types of the pool that a job accepts, in its order of preference; empty if there is none.
+    """Return the pool's GPU types that a job accepts, in its order of preference; empty if there is none.
 
-    ``gpu_types`` are those that it names; without any it accepts all ``types`` of the pool.
+    A job that names no ``gpu_types`` accepts all ``types`` of the pool.
     """
-    return tuple(each for each in dict.fromkeys(gpu_types or types) if each in types)
+    return tuple(gpu_type for gpu_type in dict.fromkeys(gpu_types or types) if gpu_type in types)
 
 
 def amount_of(amount: Amount, gpu_type: str, types: Sequence[str], missing: int | None = 0) -> int | None:
-    """Return the number of GPUs of one type; ``missing`` counts for types that the amount says nothing of.
+    """Return the number of GPUs of one type; ``missing`` counts for types absent from the amount.
 
-    ``types`` are those of the pool. None and 0 stand for all types. Another plain number counts for the first of
+    ``types`` are those of the pool. None and 0 apply to all types. Another plain number applies to the first of
     them, the only one of most pools.
     """
     if not amount and not isinstance(amount, Mapping):
@@ -87,14 +92,14 @@ def project_of_type(project: Project, gpu_type: str, types: Sequence[str]) -> Pr
 
 def as_table(amount: Amount, types: Sequence[str], missing: int | None = 0) -> dict[str, int | None]:
     """Return the number of GPUs of each type of the pool."""
-    return {each: amount_of(amount, each, types, missing) for each in types}
+    return {gpu_type: amount_of(amount, gpu_type, types, missing) for gpu_type in types}
 
 
 def total(amount: Amount) -> int | None:
     """Return the sum over all types; None if that of any type is None."""
     if amount is None or isinstance(amount, int):
         return amount
-    numbers = [each for each in amount.values() if each is not None]
+    numbers = [number for number in amount.values() if number is not None]
     return sum(numbers) if len(numbers) == len(amount) else None
 
 
@@ -102,11 +107,11 @@ def summed(by_type: dict[str, Standing]) -> Standing:
     """Return the standing of a project on a pool with these types."""
     parts = by_type.values()
     return Standing(
-        quota=total({name: each.quota for name, each in by_type.items()}),
-        limit=total({name: each.limit for name, each in by_type.items()}),
-        fair_share=sum(each.fair_share for each in parts),
-        held=sum(each.held for each in parts),
-        request=sum(each.request for each in parts),
+        quota=total({name: standing.quota for name, standing in by_type.items()}),
+        limit=total({name: standing.limit for name, standing in by_type.items()}),
+        fair_share=sum(part.fair_share for part in parts),
+        held=sum(part.held for part in parts),
+        request=sum(part.request for part in parts),
         by_type=by_type,
     )
 
@@ -170,4 +175,7 @@ class DeclaredTypes:
     def in_order(self, types: Iterable[str]) -> tuple[str, ...]:
         """Return the types without repetition: the declared ones, cheapest first, then the others as they come."""
         found = dict.fromkeys(types)
-        return (*(each for each in self.declared if each in found), *(t for t in found if t not in self.declared))
+        return (
+            *(gpu_type for gpu_type in self.declared if gpu_type in found),
+            *(t for t in found if t not in self.declared),
+        )

@@ -16,6 +16,7 @@ import msgspec
 
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
+from springtide.scheduler.settings import setting
 
 PREEMPTIBLE_BELOW = 100
 """Priority from which on jobs are not preemptible by default."""
@@ -26,7 +27,7 @@ PRIORITIES: Mapping[str, int] = {"train": 50, "high": 75, "critical": 100}
 Amount: TypeAlias = int | Mapping[str, int | None] | None
 """A number of GPUs, None for no bound: of the only GPU type of the pool, or a table by GPU type.
 
-`springtide.scheduler.gpu_types` tells which number of an amount counts for a type.
+`springtide.scheduler.gpu_types` returns the number for one type.
 """
 
 
@@ -72,7 +73,7 @@ class Order(StrEnum):
 
 
 class Surplus(StrEnum):
-    """Who gets GPUs beyond quotas: projects by priority and weight, or jobs, whosever, that had least GPU time."""
+    """The rule for GPUs beyond quotas: by priority and weight of projects, or by least GPU time of jobs."""
 
     FAIR = "fair"
     LEAST_SERVED = "least-served"
@@ -100,8 +101,8 @@ class Node(msgspec.Struct, frozen=True):
     ``labels`` name its topology domains (``{"rack": "r1"}``). ``islands`` groups GPU indices by the fastest link
     between them; empty means that all are alike. ``sockets`` groups them by processor socket; empty means one, or
     unknown. ``available`` is false while the node is lost or drained: no attempt starts there, running ones may
-    continue. ``devices`` has ``gpus`` entries, or none where only counts matter (scenarios). ``taken`` are indices
-    of GPUs used outside the pool, or drained. ``limits`` tells users what limits a job there. On clusters
+    continue. ``devices`` has ``gpus`` entries, or none if only counts matter (scenarios). ``taken`` are indices of
+    GPUs used outside the pool, or drained. ``limits`` describes to users how jobs there are limited. On clusters
     ``resource`` is the extended resource of its GPUs, ``group`` its node group. Each GPU comes with ``per_gpu``.
     """
 
@@ -121,7 +122,7 @@ class Node(msgspec.Struct, frozen=True):
     group: str = ""
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
-        """Return the GPU indices by group of a level of `WITHIN_NODES`; empty where the groups are unknown."""
+        """Return the GPU indices by group of a level of `WITHIN_NODES`; empty if the groups are unknown."""
         return {"island": self.islands, "socket": self.sockets}.get(level, ())
 
 
@@ -145,7 +146,7 @@ class Project:
 
 
 class UseKey(NamedTuple):
-    """Whose use of which GPU type: a project with all below it, or its ``own`` jobs where it has children."""
+    """A project and a GPU type: with all projects below, or with ``own`` only the jobs of a parent itself."""
 
     project: str
     gpu_type: str
@@ -167,7 +168,7 @@ class RecentUse(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> UseKey:
-        """Whose use of which GPU type."""
+        """The project and GPU type of the record."""
         return UseKey(self.project, self.gpu_type, self.own)
 
 
@@ -175,7 +176,7 @@ class RecentUse(msgspec.Struct, frozen=True):
 class Worker:
     """The placement of one worker: ``gpus`` are indices on ``node``, as its GPUs are numbered at present.
 
-    ``uuids`` are these GPUs, in the same order, whatever they are numbered; empty where the node itself chooses
+    ``uuids`` identify these GPUs, in the same order, whatever their numbers; empty if the node itself chooses
     them, and in decisions, which are about places.
     """
 
@@ -210,10 +211,10 @@ class BlockScope(StrEnum):
 
 
 class Block(NamedTuple):
-    """An obstacle outside of jobs that keeps attempts from starting; equal for all that it keeps.
+    """An obstacle outside of jobs that blocks attempts; equal for all that it blocks.
 
-    ``name`` distinguishes it from others of its scope. ``checkable`` says that the executor can find out whether
-    it would still keep a job, without starting that.
+    ``name`` distinguishes it from others of its scope. ``checkable``: the executor can check whether it still
+    blocks a job without a start of the job.
     """
 
     scope: BlockScope
@@ -237,10 +238,10 @@ class Phase(StrEnum):
 class Job(msgspec.Struct, frozen=True):
     """A job as the policy sees it: the request, and the state.
 
-    ``gpu_types`` are those that the job accepts, in its order of preference; empty means all, in the pool's order.
+    ``gpu_types`` are the accepted types, in the job's order of preference; empty means all, in the pool's order.
     All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a label of the
     nodes, or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``per_gpu`` is
-    what it asks for with each GPU. ``rotate`` false excludes a pause for an equal job that had less service. In
+    its request with each GPU. ``rotate`` false excludes a pause for an equal job that had less service. In
     seconds, ``time_limit`` is its longest total run time, ``expected`` an estimate of it for forecasts, and
     ``usual_runtime`` the median of similar jobs at submission; ``fastest`` is their fastest known spread.
 
@@ -248,7 +249,7 @@ class Job(msgspec.Struct, frozen=True):
     once those GPUs are free. ``started`` is when the live attempt started, ``saved`` when the job last wrote a
     checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the end of its back-off.
     ``sweep_served`` are those of its sweep's other trials when it last waited, for order and rotation only.
-    ``turn`` tells that the job has the turn, or started in it.
+    ``turn``: the job has the turn, or started in it.
     """
 
     id: str
@@ -283,7 +284,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def need(self) -> int:
-        """Number of GPUs that it takes to start."""
+        """Number of GPUs that it needs to start."""
         return self.gpus * self.min_workers
 
     @property
@@ -317,20 +318,36 @@ class Job(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of the policy that an admin may choose.
+    """The settings of the policy.
 
-    ``min_runtime`` and ``grace`` are seconds: the time for which a started job is not paused, and the time between
-    the request to pause an attempt and its kill. In each ``use_half_life``, in seconds, half of the recent use of
-    a project is forgotten. ``gpu_types`` is the pool's order of GPU types, the cheapest first; types that it does
-    not name follow, in the order of the names of their nodes.
+    ``gpu_types`` is the pool's order of GPU types, the cheapest first; types that it does not name follow, in the
+    order of the names of their nodes.
     """
 
-    order: Order = Order.LEAST_SERVED
-    min_runtime: float = 0.0
-    grace: float = 30.0
+    order: Order = setting(
+        Order.LEAST_SERVED,
+        "The order of the jobs of one project with equal priority: older first, or first the one that had "
+        "less GPU time so far and, judging by similar jobs, needs less.",
+    )
+    min_runtime: float = setting(
+        0.0,
+        "The time for which a started job is not paused for others.",
+        unit="seconds",
+        ge=0,
+        service_default=30.0,
+    )
+    grace: float = setting(
+        30.0, "The time between the request to pause a job and its kill.", unit="seconds", ge=0, le=3600
+    )
     surplus: Surplus = Surplus.FAIR
     gpu_types: tuple[str, ...] = ()
-    use_half_life: float = 86_400.0
+    use_half_life: float = setting(
+        86_400.0,
+        "The time in which half of the GPU time beyond its quota that a project had is forgotten. Of equal "
+        "projects the one that had less goes first.",
+        unit="seconds",
+        ge=60,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +399,7 @@ class SettingsChanged:
 
 @dataclass(frozen=True, slots=True)
 class UseChanged:
-    """The recent use of a project, which replaces what was known of it."""
+    """The new recent use of a project."""
 
     use: RecentUse
 
@@ -404,8 +421,8 @@ class Reason:
 class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change of the pool with which alone a waiting job runs in the next plan to rest.
 
-    Its JSON has what changes: jobs that end or are withdrawn, by id; new quotas and limits of projects, as a
-    scenario has them; the number of new nodes, like the largest of a type that the job accepts.
+    Its JSON has the changes: jobs that end or are withdrawn, by id; new quotas and limits of projects, as a
+    scenario has them; the number of new nodes, like the largest of an accepted type.
     """
 
     remove_jobs: tuple[str, ...] = ()
@@ -420,9 +437,9 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StartsIf(msgspec.Struct, frozen=True):
-    """What lets a waiting job start: alternatives, the smallest first.
+    """The changes that let a waiting job start: alternatives, the smallest first.
 
-    ``impossible`` says that the pool as it is can never run the job.
+    ``impossible``: the pool as it is can never run the job.
     """
 
     alternatives: tuple[Alternative, ...] = ()
@@ -433,7 +450,7 @@ class StartsIf(msgspec.Struct, frozen=True):
 class Start:
     """Start an attempt of a waiting job on free GPUs. It fulfils the job's reservation, if there is one.
 
-    ``turn`` tells that the job has the turn.
+    ``turn``: the job has the turn.
     """
 
     job: str
@@ -466,9 +483,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Reserve GPUs for a waiting job; some are still held by attempts that are stopping.
+    """Reserve GPUs for a waiting job; stopping attempts still hold some.
 
-    ``turn`` tells that the job has the turn.
+    ``turn``: the job has the turn.
     """
 
     job: str
@@ -519,7 +536,7 @@ class Standing:
     def borrowed(self) -> int:
         """Number of GPUs held beyond the quota, of each type."""
         if self.by_type:
-            return sum(each.borrowed for each in self.by_type.values())
+            return sum(standing.borrowed for standing in self.by_type.values())
         return 0 if self.quota is None else max(0, self.held - self.quota)
 
     @property

@@ -1,85 +1,98 @@
-"""Notifications: what a person is told of jobs and GPUs, through which channels, and what became of it."""
+"""Notifications of jobs, workspaces and GPUs for people: events, channels, choices and deliveries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final, TypeAlias
 
 from springtide.scheduler.model import Reason
 
 
 class NotificationEvent(StrEnum):
-    """What happens and a person may want to be told: of the own jobs and workspaces, and faults of GPUs."""
+    """The events that people choose among: of their own jobs and workspaces, and faults of GPUs."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
     ENDED = "ended"
-    """It succeeded, or somebody else cancelled it."""
+    """It succeeded, or another person cancelled it."""
     FAILED = "failed"
-    """It failed, or an attempt of it did and it is tried again."""
+    """It failed, or an attempt failed and will be retried."""
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"
-    """A GPU of the pool was drained because of a fault, whoever held it, or launching has stopped."""
+    """A GPU of the pool was drained because of a fault, with or without a job on it, or launching has stopped."""
     WORKSPACE = "workspace"
     """A workspace of the person does not use its GPUs, or was stopped because of that."""
 
 
-class Channel(StrEnum):
-    """A way on which notifications reach a person."""
-
-    BROWSER = "browser"
-    """The pool's pages, where they are open."""
-    EMAIL = "email"
-    WEBHOOK = "webhook"
-
-
-FAULT_CHANNELS = frozenset({Channel.BROWSER, Channel.EMAIL})
-"""The channels through which `fault_recipients` are told of faults; a webhook needs an address first."""
+Channel: TypeAlias = str
+"""The name of a channel by which notifications reach a person."""
+BROWSER: Final[Channel] = "browser"
+"""The pool's pages, where they are open. All other channels leave them."""
 EVENT_KIND = "notification"
-"""Kind of the events of the stream that are notifications."""
+"""Kind of notifications among the events of the stream."""
 
 Events = frozenset[NotificationEvent]
 ChannelEvents = Mapping[Channel, Events]
-"""The events that a person is told, by channel."""
+"""The events of which a person is notified, by channel."""
+
+
+def chosen_channels(event: NotificationEvent, chosen: ChannelEvents) -> tuple[Channel, ...]:
+    """Return the channels for which an event was chosen."""
+    return tuple(channel for channel, events in chosen.items() if event in events)
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """The channels that there are, and what people are told who have not chosen yet.
+    """The channels that are set up, and the events of which people who have not chosen are notified.
 
-    ``fault_recipients`` are names of people who are told of faults as well, through the channels of
-    `FAULT_CHANNELS`.
+    People enter an address for the channels ``with_address``. ``fault_recipients`` are notified of faults as well,
+    through the other channels.
     """
 
-    channels: frozenset[Channel] = frozenset({Channel.BROWSER})
+    channels: tuple[Channel, ...] = (BROWSER,)
+    with_address: frozenset[Channel] = frozenset()
     defaults: ChannelEvents = field(default_factory=dict)
     fault_recipients: frozenset[str] = frozenset()
 
     def choice_of(self, user: str) -> NotificationChoice:
-        """Return what a person is told who has not chosen yet."""
+        """Return the choice of a person who has not chosen yet."""
         events = dict(self.defaults)
         if user in self.fault_recipients:
-            for channel in FAULT_CHANNELS & self.channels:
-                events[channel] = events.get(channel, frozenset()) | {NotificationEvent.FAULT}
+            for channel in self.channels:
+                if channel not in self.with_address:
+                    events[channel] = events.get(channel, frozenset()) | {NotificationEvent.FAULT}
         return NotificationChoice(user, events)
+
+    def usable(self, choice: NotificationChoice) -> dict[Channel, Events]:
+        """Return the chosen events by channel, of channels that are set up and have the address they need."""
+        return {
+            channel: events
+            for channel in self.channels
+            if (events := choice.events.get(channel))
+            and (channel not in self.with_address or choice.addresses.get(channel))
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationChoice:
-    """What a person wants to be told. ``webhook`` is a secret: whoever has the address can write there."""
+    """The events that a person chose, by channel.
+
+    ``addresses`` are secrets: whoever has one can write there.
+    """
 
     user: str
     events: ChannelEvents = field(default_factory=dict)
-    webhook: str = field(default="", repr=False)
+    addresses: Mapping[Channel, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
     """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique.
 
-    ``job`` is the id of the job that it is about, empty if it is about none.
+    ``job`` is the id of its job, empty if it concerns none.
     """
 
     id: str
@@ -103,7 +116,7 @@ class DeliveryState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more is done."""
+        """Whether the delivery has ended."""
         return self not in OPEN
 
 
@@ -112,7 +125,7 @@ OPEN = frozenset({DeliveryState.WAITING, DeliveryState.SENDING})
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A notification on its way through one channel. ``why`` says why it did not arrive so far, or at all.
+    """A notification on its way through one channel. ``why`` is the reason why it has not arrived, or never will.
 
     ``event`` is the id of the recorded event of the notification, ``at`` the time of its latest change, in seconds
     since the epoch.
@@ -127,5 +140,5 @@ class Delivery:
 
     @property
     def user(self) -> str:
-        """Who is told."""
+        """The person who is notified."""
         return self.notification.user

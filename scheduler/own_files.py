@@ -1,6 +1,6 @@
 """Directories and files of a state directory: made, and given their modes, without following a link.
 
-The target of a link in their place may be anybody's, and would get the mode that is meant for the pool's own.
+The target of a link in their place may belong to any user, and would get the mode meant for the pool's own files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NOT_THERE: Final = "a link or a file is in its place (to keep it on another disk
 
 
 def make_own_directory(path: Path, mode: int) -> None:
-    """Make a directory with this mode, or give the mode to the one that is there.
+    """Make a directory with this mode, or give the mode to an existing one.
 
     Raises `NotADirectoryError` for a link or a file, `OSError` if it cannot be made.
     """
@@ -42,7 +42,7 @@ def make_root(path: Path, mode: int) -> None:
 
 
 def keep_from_others(path: Path) -> None:
-    """Take all rights on a file from other accounts; a link, and a file that is not there, are left as they are.
+    """Take all rights on a file from other accounts; links and missing files are left alone.
 
     Opens nothing for reading, so that no lock on the file is lost. Raises `OSError`.
     """

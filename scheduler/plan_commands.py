@@ -64,7 +64,7 @@ JSON_OPTION = click.option("--json", "as_json_", is_flag=True, help="Print JSON,
 def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
     """Show where each scenario FILE comes to rest under the pool's policy, one JSON object per line.
 
-    Exits 2, naming file, field and what was expected, if a scenario cannot be used; the others are still shown.
+    Exits 2, naming file, field and expected value, if a scenario cannot be used; the others are still shown.
     """
     del as_json_
     failed = False

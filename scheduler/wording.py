@@ -1,6 +1,6 @@
 """Plurals, articles, quotes, lists, numbers and times as all sentences of the project write them.
 
-Standard library only. ``widgets/visuals/base/words.js`` has the same for what a page works out itself.
+Standard library only. ``widgets/visuals/base/words.js`` has the same functions for pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LISTED = 3
 """Maximum number of names that a list spells out."""
 
 GIVEN = 80
-"""Maximum number of characters of what somebody gave that a message repeats."""
+"""Maximum number of characters of an input that a message repeats."""
 
 LONG_GIVEN = 1000
 """The same for paths, addresses and images, which differ in their last characters."""
@@ -43,7 +43,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """Return the form of a word that goes with a number: ``plural(2, "is", "are")``."""
+    """Return the form of a word for a number: ``plural(2, "is", "are")``."""
     return one if number == 1 else many or f"{one}s"
 
 
@@ -53,7 +53,7 @@ def gpus(number: int) -> str:
 
 
 def free(counts: Mapping[str, int]) -> str:
-    """Return how many GPUs nothing holds, by what they are: ``2 idle, 4 drained``; without any ``none idle``."""
+    """Return the numbers of unused GPUs by state: ``2 idle, 4 drained``; without any ``none idle``."""
     return ", ".join(f"{amount(number)} {what}" for what, number in counts.items()) or "none idle"
 
 
@@ -84,10 +84,10 @@ def quoted(name: str) -> str:
 
 
 def given(value: object, most: int = GIVEN) -> str:
-    r"""Return what somebody gave as a message repeats it: a text in quotes, anything else as Python writes it.
+    r"""Return an input as a message repeats it: a text in quotes, anything else as Python writes it.
 
-    Characters that cannot be printed are escaped as Python does (``\n``, ``\u202e``), and what is longer than
-    ``most`` characters ends in ``…``.
+    Unprintable characters are escaped as Python does (``\n``, ``\u202e``); texts longer than ``most`` end in
+    ``…``.
     """
     text = value if isinstance(value, str) else repr(value)
     shown = "".join(map(_escaped, text[:most])) + ("…" if len(text) > most else "")
@@ -107,7 +107,7 @@ def listed(items: Sequence[str]) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return other people's words as a sentence of its own: on one line, with an end. Empty if there are none."""
+    """Return foreign text as a sentence of its own: on one line, with a full stop. Empty for an empty text."""
     words = " ".join(text.split())
     return words if not words or words.endswith(_END) else f"{words}."
 

@@ -19,8 +19,8 @@ KUBE = ("kubespawner", "KubeSpawner")
 def with_quota(chosen: str | type | None) -> type:
     """Return a spawner class that behaves as the ``chosen`` one and enforces the build quota.
 
-    ``chosen`` is a value of ``c.JupyterHub.spawner_class``; None stands for the hub's default. Raises `TypeError`
-    for a value that names no spawner.
+    ``chosen`` is a value of ``c.JupyterHub.spawner_class``; None means the hub's default. Raises `TypeError` for a
+    value that names no spawner.
     """
     cls = spawner_class(chosen)
     if BuildQuota in cls.__mro__:

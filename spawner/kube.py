@@ -28,7 +28,7 @@ POLL_INTERVAL_S = 1.0
 GIVE_UP_BEFORE_S = 2.0
 """Time before the hub's own time-out at which a start is given up with a reason, in seconds."""
 WATCH_RETRY_S = 5.0
-"""Time after a failed start of a watch in which it is not started again, in seconds."""
+"""Delay before a watch that failed to start is started again, in seconds."""
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 15.0
 STOP_PATIENCE_S = 600.0
@@ -112,7 +112,7 @@ class KubeNotebook(KubeSpawner):
         super()._apply_overrides(spawner_override)
 
     def clear_state(self) -> None:
-        """Restore the configured values of what the last start has overridden."""
+        """Restore the configured values that the last start has overridden."""
         for name, configured in self._configured.items():
             setattr(self, name, configured)
         self._configured.clear()
@@ -131,7 +131,7 @@ class KubeNotebook(KubeSpawner):
             raise refusal(f"The cluster does not answer: {why}.", status=503, reason="cluster") from error
 
     async def _start_or_give_up(self, start: Coroutine[Any, Any, Any]) -> Any:
-        """Await the start, unless the pod can never start or the time is up before."""
+        """Await the start, but give up if the pod can never start or the time is up."""
         starting = asyncio.ensure_future(start)
         failing = asyncio.ensure_future(self._until_hopeless(_uid(self._pod())))
         left = max(POLL_INTERVAL_S, self._give_up_at - asyncio.get_running_loop().time())
@@ -155,7 +155,7 @@ class KubeNotebook(KubeSpawner):
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the messages of the pending page: what the pod waits for, and its place in the queue."""
+        """Yield the messages of the pending page: the reason of the pod's wait, and its place in the queue."""
         shown = ""
         while not (self._start_future and self._start_future.done()):
             if (message := self._describe_pod()) != shown:
@@ -205,7 +205,7 @@ class KubeNotebook(KubeSpawner):
         """
         try:
             await self._start_watching_pods()
-        except Exception as error:  # noqa: BLE001 - whatever the reason, the state is unknown
+        except Exception as error:  # noqa: BLE001 - after any error the state is unknown
             self.log.warning("It is unknown whether the pod of %s runs: %s", self._log_name, error)
             return None
         pod = self._pod()

@@ -37,14 +37,14 @@ LONGEST_LINE = 400
 
 
 class LocalNotebook(BuildQuota, LocalProcessSpawner):
-    """Base class of both local spawners: an account per user, a log per notebook, and the truth about processes.
+    """Base class of both local spawners: an account per user, a log per notebook, and checks of the processes.
 
-    A server whose start was interrupted by the end of the hub is found again in the process table, and what a
-    server leaves behind ends with it.
+    A server whose start was interrupted by the end of the hub is found again in the process table, and the
+    leftovers of a server end with it.
     """
 
     accounts_dir = Unicode(
-        help="The pool's state directory, which knows the account of each user; empty: as the spawner it is "
+        help="The pool's state directory, which has the account of each user; empty: as the spawner it is "
         "built on. Set by `configure`."
     ).tag(config=True)
     account_uids = Tuple(
@@ -111,7 +111,7 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         message = f"The notebook server {ended} before it was ready."
         lines = last_lines(self._log_path()) if self.log_dir else []
         return (
-            f"{message} Its last words: {' / '.join(lines)}" if lines else f"{message} The hub's log may tell why."
+            f"{message} Its last words: {' / '.join(lines)}" if lines else f"{message} The hub's log may show why."
         )
 
     def _log_path(self) -> Path:
@@ -200,8 +200,8 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     async def poll(self) -> int | None:
         """Return the underlying spawner's status.
 
-        Another process with the pid of an ended notebook is ignored. A server that runs although the hub knows no
-        process of it, because the hub ended while it started, is taken over.
+        Another process with the pid of an ended notebook is ignored. A running server without a process in the
+        hub's state, because the hub ended while it started, is taken over.
         """
         if self.proc is None and not self._reserving and not self._is_known():
             self.pid = 0
@@ -210,7 +210,7 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         return status
 
     def _is_known(self) -> bool:
-        """Return whether the process that the state names runs; without an identity it is believed."""
+        """Return whether the process in the state runs; one without an identity is assumed to be the server."""
         return bool(self.pid) and (not self._identity or self._identity_now() == self._identity)
 
     async def _take_over(self) -> None:
@@ -305,13 +305,13 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Load the state of a notebook that outlived the hub, with the identity of its process."""
+        """Load the state of a running notebook after a restart of the hub, with the identity of its process."""
         super().load_state(state)
         self._identity = state.get("identity")
         self._address = tuple(state["address"]) if "address" in state else None
 
     def clear_state(self) -> None:
-        """Clear the state of a server that has ended or is about to start."""
+        """Clear the state after the end of a server or before its start."""
         super().clear_state()
         self._identity = None
         self._address = None
@@ -350,7 +350,7 @@ def _enter(account: Account) -> Callable[[], None]:
 
 def pids_of(processes: Sequence[notebooks.Process]) -> str:
     """Return the pids of processes for a message."""
-    return listed([str(each.pid) for each in processes])
+    return listed([str(process.pid) for process in processes])
 
 
 async def listens(ip: str, port: int) -> bool:

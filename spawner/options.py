@@ -15,7 +15,7 @@ OPTIONS = ("gpus", "gpu_type")
 MAX_GPUS = 1_000_000
 LONGEST_TYPE = 128
 MOST_CELLS = 24
-"""Maximum build quota that is drawn, in GPUs."""
+"""Maximum build quota with a drawing, in GPUs."""
 CELL = 40
 """Distance from one cell to the next, in pixels."""
 HELD = 'fill="#868e96" stroke="#868e96"'
@@ -44,7 +44,7 @@ def requested_gpus(options: Mapping[str, object], *, default: int, others: Colle
 
 
 def requested_type(options: Mapping[str, object]) -> str:
-    """Return the GPU type that ``options`` request, empty for any. Raises `OptionError` for what is no name."""
+    """Return the GPU type that ``options`` request, empty for any. Raises `OptionError` for an invalid name."""
     gpu_type = options.get("gpu_type", "")
     if not isinstance(gpu_type, str) or len(gpu_type) > LONGEST_TYPE:
         raise OptionError(f"gpu_type is {given(gpu_type, 40)}; expected the name of a GPU type.")
@@ -63,21 +63,21 @@ def form_html(quota: BuildQuota | None, *, default: int) -> str:
     ``quota`` is None if the service does not answer.
     """
     if quota is None:
-        state = "How many GPUs are free cannot be told right now: the Springtide service is restarting."
-        return _form(_told(state), value=default, most=None)
+        state = "The number of free GPUs is unknown right now: the Springtide service is restarting."
+        return _form(_paragraph(state), value=default, most=None)
     if quota.by_type:
         return _form_by_type(quota, default)
     left = max(0, min(quota.quota - quota.held, quota.free))
-    told = _cells(quota, left) + _stopped(quota) + _told(_state(quota))
-    return _form(told, value=min(default, left), most=left)
+    state = _cells(quota, left) + _stopped(quota) + _paragraph(_state(quota))
+    return _form(state, value=min(default, left), most=left)
 
 
 def _form_by_type(quota: BuildQuota, default: int) -> str:
-    """Return the form for several types of build GPUs: what is left of each, and a field to choose one."""
+    """Return the form for several types of build GPUs: the GPUs left of each, and a field to choose one."""
     kind = "simulated GPU" if quota.simulated else "GPU"
     left = {name: max(0, min(of.quota - of.held, of.free)) for name, of in quota.by_type.items()}
-    told = "".join(
-        _told(
+    state = "".join(
+        _paragraph(
             f"{name}: your build quota is {count(of.quota, kind)}, {of.held} held by your workspaces; "
             f"{left[name]} can be taken now."
         )
@@ -94,7 +94,7 @@ def _form_by_type(quota: BuildQuota, default: int) -> str:
         f'<select class="form-select" id="springtide-gpu-type" name="gpu_type">{options}</select></div>'
     )
     most = max(left.values())
-    return _form(_stopped(quota) + told, value=min(default, most), most=most) + choice
+    return _form(_stopped(quota) + state, value=min(default, most), most=most) + choice
 
 
 def _state(quota: BuildQuota) -> str:
@@ -115,10 +115,10 @@ def _state(quota: BuildQuota) -> str:
 
 
 def _stopped(quota: BuildQuota) -> str:
-    """Return a paragraph for each of the person's workspaces that was stopped because nobody used its GPUs."""
+    """Return a paragraph for each of the person's workspaces that was stopped for unused GPUs."""
     return "".join(
-        f'<p class="alert alert-info" data-testid="springtide-stopped">{escape(_was_stopped(each))}</p>'
-        for each in quota.stopped
+        f'<p class="alert alert-info" data-testid="springtide-stopped">{escape(_was_stopped(workspace))}</p>'
+        for workspace in quota.stopped
     )
 
 
@@ -131,7 +131,7 @@ def _was_stopped(workspace: StoppedWorkspace) -> str:
     )
 
 
-def _told(state: str) -> str:
+def _paragraph(state: str) -> str:
     return f'<p data-testid="springtide-build-quota">{escape(state)}</p>'
 
 
@@ -153,20 +153,20 @@ def _cells(quota: BuildQuota, left: int) -> str:
         caption = f'<text x="{at * CELL + 1}" y="50" font-size="12" fill="currentColor">{words}</text>'
         drawn += "".join(cells) + (caption if number else "")
         at += number
-    told = f"{quota.held} of {count(quota.quota, 'GPU')} of your build quota held"
+    label = f"{quota.held} of {count(quota.quota, 'GPU')} of your build quota held"
     return (
-        f'<svg class="d-block mb-2 overflow-visible text-body-secondary" role="img" aria-label="{told}" '
+        f'<svg class="d-block mb-2 overflow-visible text-body-secondary" role="img" aria-label="{label}" '
         f'width="{at * CELL}" height="56" data-testid="springtide-build-cells">{drawn}</svg>'
     )
 
 
-def _form(told: str, *, value: int, most: int | None) -> str:
+def _form(state: str, *, value: int, most: int | None) -> str:
     limit = "" if most is None else f' max="{most}"'
     return (
         '<h2 class="h4 mt-3">A workspace with GPUs of your own</h2>'
         '<p class="text-body-secondary">For writing and trying out code. These GPUs are yours while the workspace '
         "runs: never lent, never taken. Long trainings go from its notebooks to the pool.</p>"
-        f"{told}"
+        f"{state}"
         '<div class="mb-3"><label class="form-label" for="springtide-gpus">GPUs for this workspace</label>'
         f'<input class="form-control" id="springtide-gpus" name="gpus" type="number" min="0"{limit} step="1" '
         f'value="{value}" required></div>'

@@ -14,7 +14,7 @@ Pod: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = Mapping[str, Any]
 
 NOTEBOOK: Final = "notebook"
-"""Name of the container that the notebook server runs in, as set by KubeSpawner."""
+"""Name of the notebook server's container, as set by KubeSpawner."""
 LOST_AFTER_S: Final = 60.0
 """Time after a pod's deletion deadline at which its node counts as unreachable, in seconds."""
 HOPELESS: Final = frozenset(
@@ -132,14 +132,14 @@ def _reason(status: Mapping[str, Any]) -> str:
         if container.get("name") == NOTEBOOK and ended:
             why = f" ({ended['reason']})" if ended.get("reason") not in {None, "Error", "Completed"} else ""
             return f"the notebook server ended with exit code {ended.get('exitCode')}{why}"
-    return brief(message or reason or "nobody said why")
+    return brief(message or reason or "no reason is known")
 
 
 # ---------- start of a pod
 
 
 def news(pod: Pod | None, events: Sequence[Event], place: int | None) -> str:
-    """Return a sentence about the progress of a starting pod and what it waits for.
+    """Return a sentence about the progress of a starting pod and the reason of its wait.
 
     ``events`` are the pod's own, oldest first; ``place`` is its place in the queue, None if unknown.
     """
@@ -170,9 +170,9 @@ def no_room(message: str) -> str:
         return f"The volume {claim[1]} that your notebook needs does not exist."
     if "unbound immediate PersistentVolumeClaims" in message:
         return "The volume with your home is still being made."
-    told = message.partition(" nodes are available: ")[2].partition(". ")[0].strip().rstrip(".")
+    reasons = message.partition(" nodes are available: ")[2].partition(". ")[0].strip().rstrip(".")
     lacking: dict[str, int] = {}
-    for part in told.split(", "):
+    for part in reasons.split(", "):
         if found := _NODES.match(part):
             lacks = next((words for sign, words in _LACKS if sign in found[2]), f"said: {found[2]}")
             lacking[lacks] = lacking.get(lacks, 0) + int(found[1])
@@ -187,9 +187,11 @@ def place_in_line(pod: Pod, others: Iterable[Pod]) -> int | None:
     if pod["spec"].get("nodeName"):
         return None
     waiting = [
-        each for each in others if not each["spec"].get("nodeName") and each["status"].get("phase") == "Pending"
+        other
+        for other in others
+        if not other["spec"].get("nodeName") and other["status"].get("phase") == "Pending"
     ]
-    return sum(_age(each) <= _age(pod) for each in waiting)
+    return sum(_age(other) <= _age(pod) for other in waiting)
 
 
 def _age(pod: Pod) -> tuple[str, str]:

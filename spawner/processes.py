@@ -8,14 +8,14 @@ PROC = Path("/proc")
 
 
 def identity(pid: int, proc: Path = PROC) -> str | None:
-    """Return a text that distinguishes a live process from all others with the same pid; None if there is none.
+    """Return the identity of a live process among all with the same pid over time; None if there is none.
 
     Raises `LookupError` on systems without ``/proc``.
     """
     try:
         boot = (proc / "sys/kernel/random/boot_id").read_text().strip()
     except OSError as error:
-        raise LookupError(f"{proc} does not tell one process from another here") from error
+        raise LookupError(f"{proc} does not distinguish processes here") from error
     try:
         stat = (proc / str(pid) / "stat").read_text()
     except OSError:

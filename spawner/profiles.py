@@ -29,7 +29,7 @@ def offered(profiles: Sequence[Profile], projects: Collection[str]) -> list[Prof
 
 
 def check(options: Mapping[str, object], known: Sequence[Profile], projects: Collection[str]) -> set[str]:
-    """Return the names of the options that belong to the chosen profile.
+    """Return the option names of the chosen profile.
 
     ``known`` are all profiles, each with its slug. Raises `OptionError` for an unknown profile or choice, and
     `NotForYouError` if the profile, or every profile, is restricted to other projects.
@@ -79,7 +79,7 @@ def _check_choice(name: str, option: Mapping[str, Any], options: Mapping[str, ob
 
 def _check_other(name: str, value: str, rule: Mapping[str, Any]) -> None:
     if not rule.get("enabled"):
-        raise OptionError(f"{name} is {given(value, 40)}; only what is listed can be chosen.")
+        raise OptionError(f"{name} is {given(value, 40)}; only listed values can be chosen.")
     pattern = rule.get("validation_regex")
     if pattern and not re.match(pattern, value):
         said = rule.get("validation_message") or f"expected something like {pattern}"

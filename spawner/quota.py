@@ -54,20 +54,18 @@ class BuildQuota(Spawner):
     its reservation outlive the hub.
     """
 
-    service_url = Unicode(help="Where the Springtide service answers the hub; set by `configure`.").tag(
+    service_url = Unicode(help="Address of the Springtide service for the hub; set by `configure`.").tag(
         config=True
     )
     token_file = Unicode(help="The file with the service's own token; set by `configure`.").tag(config=True)
-    token = Unicode(help="The service's own token where it is in no file; set by `configure`.").tag(config=True)
+    token = Unicode(help="The service's own token if it is in no file; set by `configure`.").tag(config=True)
     state_dir = Unicode(
         help="The state directory of a pool on this machine, by which it finds its notebook servers among all "
-        "processes; empty where the pool is elsewhere. Set by `configure`."
+        "processes; empty if the pool is elsewhere. Set by `configure`."
     ).tag(config=True)
-    default_gpus = Integer(1, min=0, help="GPUs of a notebook that was not told how many to take.").tag(
-        config=True
-    )
+    default_gpus = Integer(1, min=0, help="GPUs of a notebook whose options name no number.").tag(config=True)
     other_options = List(
-        Unicode(), help="Options besides ``gpus`` that your own hooks take care of; all others are refused."
+        Unicode(), help="Options besides ``gpus`` that your own hooks handle; all others are refused."
     ).tag(config=True)
     datasets = Bool(True, help="Whether workspaces see the datasets that their owner may use.").tag(config=True)
     patience = Float(
@@ -77,7 +75,7 @@ class BuildQuota(Spawner):
     _workspace: Workspace | None = None
     _start_id = ""
     _news = ASKING
-    _told: asyncio.Event | None = None
+    _news_changed: asyncio.Event | None = None
     _reserving = False
     _confirmed = True
 
@@ -142,7 +140,7 @@ class BuildQuota(Spawner):
             self._workspace = await self._reserve(self.requested_gpus(), self.requested_type())
         finally:
             self._reserving = False
-        self._tell(started_on(self._workspace))
+        self._publish(started_on(self._workspace))
         self._start_id = secrets.token_hex(8)
         return await super().start()
 
@@ -150,7 +148,7 @@ class BuildQuota(Spawner):
         try:
             async with asyncio.timeout(self.patience):
                 return await self._reservations.reserve(
-                    self._notebook, gpus, gpu_type=gpu_type, waits=lambda: self._tell(AWAY)
+                    self._notebook, gpus, gpu_type=gpu_type, waits=lambda: self._publish(AWAY)
                 )
         except PoolError as error:
             raise refusal(str(error), status=error.status, reason="build-quota") from None
@@ -159,15 +157,15 @@ class BuildQuota(Spawner):
         except TimeoutError:
             message = (
                 f"The Springtide service, which hands out the GPUs, has not answered for {self.patience:.0f} "
-                "seconds. Your notebook was not started; try again in a minute, and tell an admin if it stays so."
+                "seconds. Your notebook was not started; try again in a minute, and ask an admin if it persists."
             )
             raise refusal(message, status=503, reason="service-away") from None
 
-    def _tell(self, news: str) -> None:
+    def _publish(self, news: str) -> None:
         changed = news != self._news
         self._news = news
-        if changed and self._told is not None:
-            self._told.set()
+        if changed and self._news_changed is not None:
+            self._news_changed.set()
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the messages of the pending page: the wait for GPUs, the reserved GPUs, then the spawner's own.
@@ -175,9 +173,11 @@ class BuildQuota(Spawner):
         The hub's own "Spawning server..." is left out, because it would replace the previous message.
         """
         while self._workspace is None:
-            self._told = told = asyncio.Event() if self._told is None or self._told.is_set() else self._told
+            if self._news_changed is None or self._news_changed.is_set():
+                self._news_changed = asyncio.Event()
+            changed = self._news_changed
             yield {"progress": 10, "message": self._news}
-            await told.wait()
+            await changed.wait()
         yield {"progress": 30, "message": self._news}
         if super().progress != MethodType(Spawner.progress, self):
             async for event in super().progress():
@@ -198,9 +198,9 @@ class BuildQuota(Spawner):
         return status
 
     async def _confirm(self) -> None:
-        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it.
+        """Repeat a running notebook's reservation after a restart of the hub, in case the service lost its record.
 
-        Where the spawner chose its GPUs, their UUIDs say which they are. A cluster chooses those of a pod.
+        If the spawner chose the GPUs, their UUIDs identify them. A cluster chooses those of a pod.
         """
         found = self._workspace
         assert found is not None
@@ -227,13 +227,13 @@ class BuildQuota(Spawner):
         return self._release(super().run_post_stop_hook)
 
     async def end_earlier(self) -> None:
-        """End an earlier server of this name that the hub does not know; nothing where that cannot be known.
+        """End an earlier server of this name that the hub does not know; does nothing if that cannot be known.
 
         Raises the result of `refusal` if it does not end.
         """
 
     async def end_leftovers(self) -> None:
-        """End what the stopped server has left behind; nothing for a spawner that cannot know it."""
+        """End the leftover processes of the stopped server; does nothing for a spawner that cannot know it."""
 
     async def _release(self, hook: Any) -> None:
         await self.end_leftovers()
@@ -274,14 +274,14 @@ class BuildQuota(Spawner):
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Load the state and the reservation of a notebook that outlived the hub."""
+        """Load the state and the reservation of a running notebook after a restart of the hub."""
         super().load_state(state)
         if "springtide" in state:
             self._workspace = msgspec.convert(state["springtide"], Workspace)
             self._confirmed = False
 
     def clear_state(self) -> None:
-        """Clear the state of a server that has ended or is about to start."""
+        """Clear the state after the end of a server or before its start."""
         super().clear_state()
         self._workspace = None
         self._confirmed = True

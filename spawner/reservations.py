@@ -63,9 +63,9 @@ class Reservations:
     ) -> Workspace:
         """Reserve GPUs of a type, or return the existing reservation. Waits while the service does not answer.
 
-        ``runs_on`` are the UUIDs of the GPUs of a notebook that runs already. Calls ``waits`` after each failed
-        attempt. Raises `PoolError` if the service refuses, and `Superseded` if a newer request replaces this
-        one. A cancellation ends the wait, but not a request in progress, which a later `release` undoes.
+        ``runs_on`` are the GPU UUIDs of a notebook that already runs. Calls ``waits`` after each failed attempt.
+        Raises `PoolError` if the service refuses, and `Superseded` if a newer request replaces this one. A
+        cancellation ends the wait, but not a request in progress, which a later `release` undoes.
         """
         request = WorkspaceRequest(
             user=notebook[0], server=notebook[1], gpus=gpus, gpu_type=gpu_type, runs_on=list(runs_on)
@@ -127,4 +127,4 @@ class Reservations:
     def _done(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.debug("A wish for a reservation ended: %r", error)
+            self._log.debug("A reservation task failed: %r", error)

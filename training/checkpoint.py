@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 PICKLED = "state.pkl"
 PLAIN = "state.bin"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk, a quota or a limit that takes no more."""
+"""Errors of a full disk, quota or limit."""
 ROOM = 1 << 16
 """Free space below which the failure of a framework's own writer counts as that of a full disk, in bytes."""
 _DONE = ".shard-"
@@ -178,7 +178,7 @@ class Checkpoints:
     def _meet(self, beside: Path, place: Path) -> None:
         """Wait until all processes have written their part; all but the first then wait for it to finish.
 
-        Raise `NoRoomError` if one of them had no room.
+        Raises `NoRoomError` if one of them had no room.
         """
         if self.rank != 0:
             for path in beside.rglob("*"):
@@ -196,7 +196,7 @@ class Checkpoints:
             mark.unlink()
 
     def _abandon(self, beside: Path) -> None:
-        """Tell the other processes that this checkpoint will not be completed, and wait until all know."""
+        """Mark this checkpoint as abandoned for the other processes, and wait until all have seen it."""
         if self.rank == 0:
             self._wait(lambda: all(done or lost for done, lost in self._marks(beside)), beside.name)
         elif beside.exists():
@@ -205,7 +205,7 @@ class Checkpoints:
             self._wait(lambda: not beside.exists(), beside.name)
 
     def _marks(self, beside: Path) -> List[Tuple[bool, bool]]:
-        """Return of every other process whether it has written its part, and whether it had no room for it."""
+        """Return for every other process whether it has written its part, and whether it had no room for it."""
         ranks = range(1, self.world) if beside.exists() else ()
         return [((beside / f"{_DONE}{rank}").exists(), (beside / f"{_LOST}{rank}").exists()) for rank in ranks]
 
@@ -237,9 +237,9 @@ def _read(path: Path) -> Optional[Checkpoint]:
     """Return the checkpoint at ``path`` if every file matches the manifest, else None."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        for name, told in manifest["files"].items():
+        for name, recorded in manifest["files"].items():
             file = path / name
-            if file.stat().st_size != told["size"] or _digest(file) != told["sha256"]:
+            if file.stat().st_size != recorded["size"] or _digest(file) != recorded["sha256"]:
                 return None
         return Checkpoint(path, manifest["step"], manifest["at"], manifest["attempt"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping, Optional
 _NAME = "springtide"
 
 
-def tell_jax(environment: Mapping[str, str], reached: Callable[[int], bool]) -> None:
+def register_with_jax(environment: Mapping[str, str], reached: Callable[[int], bool]) -> None:
     """Make ``jax.distributed.initialize()`` find the gang of this process, if JAX is imported and there is a gang.
 
     JAX asks its known kinds of clusters one by one; the pool's is asked first, because in pods the one for

@@ -1,4 +1,4 @@
-"""The datasets of this process, as the pool tells them in the environment."""
+"""The datasets of this process, as the pool names them in the environment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class DatasetError(LookupError):
 
 
 def find(name: str, environment: Mapping[str, str], *, in_pool: bool) -> Path:
-    """Return the directory of a dataset. ``in_pool`` says that this process belongs to a job of a pool.
+    """Return the directory of a dataset. ``in_pool`` is true in a process of a pool's job.
 
-    Raise `DatasetError` for a dataset that is not among those of `VARIABLE`.
+    Raises `DatasetError` for a dataset that is not among those of `VARIABLE`.
     """
     there = _read(environment.get(VARIABLE, "{}"))
     if name in there:
@@ -34,7 +34,7 @@ def find(name: str, environment: Mapping[str, str], *, in_pool: bool) -> Path:
 
 
 def _read(text: str) -> Mapping[str, str]:
-    """Return the directories by name. Raise `DatasetError` for text that is not written as the pool does."""
+    """Return the directories by name. Raises `DatasetError` for text that is not written as the pool does."""
     try:
         found = json.loads(text)
     except ValueError:

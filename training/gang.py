@@ -20,11 +20,11 @@ from typing import Callable, Optional
 from springtide.training.agreement import WORD, Board, Kind, Member, Record
 
 LOOK_EVERY = 0.05
-"""Time between two looks at whether this process is asked to pause, in seconds."""
+"""Interval between checks whether this process is asked to pause, in seconds."""
 CALL_EVERY = 0.5
-"""Time between two looks at whether another process was asked, in seconds."""
+"""Interval between checks whether another process was asked, in seconds."""
 SETTLE_EVERY = 0.01
-"""Time between two looks at the word while the step of the pause is decided, in seconds."""
+"""Interval between reads of the word while the step of the pause is decided, in seconds."""
 HAND_OVER_AFTER = 0.5
 """Time after which a process decides if rank 0 has not, in seconds."""
 
@@ -70,7 +70,7 @@ class Files(Board):
 class Gang:
     """This process as one of ``world``, which pause at the same step of the attempt.
 
-    It enters the agreement at its first question. What an attempt before left in ``directory`` does not count.
+    It enters the agreement at its first question. Files of an earlier attempt in ``directory`` do not count.
     Agreements of one gang that count different steps have different names in ``name``.
     """
 
@@ -95,7 +95,7 @@ class Gang:
         return bool(answer)
 
     def _enter(self, asked: Callable[[], bool]) -> None:
-        """Take part from now on; where the disk is full, try again at the next step."""
+        """Enter the agreement; if the disk is full, try again at the next step."""
         if self._rank == 0:
             self._forget_attempts_before()
         try:
@@ -140,7 +140,7 @@ class Gang:
 
 
 def _try(act: Callable[[], bool]) -> bool:
-    """Return what the function returns, False while the files cannot be reached."""
+    """Return the function's result, False while the files cannot be reached."""
     try:
         return act()
     except OSError:

@@ -14,12 +14,12 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Set, Un
 from springtide.training import datasets, trials
 from springtide.training.agreement import Alone
 from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
-from springtide.training.clusters import tell_jax
+from springtide.training.clusters import register_with_jax
 from springtide.training.gang import Gang
 from springtide.training.reports import Reports
 
 AGAIN = 75
-"""Exit code of a job that has saved a checkpoint and is to be started again."""
+"""Exit code after a saved checkpoint: the job is to be started again."""
 
 PAUSE_SEEN, RETURNED, DONE = "pause-seen", "returned", "done"
 """Milestones of a job: it has learnt of a pause, its function or notebook has returned, it is complete."""
@@ -31,7 +31,7 @@ RETRY_AFTER = 0.5
 LAST_PATIENCE = 600.0
 """Maximum time that the last checkpoint of a training waits for room, in seconds."""
 GRACE_USED = 0.8
-"""Part of the grace period in which a checkpoint is tried again."""
+"""Fraction of the grace period in which a checkpoint is tried again."""
 
 _LOOK_EVERY = 0.005
 
@@ -95,10 +95,10 @@ class Job:
 
         After an exception in the block, or the end of the process, the previous checkpoint stays the newest. With
         several processes only the files of the first one count; with ``shards`` every process has to enter the
-        block, and all write to the same directory. Raise `CheckpointError` if one of them does not.
+        block, and all write to the same directory. Raises `CheckpointError` if one of them does not.
 
-        On a full disk the block is left without an exception: the previous checkpoint stays the newest, the pool
-        and the log are told, and `owes_checkpoint` is set until a later one succeeds.
+        On a full disk the block is left without an exception: the previous checkpoint stays the newest, the
+        failure is reported to the pool and the log, and `owes_checkpoint` is set until a later one succeeds.
         """
         try:
             with self._checkpoints.writing(step, shards=shards) as directory:
@@ -108,7 +108,7 @@ class Job:
                 self.owes_checkpoint = True
                 self._reports.unsaved(step)
                 with suppress(OSError):
-                    sys.stderr.write(f"springtide: {error} The one before it stays; the training goes on.\n")
+                    sys.stderr.write(f"springtide: {error} The one before it stays; the training continues.\n")
         else:
             self.owes_checkpoint = False
             self._reports.saved(step)
@@ -157,7 +157,7 @@ class Job:
         """Return the directory of a dataset, to read it: ``ImageFolder(job.dataset("imagenet"))``.
 
         A job has those that it was submitted with (``datasets=["imagenet"]``), a workspace those of its owner's
-        projects. Raise `DatasetError`, a `LookupError`, for any other, with what to do about it.
+        projects. Raises `DatasetError`, a `LookupError`, for any other, with what to do about it.
         """
         return datasets.find(name, self._environment, in_pool=self.in_pool)
 
@@ -178,7 +178,7 @@ class Job:
         return self._seen(self._is_asked())
 
     def done(self) -> None:
-        """Say that the work of the job is complete, from any process: when it exits with 0, the job has succeeded.
+        """Report that the job's work is complete, from any process: when it exits with 0, the job has succeeded.
 
         A job that exits with 0 after it was asked to pause is run again, unless it has called this, its last
         report had ``step == of``, or it is a function or notebook that returned and had not learnt of the pause.
@@ -198,7 +198,7 @@ class Job:
         return not self._signalled and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
 
     def returned(self, *, told_to_stop: bool) -> None:
-        """Say that the function or notebook has returned, or that it may have done so because of a pause."""
+        """Report that the function or notebook has returned, or that it may have done so because of a pause."""
         if told_to_stop:
             self._reach(PAUSE_SEEN)
         elif self.rank == 0:
@@ -228,7 +228,7 @@ class Job:
         return self._asked
 
     def exit_for_pause(self) -> NoReturn:
-        """End this process with the exit code of a job that has saved a checkpoint and is to be started again.
+        """End this process with the exit code by which the job is started again, after a saved checkpoint.
 
         A SIGTERM that arrives meanwhile is ignored, so that it does not end the process half-way.
         """
@@ -247,14 +247,14 @@ class Job:
                 job.report(step=epoch + 1, of=200, loss=train())
 
         Load the newest checkpoint first, save after each ``every`` epochs and after the last one, and save and
-        exit when a pause is requested. ``save`` and ``load`` get the checkpoint's directory. What the disk has no
-        room for is saved after the next epoch.
+        exit when a pause is requested. ``save`` and ``load`` get the checkpoint's directory. A checkpoint that
+        does not fit on the disk is saved after the next epoch.
         """
-        found = self.restore()
+        checkpoint = self.restore()
         done = 0
-        if found is not None:
-            load(found.path)
-            done = int(found.step or 0)
+        if checkpoint is not None:
+            load(checkpoint.path)
+            done = int(checkpoint.step or 0)
         for epoch in range(done, of):
             yield epoch
             pause = epoch + 1 < of and self.should_pause(epoch + 1)
@@ -275,7 +275,7 @@ class Job:
         trials.observe(step, values)
 
     def lost_result(self, why: str) -> None:
-        """Report that what the function returned could not be kept, and why."""
+        """Report that the function's result could not be kept, and why."""
         self._reports.lost_result(why)
 
     # ---------- internal
@@ -315,12 +315,12 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
             if in_pool:
                 _answer_sigterm(_job)
         if _job.in_pool:
-            tell_jax(os.environ, _job._reached_for_jax)  # noqa: SLF001 - private part of the same module
+            register_with_jax(os.environ, _job._reached_for_jax)  # noqa: SLF001 - private part of the same module
         return _job
 
 
 def job_of_process() -> Job:
-    """Return the job of this process as the program has made it, without a handler of SIGTERM where it has not."""
+    """Return the job of this process as the program has made it, else one without a handler of SIGTERM."""
     return _job or Job(os.environ)
 
 

@@ -23,11 +23,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 LOOK_EVERY = 0.05
-"""Time between two looks for the command of a daemon, in seconds."""
+"""Interval between checks for the command of a daemon, in seconds."""
 USAGE = 2
-"""Exit code where no program was given."""
+"""Exit code if no program was given."""
 NO_PROGRAM = 127
-"""Exit code where Open MPI is missing."""
+"""Exit code if Open MPI is missing."""
 
 _PREFIX = ".mpirun-of-attempt-"
 _END = "\n.\n"
@@ -48,7 +48,7 @@ _ON_ONE_MACHINE = {
     "oob_tcp_if_include": "lo",
     "mpi_yield_when_idle": "1",
 }
-"""More of them: two workers are two nodes to Open MPI, whose files for shared memory would have the same names.
+"""More settings: two workers are two nodes to Open MPI, whose files for shared memory would have the same names.
 
 Processes that wait for others let programs of other jobs run.
 """
@@ -58,7 +58,7 @@ _RANKS = {
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
-"""The variables of a process that number the processes of MPI, and where Open MPI has the numbers."""
+"""Environment variables with the numbers of an MPI process, and Open MPI's own names for them."""
 _EXPORT = "export " + " ".join(f'{name}="${theirs}"' for name, theirs in _RANKS.items())
 
 
@@ -100,7 +100,7 @@ class Workers:
 
 def first_command(workers: Workers, files: Path, program: Sequence[str]) -> List[str]:
     """Return the command of the first worker, and write the files that it refers to."""
-    hosts = (f"{workers.host(each)} slots={workers.slots}\n" for each in range(workers.count))
+    hosts = (f"{workers.host(index)} slots={workers.slots}\n" for index in range(workers.count))
     (files / _HOSTS).write_text("".join(hosts))
     directory = shlex.quote(str(workers.directory.resolve()))
     (files / _AGENT).write_text(f'node=$1; shift; printf "%s\\n.\\n" "$*" > {directory}/"$node"\n')

@@ -13,7 +13,7 @@ BURST = 100
 """Maximum number of lines written in a burst; later reports are limited to `PER_SECOND`."""
 PER_SECOND = 20.0
 MAX_TEXT = 1000
-"""Maximum number of characters of a text that the pool takes."""
+"""Maximum length of a text for the pool, in characters."""
 
 
 class Reports:
@@ -66,10 +66,10 @@ class Reports:
             self._notice = self._line(step, None, {}, saved=False, unsaved=True)
             self._append(b"")
 
-    def trial(self, told: Dict[str, Any]) -> None:
-        """Tell the state of the trial that the job is."""
+    def trial(self, state: Dict[str, Any]) -> None:
+        """Report the state of the job's trial."""
         if self._path is not None:
-            self._append(self._line(None, None, {}, saved=False, trial=told))
+            self._append(self._line(None, None, {}, saved=False, trial=state))
 
     def milestone(self, name: str) -> None:
         """Report that a process learnt of a pause, returned, or is done."""

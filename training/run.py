@@ -2,10 +2,10 @@
 
 ``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
 an exception to ``error.json``. In a gang those of the other processes are written to ``result.RANK.pkl``. A result
-that is a JSON value is written to ``result.json`` too, for programs that
-are not in Python. Of a sweep the payload has the calls of all trials, or a study that chooses the arguments.
-``notebook IN.ipynb`` executes a notebook and saves it in that directory under its own name, with the outputs of
-all cells that ran, after every cell.
+that is a JSON value is written to ``result.json`` too, for programs that are not in Python. For a sweep the
+payload has the calls of all trials, or a study that chooses the arguments. ``notebook IN.ipynb`` executes a
+notebook and saves it in that directory under its own name, with the outputs of all cells that ran, after every
+cell.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from springtide.training.job import Job, current_job, job_of_process
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
 RESULT_PROBLEM = "result.problem.json"
-"""File that tells why a result was not kept: the error's ``type`` and ``message``, and the result's ``repr``."""
+"""File with the reason of a lost result: the error's ``type`` and ``message``, and the result's ``repr``."""
 MAX_REPR = 10_000
-"""Maximum length of the text of a result that could not be kept, in characters."""
+"""Maximum length of an unpicklable result's text, in characters."""
 RESULT_OF_RANK = "result.{}.pkl"
 MAX_RANK_BYTES = 16 << 20
 """Maximum size of the pickled result of a process other than the first, in bytes: a model that all of them
@@ -48,10 +48,10 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
     sys.stderr.write(text.rstrip("\n") + "\n")
     path = job.output_directory / ERROR
     try:
-        heard = json.loads(path.read_text(encoding="utf-8"))["attempt"] == job.attempt
+        recorded = json.loads(path.read_text(encoding="utf-8"))["attempt"] == job.attempt
     except (OSError, ValueError, KeyError, TypeError):
-        heard = False
-    if not heard:
+        recorded = False
+    if not recorded:
         error = {"type": kind, "message": message, "traceback": text, "attempt": job.attempt}
         write_atomically(path, json.dumps(error).encode())
     raise SystemExit(1)
@@ -70,7 +70,7 @@ def run_function(path: Path) -> None:
     program = job_of_process()
     told_to_stop = program.was_told_to_stop()
     with suppress(ValueError):  # a thread that is not the main one
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what the function returned is saved, also during a pause
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the result is saved, also during a pause
     if job.rank == 0:
         if is_done:
             _save(result, job, began)
@@ -91,7 +91,7 @@ def _read(path: Path) -> Dict[str, Any]:
 
 
 def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
-    """Return the result of the call, and whether it is one: a trial that is pruned has none."""
+    """Return the result of the call, and whether there is one: a pruned trial has none."""
     if not job.sweep:
         return call["function"](*call["args"], **call["kwargs"]), True
     trial = trials.begin(os.environ, call["metric"], attempt=job.attempt, rank=job.rank)
@@ -124,7 +124,7 @@ def _pickled(result: Any) -> bytes:
 def _save(result: Any, job: Job, began: float) -> None:
     """Save the result, or why it cannot be: the work of the job is done, so the job does not fail for it.
 
-    What an earlier attempt has returned does not stay beside it; this one ``began`` then, since the epoch.
+    The results of earlier attempts are removed; this one ``began`` at that time, in seconds since the epoch.
     """
     directory = job.output_directory
     try:

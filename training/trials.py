@@ -1,6 +1,6 @@
-"""One trial of a sweep: what it tried, what it reported and what came of it, as the pool is told.
+"""One trial of a sweep: its parameters, curve and result, as reported to the pool.
 
-The runner begins the trial of its process before it calls the function; `Job.report` passes on what the function
+The runner begins the trial of its process before it calls the function; `Job.report` forwards the function's
 reports.
 """
 
@@ -25,9 +25,9 @@ HISTORY = "trials.json"
 MOST_POINTS = 100
 """Maximum number of points of a curve."""
 MOST_BYTES = 30 * 1024
-"""Maximum size of what the pool is told at a time, in bytes; first the memo and then the curve is left out."""
+"""Maximum size of a report of the trial, in bytes; beyond it first the memo, then the curve is left out."""
 PACE = 2.0
-"""Minimum time between two messages while only the curve grows, in seconds."""
+"""Minimum time between two reports while only the curve grows, in seconds."""
 
 Listener = Callable[[float, float], Any]
 
@@ -35,7 +35,7 @@ Listener = Callable[[float, float], Any]
 class Curve:
     """Values by step, thinned to `MOST_POINTS`: every second, fourth, … point, and the last one.
 
-    A step that comes again takes back what was known from there on: a training has continued from a checkpoint.
+    A repeated step removes the points from there on: the training has resumed from a checkpoint.
     """
 
     def __init__(self, points: Optional[List[Tuple[float, float]]] = None) -> None:
@@ -59,7 +59,7 @@ class Curve:
             self._stride *= 2
 
     def cut(self, step: float) -> None:
-        """Take back the points from ``step`` on."""
+        """Remove the points from ``step`` on."""
         self._points = [point for point in self._points if point[0] < step]
         self._count = len(self._points) * self._stride
         self._last = self._points[-1] if self._points else None
@@ -74,8 +74,8 @@ class Curve:
 class Trial:
     """The trial that this process makes: ``number`` of the sweep ``sweep``, counted from 0.
 
-    ``metric`` names the reported value that the sweep follows. ``parameters`` are None where the pool knows them
-    already. ``memo`` is text of an adapter's own, which the pool passes on to later trials.
+    ``metric`` names the reported value that the sweep follows. ``parameters`` are None if the pool knows them
+    already. ``memo`` is an adapter's own text, which the pool passes on to later trials.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Trial:
         self._is_first = rank == 0
         self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if rank == 0 else None, attempt)
         self._clock = clock
-        self._told_at = -math.inf
+        self._reported_at = -math.inf
         self._is_new = False
         self.value: Optional[float] = None
         self.pruned = False
@@ -106,7 +106,7 @@ class Trial:
         self.last = self.curve.points[-1][1] if self.curve.points else None
 
     def observe(self, step: Optional[float], values: Mapping[str, Any]) -> None:
-        """Take in what the training reports."""
+        """Record a report of the training."""
         number = plain({"": values[self.metric]}).get("") if self.metric in values else None
         if number is None:
             return
@@ -116,26 +116,26 @@ class Trial:
             self._is_new = True
         if step is not None and self.listener is not None:
             self.listener(float(step), number)
-        if self._clock() - self._told_at >= PACE:
+        if self._clock() - self._reported_at >= PACE:
             self.flush()
 
     def choose(self, parameters: Mapping[str, Any], memo: str) -> None:
-        """Tell the parameters that were chosen."""
+        """Report the chosen parameters."""
         self.parameters, self.memo, self._is_new = dict(parameters), memo, True
         self.flush()
 
     def end(self, value: Optional[float], *, pruned: bool = False) -> None:
-        """Tell what came of the trial."""
+        """Report the end of the trial."""
         self.value = value if value is not None and math.isfinite(value) else None
         self.pruned, self._is_new = pruned, True
         self.flush()
 
     def flush(self) -> None:
-        """Tell what was not told yet."""
+        """Report the pending changes."""
         if not self._is_new or not self._is_first:
             return
-        self._is_new, self._told_at = False, self._clock()
-        told = {
+        self._is_new, self._reported_at = False, self._clock()
+        state = {
             "parameters": self.parameters,
             "value": self.value,
             "curve": self.curve.points,
@@ -143,14 +143,14 @@ class Trial:
             "memo": self.memo,
         }
         with suppress(OSError):
-            write_atomically(self._file, json.dumps(told).encode())
+            write_atomically(self._file, json.dumps(state).encode())
         for less in ({}, {"memo": ""}, {"memo": "", "curve": []}):
-            if len(json.dumps({**told, **less})) <= MOST_BYTES:
-                self._reports.trial({**told, **less})
+            if len(json.dumps({**state, **less})) <= MOST_BYTES:
+                self._reports.trial({**state, **less})
                 return
 
     def value_of(self, result: Any) -> Optional[float]:
-        """Return the value of a result: the number, its entry for the metric, or what was reported last."""
+        """Return the value of a result: the number, its entry for the metric, or the last reported value."""
         if isinstance(result, Mapping):
             result = result.get(self.metric)
         if result is None:
@@ -158,33 +158,33 @@ class Trial:
         return plain({"": result}).get("", self.last)
 
     def _read(self) -> Optional[Dict[str, Any]]:
-        """Return what an earlier attempt told, None if there was none."""
+        """Return the state that an earlier attempt kept, None if there is none."""
         try:
-            told = json.loads(self._file.read_text(encoding="utf-8"))
+            state = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return told if isinstance(told, dict) else None
+        return state if isinstance(state, dict) else None
 
 
-def points_of(told: Optional[Mapping[str, Any]]) -> List[Tuple[float, float]]:
-    """Return the curve of what a trial told, or of an entry of the history."""
-    return [(float(step), float(value)) for step, value in (told or {}).get("curve") or []]
+def points_of(state: Optional[Mapping[str, Any]]) -> List[Tuple[float, float]]:
+    """Return the curve in the state of a trial, or in an entry of the history."""
+    return [(float(step), float(value)) for step, value in (state or {}).get("curve") or []]
 
 
 def read_history(code: Path) -> List[Dict[str, Any]]:
     """Return the earlier trials of the sweep, in no order; none if the pool gave no history."""
     try:
-        told = json.loads((code / HISTORY).read_text(encoding="utf-8"))
+        entries = json.loads((code / HISTORY).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    return [each for each in told if isinstance(each, dict)]
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 _current: Optional[Trial] = None
 
 
 def begin(environment: Mapping[str, str], metric: str, *, attempt: int = 1, rank: int = 0) -> Trial:
-    """Begin the trial of this process, which `Job.report` then tells of."""
+    """Begin the trial of this process, which `Job.report` then updates."""
     global _current  # noqa: PLW0603 - a process makes one trial
     _current = Trial(environment, metric, attempt=attempt, rank=rank)
     atexit.register(_current.flush)
@@ -192,12 +192,12 @@ def begin(environment: Mapping[str, str], metric: str, *, attempt: int = 1, rank
 
 
 def observe(step: Optional[float], values: Mapping[str, Any]) -> None:
-    """Pass a report on to the trial of this process, if it makes one."""
+    """Record a report in the trial of this process, if it makes one."""
     if _current is not None:
         _current.observe(step, values)
 
 
 def flush() -> None:
-    """Tell what the trial of this process has not told yet."""
+    """Report the pending changes of this process's trial."""
     if _current is not None:
         _current.flush()

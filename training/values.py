@@ -1,4 +1,4 @@
-"""Conversion of the values that frameworks log into plain numbers."""
+"""Conversion of frameworks' logged values into plain numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping
 
 
 def plain(values: Mapping[str, Any]) -> Dict[str, float]:
-    """Return those of the values that are numbers, or hold exactly one."""
+    """Return the values that are numbers, or hold exactly one, as numbers."""
     found: Dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, (str, bytes, bool)):

@@ -1,7 +1,7 @@
-"""What a notebook imports: ``from springtide.widgets import pool``.
+"""The notebook's interface to the pool: ``from springtide.widgets import pool``.
 
-Importing this package is light: what is asked for is loaded when it is asked for. In IPython it brings the
-magic ``%%train``; ``%load_ext springtide.widgets`` does the same.
+Imports are lazy: each name is loaded at its first use. In IPython the package brings the magic ``%%train``;
+``%load_ext springtide.widgets`` does the same.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _with_body(lines: list[str]) -> list[str]:
-    """Add an empty line to a cell that is only the magic's line, which IPython refuses before it asks."""
+    """Add an empty line to a cell with only the magic's line, which IPython would refuse."""
     is_alone = len(lines) == 1 and lines[0].split()[:1] == ["%%train"]
     return [lines[0].rstrip("\n") + "\n", "\n"] if is_alone else lines
 

@@ -1,4 +1,4 @@
-"""Jobs side by side in a notebook: what differs among them, and what they reported."""
+"""Jobs side by side in a notebook: their differences and their reports."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Comparison:
-    """Jobs side by side, shown as a table of what differs among them and what each last reported.
+    """Jobs side by side, shown as a table of their differences and their last reports.
 
-    ``jobs`` are the jobs as they were when they were compared, ``differences`` what differs among them, with a
-    value for each. ``code`` has for each how its source differs from that of the first one, as lines of a unified
-    diff: empty if it does not, None if it is too long to compare.
+    ``jobs`` are the jobs as they were when they were compared, ``differences`` their differences, with a value for
+    each job. ``code`` has for each job the difference of its source from that of the first one, as lines of a
+    unified diff: empty if it does not, None if it is too long to compare.
     """
 
     def __init__(self, found: wire.Comparison, points: Sequence[Iterable[wire.Point]]) -> None:
@@ -43,9 +43,9 @@ class Comparison:
         ]
 
     def to_frame(self) -> DataFrame:
-        """Return a frame of pandas with a row for each job, as `Jobs.to_frame`, and what differs among them.
+        """Return a frame of pandas with a row for each job, as `Jobs.to_frame`, and their differences.
 
-        What differs has columns such as ``parameter.lr`` and ``option.gpus``, as text. Raises
+        Differences have columns such as ``parameter.lr`` and ``option.gpus``, as text. Raises
         `MissingPackageError`.
         """
         rows = job_rows(self.jobs)

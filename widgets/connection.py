@@ -1,4 +1,4 @@
-"""The way from this process to the pool: one client, and its refusals as the notebook's own errors."""
+"""The connection of this process to the pool: one client, with its refusals as the notebook's own errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENCE_S = 15.0
-"""How long a cell waits for a service that restarts, which takes it some seconds."""
+"""Time for which a cell waits for a restarting service, in seconds."""
 
 NOT_ON_HUB = (
     "There is no pool here: this notebook was not started by a hub with Springtide. Log in to your hub and open "
@@ -26,14 +26,14 @@ NOT_ON_HUB = (
 
 
 class PoolError(SpringtideError, pool_client.PoolError):
-    """The pool refused. ``problem`` tells programs why, the message tells people, with the way out."""
+    """The pool refused. ``problem`` has the reason for programs, the message has it for people, with a hint."""
 
     def __init__(self, problem: Problem) -> None:
         pool_client.PoolError.__init__(self, problem)
 
 
 class UnreachableError(SpringtideError, pool_client.Unreachable):
-    """The pool's service does not answer. What was submitted before is safe, and running jobs go on."""
+    """The pool's service does not answer. What was submitted before is safe, and running jobs continue."""
 
 
 class Connection:
@@ -43,7 +43,7 @@ class Connection:
         self.client = client
 
     def ask(self, call: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return ``call(client, …)``: ``ask(Client.job, "42")``. Raise `PoolError` and `UnreachableError`."""
+        """Return ``call(client, …)``: ``ask(Client.job, "42")``. Raises `PoolError` and `UnreachableError`."""
         try:
             return call(self.client, *args, **kwargs)
         except (pool_client.PoolError, pool_client.Unreachable) as error:
@@ -62,7 +62,7 @@ _lock = threading.Lock()
 
 
 def connection() -> Connection:
-    """Return this process's connection. Raise `NotOnHubError` where there is no pool."""
+    """Return this process's connection. Raises `NotOnHubError` if there is no pool."""
     url = os.environ.get("SPRINGTIDE_URL", "")
     if not url:
         raise NotOnHubError(NOT_ON_HUB)

@@ -1,7 +1,7 @@
-"""What goes wrong in a notebook, in words.
+"""Errors of a notebook.
 
-Everything here is shown in IPython as its message alone: a user's mistake is answered with a sentence, not with
-a traceback through this package.
+IPython shows each as its message alone: a user's mistake is answered with a sentence, not with a traceback through
+this package.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from springtide.scheduler import capture
 
 
 class SpringtideError(Exception):
-    """Something that the user can put right. The message names the thing and the way out."""
+    """An error that the user can correct. The message names its cause and has a hint."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
 
 
 class CaptureError(SpringtideError, capture.CaptureError):
-    """What was to be submitted cannot be sent: nothing has been submitted."""
+    """The work cannot be sent: nothing has been submitted."""
 
 
 class OptionError(SpringtideError, ValueError):
-    """An option of ``submit`` is not what it has to be: nothing has been submitted."""
+    """An option of ``submit`` is invalid: nothing has been submitted."""
 
 
 class NotOnHubError(SpringtideError):
-    """There is no pool to speak to: this notebook does not run on a hub with Springtide."""
+    """There is no pool: this notebook does not run on a hub with Springtide."""
 
 
 class NotFinishedError(SpringtideError, TimeoutError):
@@ -33,7 +33,7 @@ class NotFinishedError(SpringtideError, TimeoutError):
 
 
 class NoResultError(SpringtideError):
-    """The job ended without what was asked for."""
+    """The job ended without the requested result."""
 
 
 class DownloadError(SpringtideError, OSError):
@@ -53,7 +53,7 @@ class JobCancelledError(SpringtideError):
 
 
 class JobFailedError(SpringtideError):
-    """The job failed. ``traceback`` is what its process printed, if it was Python that failed."""
+    """The job failed. ``traceback`` is the traceback that its process printed, if it was Python that failed."""
 
     def __init__(self, message: str, traceback: str = "") -> None:
         super().__init__(message)

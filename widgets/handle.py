@@ -22,11 +22,11 @@ from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.errors import OptionError, SpringtideError, UntrustedResultError
 
-NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."
+NO_LONGER = "No longer waiting. The job continues; pool.job('{}') brings it back."
 
 
 class WaitInterrupted(KeyboardInterrupt):
-    """Waiting was interrupted. The job goes on."""
+    """Waiting was interrupted. The job continues."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
@@ -59,7 +59,7 @@ class Handle(ABC):
 
     @property
     def info(self) -> wire.Job:
-        """All that the pool says of the job, now."""
+        """The pool's present description of the job."""
         return self._connection.ask(Client.job, self.id)
 
     @property
@@ -74,7 +74,7 @@ class Handle(ABC):
 
     @property
     def done(self) -> bool:
-        """Whether nothing will happen to the job any more."""
+        """Whether the job has ended."""
         return self.state in FINAL
 
     @property
@@ -100,11 +100,11 @@ class Handle(ABC):
         self._edit_tags(tags=_tags(tags))
 
     def tag(self, *tags: str) -> None:
-        """Add tags to the job: ``job.tag("best")``. Raise `OptionError`, and `PoolError` for too many."""
+        """Add tags to the job: ``job.tag("best")``. Raises `OptionError`, and `PoolError` for too many."""
         self._edit_tags(add=_tags(tags))
 
     def untag(self, *tags: str) -> None:
-        """Take tags from the job; one that it does not have changes nothing."""
+        """Remove tags from the job; one that it does not have changes nothing."""
         self._edit_tags(remove=_tags(tags))
 
     def _edit_tags(self, **change: list[str]) -> None:
@@ -132,8 +132,9 @@ class Handle(ABC):
         """Run the job again and return the handle of the new run at once: ``job.rerun(gpus=2)``.
 
         Options are those of `Pool.submit`, given instead of those of the first run; variables of ``env`` are added
-        to those of then. All else is as it was: code, arguments, files, working directory. Only your own jobs can
-        be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises `OptionError`.
+        to the first run's. Everything else stays the same: code, arguments, files, working directory. Only your
+        own jobs can be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises
+        `OptionError`.
         """
         try:
             changes = checked(options)
@@ -147,7 +148,7 @@ class Handle(ABC):
     def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Self:
         """Wait until the job has ended, or ``timeout`` seconds, with a progress bar unless ``quiet``.
 
-        Interrupting the kernel ends the waiting only: the job goes on. Returns the handle.
+        Interrupting the kernel only ends the wait: the job continues. Returns the handle.
         """
         news = threading.Condition()
         latest: list[wire.Job | Exception] = []
@@ -203,7 +204,7 @@ class Handle(ABC):
 
     @abstractmethod
     def _words(self, info: wire.Job) -> tuple[str, str]:
-        """Return text and HTML that stand where no live card can."""
+        """Return text and HTML in place of a live card."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         try:
@@ -237,7 +238,7 @@ class Handle(ABC):
 
 
 def _tags(tags: Sequence[str]) -> list[str]:
-    """Return tags as requests carry them. Raise `OptionError`."""
+    """Return tags as requests carry them. Raises `OptionError`."""
     try:
         found: list[str] = checked({"tags": tags})["tags"]
     except BadOption as error:
@@ -246,7 +247,7 @@ def _tags(tags: Sequence[str]) -> list[str]:
 
 
 def known(job: wire.Job | Exception) -> wire.Job:
-    """Return the job, or raise the error that came instead of it."""
+    """Return the job, or raise the error in its place."""
     if isinstance(job, Exception):
         raise own(job)
     return job

@@ -55,12 +55,12 @@ class Job(Handle):
 
     @property
     def progress(self) -> wire.Progress:
-        """What the job last reported."""
+        """The job's last report."""
         return self.info.progress
 
     @property
     def environment(self) -> Environment | None:
-        """What the job runs with, as it was when it was submitted; None if nothing was kept."""
+        """The job's environment at its submission; None if none was kept."""
         info = self.info
         return None if info.environment is None else Environment(info.environment, info.image)
 
@@ -77,10 +77,10 @@ class Job(Handle):
     # ---------- results
 
     def result(self, timeout: float | None = None, *, trust: bool = False) -> Any:
-        """Return what the function or the cell returned; of a notebook job, the executed notebook.
+        """Return the result of the function or the cell; for a notebook job, the executed notebook.
 
         Waits until the job has ended, or ``timeout`` seconds. The result of another person's job is a pickle that
-        runs that person's code when it is loaded: say ``trust=True`` if you do. Raise `NotFinishedError`,
+        runs that person's code when it is loaded: say ``trust=True`` if you do. Raises `NotFinishedError`,
         `JobFailedError` with the job's own traceback, `JobCancelledError` or `NoResultError`.
         """
         job = self.info
@@ -100,10 +100,10 @@ class Job(Handle):
             kept = self.output(RESULT)
         except NoResultError as error:
             raise self._not_kept(error) from None
-        return pickle.loads(kept)  # noqa: S301 - the caller's own, or trusted in so many words
+        return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
 
     def _not_kept(self, error: NoResultError) -> NoResultError:
-        """Return the error for a result that could not be pickled; the given one for any other that is missing."""
+        """Return the error for a result that could not be pickled; for any other missing result the given one."""
         try:
             problem = json.loads(self.output(RESULT_PROBLEM))
             why, text = (phrases.clean(str(problem[name])) for name in ("message", "repr"))
@@ -116,10 +116,10 @@ class Job(Handle):
         return NoResultError(msg)
 
     def results(self, timeout: float | None = None, *, trust: bool = False) -> list[Any]:
-        """Return what the function returned in each worker of the job, by rank; the first one is `result`.
+        """Return the function's result in each worker of the job, by rank; the first one is `result`.
 
-        Takes and raises what `result` does; `NoResultError` too if a worker's result is larger than 16 MiB, or
-        cannot be pickled: the log of that worker says so.
+        Takes the arguments of `result` and raises its errors; also `NoResultError` if a worker's result is larger
+        than 16 MiB, or cannot be pickled: the log of that worker says so.
         """
         first = self.result(timeout, trust=trust)
         others = range(1, self.info.attempts[-1].workers)
@@ -163,7 +163,7 @@ class Job(Handle):
         return Metrics(self._connection.ask(all_points, self.id))
 
     def notebook(self) -> NotebookDocument:
-        """Return the executed notebook of a notebook job, as far as it came: it shows itself, and can be saved.
+        """Return the executed notebook of a notebook job, as far as it ran: it displays itself, and can be saved.
 
         ``job.notebook().save("run.ipynb")``; its parts are those of the notebook format, ``["cells"]`` for one.
         """
@@ -174,7 +174,7 @@ class Job(Handle):
         return NotebookDocument(json.loads(self.output(job.argv[-1].rpartition("/")[2])))
 
     def logs(self, *, follow: bool = False, rank: int = 0) -> LogText | None:
-        """Return what the worker ``rank`` printed; with ``follow``, print it as it comes until the job ends."""
+        """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends."""
         if follow:
             try:
                 self._read_log(rank, LOG_WAIT_S, _print)
@@ -197,7 +197,7 @@ class Job(Handle):
 
     def _require_success(self, job: wire.Job) -> None:
         if job.state not in FINAL:
-            msg = f"Job {phrases.clean(job.name)} is still {job.state}. It goes on; ask again, or `await job`."
+            msg = f"Job {phrases.clean(job.name)} is still {job.state}. It continues; ask again, or `await job`."
             raise NotFinishedError(msg)
         if job.state == "cancelled":
             msg = f"Job {phrases.clean(job.name)} was cancelled, so it has no result."
@@ -209,7 +209,7 @@ class Job(Handle):
 
     @property
     def traceback(self) -> str:
-        """What Python printed when the job's function or notebook failed; empty if it did not."""
+        """The traceback that Python printed when the job's function or notebook failed; empty if it did not."""
         try:
             text = json.loads(self.output(ERROR))["traceback"]
         except (NoResultError, ValueError, KeyError, TypeError):

@@ -36,7 +36,7 @@ def train(
 ) -> Job | None:
     """Submit the cell with the options of the line and return the handle; print the options if asked for help.
 
-    Bind the handle to the name after ``--to``. Raise `OptionError` for a wrong line or an empty cell.
+    Bind the handle to the name after ``--to``. Raises `OptionError` for a wrong line or an empty cell.
     """
     command = click.Command(NAME, help=HELP, params=[*flags(Surface.MAGIC), *_OWN], add_help_option=False)
     try:

@@ -1,4 +1,4 @@
-"""What a job left, as data: its files and its metrics, as tables and as frames of pandas."""
+"""Output files and metrics of a job, as tables and as frames of pandas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN = 10
 class Outputs(list[wire.OutputFile]):
     """The files of a job's output directory, shown as a table.
 
-    Sizes are in bytes, times in seconds since 1970; ``more`` tells that there are others.
+    Sizes are in bytes, times in seconds since 1970; ``more`` is true if there are others.
     """
 
     def __init__(self, listed: wire.OutputList) -> None:
@@ -54,8 +54,8 @@ class Outputs(list[wire.OutputFile]):
 class Metrics(list[dict[str, Any]]):
     """The reports of a job in their order, over all attempts, shown as a table.
 
-    Each is a dictionary with ``attempt``, ``at`` (seconds since 1970), ``step`` (None where the report has none)
-    and the reported values; one that is called like these three has the name ``reported.NAME``.
+    Each is a dictionary with ``attempt``, ``at`` (seconds since 1970), ``step`` (None if the report has none) and
+    the reported values; one that is called like these three has the name ``reported.NAME``.
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
@@ -88,7 +88,7 @@ class Metrics(list[dict[str, Any]]):
 
 
 class Advised:
-    """What earlier runs say about the GPUs of a job, as sentences and a table; ``advice`` has the numbers."""
+    """Advice on the GPUs of a job from its earlier runs, as sentences and a table; ``advice`` has the numbers."""
 
     def __init__(self, advice: wire.Advice) -> None:
         self.advice = advice
@@ -120,7 +120,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
 
 
 class Trials(list[wire.TrialRow]):
-    """The trials of a sweep, shown as a table. ``metric`` names the value that is compared."""
+    """The trials of a sweep, shown as a table. ``metric`` names the compared value."""
 
     def __init__(self, rows: Iterable[wire.TrialRow], metric: str) -> None:
         super().__init__(rows)
@@ -142,8 +142,8 @@ class Trials(list[wire.TrialRow]):
 
 
 def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
-    """Return a row for each trial: what it tried, what came of it, and when."""
-    found = []
+    """Return a row for each trial: its parameters, outcome and times."""
+    records = []
     for row in rows:
         own = {
             "trial": row.trial,
@@ -159,8 +159,8 @@ def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
         }
         parameters = {_apart(name, own, "parameter"): value for name, value in (row.parameters or {}).items()}
         row_so_far = {"trial": row.trial, "state": row.state, **parameters, **own}
-        found.append(with_reported(row_so_far, row.values))
-    return found
+        records.append(with_reported(row_so_far, row.values))
+    return records
 
 
 def with_reported(row: Mapping[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
 
 
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
-    """Return a row for each job: what it asked for, when it ran, and what it last reported.
+    """Return a row for each job: its request, its times and its last report.
 
     A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
     1970, ``gpu_hours`` are GPU-hours over all attempts.

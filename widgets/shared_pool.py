@@ -79,8 +79,8 @@ class Prospect:
 class Pool:
     """The shared pool. Displayed, it is the pool at a glance: each project's quota, held, borrowed, waiting.
 
-    All methods raise `NotOnHubError` where there is no pool, `PoolError` when it refuses and
-    `UnreachableError` when it does not answer; a notebook shows these as one sentence.
+    All methods raise `NotOnHubError` if there is no pool, `PoolError` when it refuses and `UnreachableError` when
+    it does not answer; a notebook shows these as one sentence.
     """
 
     def __init__(self, way: Connection | None = None) -> None:
@@ -103,10 +103,10 @@ class Pool:
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.
 
-        What runs is the code and the arguments of this moment: functions, and what they use from the notebook and
-        from modules in the working directory, are pickled; scripts and the files beside them are copied. Data
-        is read where it lies, in this working directory, when the job runs. Raise `CaptureError` and
-        `OptionError` when nothing was submitted because of what was asked for.
+        The job runs the code and the arguments of this moment: functions, and the objects that they use from the
+        notebook and from modules in the working directory, are pickled; scripts and the files beside them are
+        copied. Data is read where it lies, in this working directory, when the job runs. Raises `CaptureError` or
+        `OptionError` for invalid work or options; then nothing was submitted.
 
         Options:
 
@@ -142,8 +142,8 @@ class Pool:
 
         ``metric`` names a reported value to compare trials by, and ``goal`` is ``minimize`` or ``maximize``;
         without a metric a number that the function returns is compared. ``at_most`` bounds the trials that are
-        unfinished at a time, ``at_least`` those that wait in line. Raise `CaptureError` and `OptionError` when
-        nothing was submitted because of what was asked for.
+        unfinished at a time, ``at_least`` those that wait in line. Raises `CaptureError` or `OptionError` for
+        invalid work or options; then nothing was submitted.
 
         Options, for each trial:
 
@@ -183,9 +183,9 @@ class Pool:
         The value of a trial is the number that the function returns, or the last ``metric`` that it reports with
         ``job.report``; the best is the smallest, with ``goal="maximize"`` the largest, with a study as that says.
 
-        A sweep runs as many trials as the pool has GPUs for, and gives them back like any job: paused trials go
-        on with the same parameters. At most ``at_most`` trials are unfinished at a time, and ``at_least`` wait.
-        Raise `CaptureError` and `OptionError` when nothing was submitted because of what was asked for.
+        A sweep runs as many trials as the pool has GPUs for, and gives them back like any job: paused trials
+        resume with the same parameters. At most ``at_most`` trials are unfinished at a time, and ``at_least``
+        wait. Raises `CaptureError` or `OptionError` for invalid work or options; then nothing was submitted.
 
         Options, for each trial:
 
@@ -201,7 +201,7 @@ class Pool:
         return self._send_sweep(plan, at_least, at_most, options, wanted)
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
-        """Send what was captured."""
+        """Send captured work."""
         accepted = self._accepted(_request(captured, options), captured)
         return Job(accepted.id, self._way, (*captured.notes, *_missing(accepted)))
 
@@ -229,16 +229,17 @@ class Pool:
     def environment(
         self, work: Work, /, *args: Any, kwargs: Mapping[str, Any] | None = None, **keywords: Any
     ) -> Environment:
-        """Return what a job would run with if it were submitted like this: Python, packages, files and variables.
+        """Return the environment of a job if it were submitted like this: Python, packages, files and variables.
 
-        Takes what `submit` takes and submits nothing: ``pool.environment(train, 0.1, gpus=4)``. Packages that the
-        code imports and the Python of the job does not have are named. Raise `CaptureError` and `OptionError`.
+        Takes the arguments of `submit` and submits nothing: ``pool.environment(train, 0.1, gpus=4)``. Packages
+        that the code imports and the Python of the job does not have are named. Raises `CaptureError` and
+        `OptionError`.
         """
         options, call = split_keywords(work, kwargs, keywords)
         return self.environment_of(capture(work, args, call, here()), options)
 
     def environment_of(self, captured: Captured, options: Mapping[str, Any]) -> Environment:
-        """Return what a job of this would run with."""
+        """Return the environment of a job of captured work."""
         request = _request(captured, options)
         image = image_of(request.image, self.me.images)
         contents = None if image is None else self.connection.ask(Client.image_contents, image)
@@ -257,7 +258,7 @@ class Pool:
     def advise(self, **options: Any) -> Advised:
         """Return how fast your earlier runs of a job were by GPU type, number of GPUs and nodes, and what pays.
 
-        Takes options of `submit`, of which ``name`` tells the job: ``pool.advise(name="train", gpus=4)``.
+        Takes options of `submit`, of which ``name`` names the job: ``pool.advise(name="train", gpus=4)``.
         """
         check_names(name for name in options if name not in NAMES)
         return Advised(self.connection.ask(Client.advise, wire.Wish.of(checked(options))))
@@ -299,7 +300,7 @@ class Pool:
     def compare(self, jobs: Iterable[Job | Sweep | str]) -> Comparison:
         """Return 2 to `wire.MAX_COMPARED` jobs or trials side by side, given as handles or ids.
 
-        ``pool.compare(pool.jobs(tag="baseline", limit=5))``. Raise `PoolError` for other numbers of jobs, and
+        ``pool.compare(pool.jobs(tag="baseline", limit=5))``. Raises `PoolError` for other numbers of jobs, and
         for one that you may not see.
         """
         ids = [job if isinstance(job, str) else job.id for job in jobs]
@@ -307,7 +308,7 @@ class Pool:
         return Comparison(found, [self.connection.ask(all_points, job.id) for job in found.jobs])
 
     def form(self) -> JobForm:
-        """Return a form to submit jobs with, offering what you may ask for."""
+        """Return a form to submit jobs with, which offers the options that you may use."""
         from springtide.widgets.form.form import JobForm  # noqa: PLC0415 - needs the extra
 
         return JobForm(self.connection, backend_of(self))
@@ -318,12 +319,12 @@ class Pool:
 
     @property
     def me(self) -> wire.Me:
-        """Who you are, and what you may ask for."""
+        """Your name, your projects and the options that you may use."""
         return self.connection.ask(Client.me)
 
     @property
     def datasets(self) -> list[wire.DatasetView]:
-        """The datasets that your jobs may name in ``datasets=…``: where they find each, and for which projects."""
+        """The datasets that your jobs may name in ``datasets=…``, with their paths and projects."""
         return self.connection.ask(Client.datasets)
 
     @property
@@ -331,8 +332,8 @@ class Pool:
         """The project of your jobs that name none, which you choose by setting it: None removes the choice.
 
         It holds wherever you submit, until you change it. Without it that is your only project, or that of your
-        latest job. Once you have left it, such jobs are refused with the way out. Raise `PoolError` for a project
-        that you are not in.
+        latest job. Once you have left it, such jobs are refused with a hint. Raises `PoolError` for a project that
+        you are not in.
         """
         return self.me.default_project
 
@@ -342,7 +343,7 @@ class Pool:
 
     @property
     def connection(self) -> Connection:
-        """The way to the pool."""
+        """The connection to the pool."""
         return self._way or connection()
 
     def __repr__(self) -> str:
@@ -376,7 +377,7 @@ class FormAnswer:
 
 
 def backend_of(pool: Pool, variables: Callable[[], Mapping[str, Any]] | None = None) -> FormBackend:
-    """Return what answers a form; ``variables`` gives those of the notebook unless it is another function."""
+    """Return the backend of a form; ``variables`` gives those of the notebook unless it is another function."""
     from springtide.widgets.form.backend import FormBackend  # noqa: PLC0415 - few need it
 
     return FormBackend(lambda: pool.connection, pool.submit, pool.environment_of, variables or namespace)
@@ -387,7 +388,7 @@ def _request(captured: Captured, options: Mapping[str, Any]) -> wire.Submission:
 
 
 def _missing(accepted: wire.Job) -> list[str]:
-    """Return what to tell of packages that the job's Python does not have."""
+    """Return the notes on packages that the job's Python does not have."""
     words = "" if accepted.environment is None else missing_words(accepted.environment, accepted.image)
     return [phrases.clean(words)] if words else []
 

@@ -1,4 +1,4 @@
-"""The handle of a sweep: its trials, the best of them, and what they returned."""
+"""The handle of a sweep: its trials, the best of them, and their results."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ AT_ONCE = 8
 """Number of files that are fetched at the same time."""
 SUCCEEDED = "succeeded"
 STATES = {SUCCEEDED: "complete", "pruned": "pruned", "failed": "failed", "cancelled": "failed"}
-"""The words of a history for the states of trials; all other trials run."""
+"""The states of trials in a history; all other trials run."""
 
 
 class _Given:
-    """Stands for an argument that was left out, where None means something."""
+    """Type of a default that differs from None, for arguments that may be None."""
 
     def __repr__(self) -> str:
         return "…"
@@ -58,7 +58,7 @@ class Sweep(Handle):
     """
 
     def __getitem__(self, number: int) -> Job:
-        """Return the job of a trial. Raise `IndexError`, or `NotFinishedError` if it has not begun."""
+        """Return the job of a trial. Raises `IndexError`, or `NotFinishedError` if it has not begun."""
         rows = self.trials()
         if not -len(rows) <= number < len(rows):
             msg = f"The sweep has {count(len(rows), 'trial')}, numbered from 0; there is no trial {number}."
@@ -115,14 +115,14 @@ class Sweep(Handle):
     ) -> None:
         """Change a sweep that has not ended: its number of trials, and how many are in line or unfinished at most.
 
-        ``at_most=None`` takes the bound away.
+        ``at_most=None`` removes the bound.
         """
         bound = None if isinstance(at_most, _Given) else at_most or 0
         edit = wire.TrialsEdit(number=number, at_least=at_least, at_most=bound)
         self._connection.ask(Client.edit_trials, self.id, edit)
 
     def retry(self) -> None:
-        """Put the failed trials of a sweep that has not ended in again."""
+        """Queue the failed trials of an unfinished sweep again."""
         self._connection.ask(Client.retry_trials, self.id)
 
     # ---------- results
@@ -136,21 +136,21 @@ class Sweep(Handle):
         return await asyncio.to_thread(self.results)
 
     def results(self, timeout: float | None = None, *, missing: Any = _LEFT_OUT, trust: bool = False) -> list[Any]:
-        """Return what the function returned in each trial, in their order.
+        """Return the function's result in each trial, in their order.
 
         Waits until the sweep has ended, or ``timeout`` seconds. Trials that failed or were pruned have no result:
-        an error names them, or ``missing`` stands in their place. The results of another person are pickles that
-        run that person's code when they are loaded: say ``trust=True`` if you do.
+        an error names them, or ``missing`` takes their place. The results of another person are pickles that run
+        that person's code when they are loaded: say ``trust=True`` if you do.
 
-        Raise `NotFinishedError`, `JobFailedError`, `JobCancelledError`, `NoResultError` or `UntrustedResultError`.
+        Raises `NotFinishedError`, `JobFailedError`, `JobCancelledError`, `NoResultError` or
+        `UntrustedResultError`.
         """
         info = self.info
         if info.state not in FINAL:
             info = self.wait(timeout).info
         if info.state not in FINAL:
-            msg = (
-                f"Sweep {phrases.clean(info.name)} is still {info.state}. It goes on; ask again, or `await sweep`."
-            )
+            name = phrases.clean(info.name)
+            msg = f"Sweep {name} is still {info.state}. It continues; ask again, or `await sweep`."
             raise NotFinishedError(msg)
         self._require_trust(info.user, trust=trust, call="sweep.results(trust=True)")
         rows = self.trials()
@@ -164,7 +164,7 @@ class Sweep(Handle):
     def study(self) -> Any:
         """Return the trials as a study of Optuna in memory, for its plots and importances.
 
-        Raise `MissingPackageError` without Optuna.
+        Raises `MissingPackageError` without Optuna.
         """
         try:
             optuna = import_module("optuna")
@@ -180,7 +180,7 @@ class Sweep(Handle):
             if row.job is None:
                 study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING))
             else:
-                study.add_trial(frozen_trial(optuna, _told(optuna, row, data, choices)))
+                study.add_trial(frozen_trial(optuna, _entry(optuna, row, data, choices)))
         return study
 
     def _lacking(self, without: Sequence[wire.TrialRow], number: int) -> SpringtideError:
@@ -214,7 +214,7 @@ class Sweep(Handle):
 
 
 def handle_of(info: wire.Job, way: Any, notes: Sequence[str] = ()) -> Job | Sweep:
-    """Return the handle of a job or of a sweep, as the pool told it."""
+    """Return the handle of a job or of a sweep from the pool's answer."""
     return Job(info.id, way, notes) if info.trials is None else Sweep(info.id, way, notes)
 
 
@@ -231,19 +231,24 @@ def _choices(rows: Sequence[wire.TrialRow]) -> dict[str, list[Any]]:
     return {name: list(values.values()) for name, values in found.items()}
 
 
-def _told(optuna: Any, row: wire.TrialRow, data: bytes | None, choices: dict[str, list[Any]]) -> dict[str, Any]:
-    """Return a trial as an entry of a history; the file that it kept itself knows more than its row."""
-    told: dict[str, Any] = {"parameters": row.parameters or {}, "value": row.value, "curve": row.curve, "memo": ""}
+def _entry(optuna: Any, row: wire.TrialRow, data: bytes | None, choices: dict[str, list[Any]]) -> dict[str, Any]:
+    """Return a trial as an entry of a history; the file that it kept itself has more than its row."""
+    entry: dict[str, Any] = {
+        "parameters": row.parameters or {},
+        "value": row.value,
+        "curve": row.curve,
+        "memo": "",
+    }
     if data is not None:
-        told.update({name: value for name, value in json.loads(data).items() if value or name == "value"})
-    if not told["memo"]:
+        entry.update({name: value for name, value in json.loads(data).items() if value or name == "value"})
+    if not entry["memo"]:
         kinds = optuna.distributions
-        told["memo"] = json.dumps(
+        entry["memo"] = json.dumps(
             {
                 "distributions": {
                     name: kinds.distribution_to_json(kinds.CategoricalDistribution(choices[name]))
-                    for name in told["parameters"]
+                    for name in entry["parameters"]
                 }
             }
         )
-    return {**told, "state": STATES.get(row.state, "running")}
+    return {**entry, "state": STATES.get(row.state, "running")}

@@ -105,7 +105,13 @@ def words(kind: inspect.Type) -> str:
             return "nothing (null)"
         case inspect.BytesType():
             return "base64 text"
-        case inspect.ListType() | inspect.VarTupleType():
+        case inspect.EnumType():
+            return "one of " + ", ".join(str(each.value) for each in kind.cls)
+        case inspect.LiteralType():
+            return "one of " + ", ".join(map(str, kind.values))
+        case inspect.TupleType():
+            return "a list of " + " and ".join(map(words, kind.item_types))
+        case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():
             return f"a list{_sizes(kind)}, each item {words(kind.item_type)}"
         case inspect.DictType():
             return f"an object{_sizes(kind)}, each value {words(kind.value_type)}"
@@ -119,7 +125,7 @@ def words(kind: inspect.Type) -> str:
             return "something else"
 
 
-def _sizes(kind: inspect.ListType | inspect.VarTupleType | inspect.DictType) -> str:
+def _sizes(kind: inspect.ListType | inspect.VarTupleType | inspect.FrozenSetType | inspect.DictType) -> str:
     bounds = (("least", kind.min_length), ("most", kind.max_length))
     said = " and ".join(f"at {which} {length}" for which, length in bounds if length)
     return f" of {said}" if said else ""

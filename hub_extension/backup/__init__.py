@@ -1,1 +1,1 @@
-"""Copies of a pool's state in one file, and the way back."""
+"""Backup of a pool's state in one file, and its restore."""

@@ -34,8 +34,8 @@ class BackupError(Exception):
 class Manifest(msgspec.Struct, frozen=True):
     """The last member of a backup. ``files`` maps the names of all others to their SHA-256 digests.
 
-    ``at`` is when the copy of the store was made, in seconds since 1970. ``database`` tells whether the store is
-    in the backup; one in PostgreSQL may be left out.
+    ``at`` is when the copy of the store was made, in seconds since 1970. ``database`` is true if the store is in
+    the backup; one in PostgreSQL may be left out.
     """
 
     format: int
@@ -57,7 +57,7 @@ class Archive:
         self.files: dict[str, str] = {}
 
     def add(self, name: str, file: IO[bytes]) -> None:
-        """Add an open file as it is now; what is appended to it meanwhile is left out."""
+        """Add an open file with its present size; data appended meanwhile is left out."""
         found = os.fstat(file.fileno())
         member = tarfile.TarInfo(name)
         member.size, member.mode, member.mtime = found.st_size, found.st_mode & 0o777, int(found.st_mtime)
@@ -77,7 +77,7 @@ class Archive:
 
 
 class _Digest(io.RawIOBase):
-    """Reads exactly ``size`` bytes of a file, zeros where it became shorter meanwhile, and digests them."""
+    """Reads exactly ``size`` bytes of a file, zeros if it became shorter meanwhile, and digests them."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         super().__init__()
@@ -102,8 +102,8 @@ class _Digest(io.RawIOBase):
 def read_archive(path: Path, keep: Callable[[str, int, IO[bytes]], None]) -> Manifest:
     """Read a backup, pass each file to ``keep``, which need not read it, and return the manifest.
 
-    All content is compared with the manifest. Raises `BackupError` for what is no backup, is incomplete, was
-    changed, or holds something that no backup has.
+    All content is compared with the manifest. Raises `BackupError` for a file that is no backup, is incomplete or
+    changed, or has unexpected members.
     """
     manifest: Manifest | None = None
     found: dict[str, str] = {}
@@ -128,7 +128,7 @@ def read_archive(path: Path, keep: Callable[[str, int, IO[bytes]], None]) -> Man
             name for name in found.keys() | manifest.files if found.get(name) != manifest.files.get(name)
         )
         raise BackupError(
-            f"{path} was changed or is damaged: {wrong[0]} is not what was saved. Use another backup."
+            f"{path} was changed or is damaged: {wrong[0]} differs from the saved file. Use another backup."
         )
     return manifest
 
@@ -158,5 +158,5 @@ def _manifest(path: Path, content: bytes) -> Manifest:
 
 
 def said(at: float) -> str:
-    """Return a time as people read it."""
+    """Return a time as text."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -1,4 +1,4 @@
-"""What of a state directory belongs to a backup."""
+"""The files of a state directory that belong to a backup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOBS = "jobs"
 _BUNDLE = re.compile(r"[0-9a-f]{64}")
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _TRANSIENT = re.compile(r"(?:attempts|launches)/(?:.*/)?(?:lock(?:\.\d+)?|\d*\.?pause|\d*\.?kill|.*\.new)")
-"""Files of a job's directory that mean something only while an attempt runs."""
+"""Files of a job's directory that matter only while an attempt runs."""
 
 
 def small_files(state: Path, *, secrets: bool) -> Iterator[str]:
@@ -32,7 +32,7 @@ def small_files(state: Path, *, secrets: bool) -> Iterator[str]:
 
 
 def jobs_in(state: Path) -> list[str]:
-    """Return the ids of the jobs that have files."""
+    """Return the ids of jobs with files."""
     if not (state / JOBS).is_dir():
         return []
     return sorted(path.name for path in (state / JOBS).iterdir() if is_job(path.name))

@@ -21,7 +21,7 @@ from springtide.scheduler.store.opening import lock, translated
 
 REVISION = re.compile(r"^COPY \S*alembic_version \(version_num\) FROM stdin;\n(\w+)$", re.MULTILINE)
 PORTABLE = ("--no-owner", "--no-privileges")
-"""The tables of a restored store belong to whoever restores it."""
+"""The tables of a restored store belong to the restoring account."""
 
 
 def dump_database(url: URL, target: Path) -> None:
@@ -39,10 +39,10 @@ def check_dump(dump: Path) -> None:
     Springtide, `BackupError` if it cannot be read.
     """
     table = _run(None, "pg_restore", "--data-only", "--table=alembic_version", "--file=-", str(dump))
-    found = set(REVISION.findall(table))
-    if not found:
+    revisions = set(REVISION.findall(table))
+    if not revisions:
         raise StoreError(f"{dump.name} is not a store of Springtide: it has no version of a schema.")
-    check_revisions(dump.name, found)
+    check_revisions(dump.name, revisions)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def locked_database(url: URL) -> Iterator[None]:
 def replace_database(url: URL, dump: Path, kept: Path) -> bool:
     """Put a dump in place of all tables of the database, in one transaction.
 
-    What was there is dumped to the file ``kept`` first. Return whether there was anything. Raises `BackupError`.
+    Former tables are dumped to the file ``kept`` first. Returns whether there were any. Raises `BackupError`.
     """
     tables = _tables(url)
     if tables:
@@ -90,8 +90,8 @@ def _tables(url: URL) -> list[str]:
 
 def _run(url: URL | None, program: str, *words: str) -> str:
     """Run a program of PostgreSQL on a database, and return its output; the password is in no command line."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         raise BackupError(
             f"The store is in PostgreSQL, and there is no program {program} here. Install PostgreSQL's client "
             "programs (the package postgresql-client), or leave the store to its own tools: --without-database."
@@ -103,7 +103,7 @@ def _run(url: URL | None, program: str, *words: str) -> str:
         if url.password is not None:
             environment["PGPASSWORD"] = str(url.password)
     done = subprocess.run(
-        [found, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [path, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise BackupError(f"{program} failed: {' '.join(done.stderr.split())}")

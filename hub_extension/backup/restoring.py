@@ -1,4 +1,4 @@
-"""Puts a backup in place of the state of a pool that does not run."""
+"""Puts a backup in place of a stopped pool's state."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from springtide.scheduler.store.copying import check_copy
 from springtide.scheduler.store.opening import LOCK_SUFFIX, FileLock
 
 SIDECARS = ("-wal", "-shm", "-journal")
-"""Suffixes of the files that belong to an SQLite database."""
+"""Suffixes of the files beside an SQLite database."""
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What was done. ``kept`` are jobs whose files were there already and were left as they are.
+    """The outcome of a restore. ``kept`` is the number of jobs whose existing files were left as they are.
 
-    ``replaced`` are directories with the files that were there before.
+    ``replaced`` are directories with the replaced files.
     """
 
     state_dir: str
@@ -46,10 +46,9 @@ def restore(path: Path, state: StateDir, store: Path | URL, at: float) -> Restor
 
     Nothing changes unless all of the backup is sound.
 
-    Files of jobs that are there already are left: they are newer than the backup, and what runs goes on in them.
-    ``at`` is the present time, from which the directory of what is replaced has its name.
-    Raises `BackupError` while a service or hub uses the state directory, `StoreError` for a store of a newer
-    schema or a damaged one.
+    Existing files of jobs are left: they are newer than the backup, and running jobs use them. ``at`` is the
+    present time, which names the directory of replaced files. Raises `BackupError` while a service or hub uses the
+    state directory, `StoreError` for a store of a newer schema or a damaged one.
     """
     with _alone(state, store), tempfile.TemporaryDirectory(prefix=".restore-", dir=state.path) as made:
         room = Path(made)
@@ -78,7 +77,7 @@ def _alone(state: StateDir, store: Path | URL) -> Iterator[None]:
         except StoreLockedError:
             holder = "" if isinstance(store, URL) else f" (process {_lock_of(store).read_text().strip()})"
             raise BackupError(
-                f"The pool's service{holder} is using {store}. Stop it first: jobs go on "
+                f"The pool's service{holder} is using {store}. Stop it first: jobs continue "
                 "meanwhile, and the next start finds them."
             ) from None
         yield
@@ -161,7 +160,7 @@ def _put_in_place(room: Path, state: Path, store: Path | URL, manifest: Manifest
 
 
 def _move_jobs(source: Path, target: Path) -> tuple[int, int]:
-    """Move the directories of jobs that are not there; return their number and that of those left as they are."""
+    """Move the missing directories of jobs; return their number and that of existing ones, left as they are."""
     moved = kept = 0
     if source.is_dir():
         target.mkdir(mode=0o700, exist_ok=True)
@@ -175,7 +174,7 @@ def _move_jobs(source: Path, target: Path) -> tuple[int, int]:
 
 
 def _set_aside(target: Path, kept: Path, *, database: bool) -> None:
-    """Keep a file as ``kept``, with what SQLite has beside it.
+    """Keep a file as ``kept``, with the files that SQLite has beside it.
 
     The log of a database goes before the file itself is replaced: SQLite would apply it to the other file.
     """

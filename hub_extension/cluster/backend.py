@@ -77,6 +77,6 @@ class Cluster:
         return KubernetesExecutor(self._settings, self._api)
 
     def train_jobs(self, engine: Engine, namespaces: Sequence[str]) -> TrainJobs:
-        """Return the intake of TrainJobs of these namespaces; ``*`` stands for all namespaces."""
+        """Return the intake of TrainJobs of these namespaces; ``*`` means all namespaces."""
         named = () if "*" in namespaces else tuple(namespaces)
         return TrainJobs(engine, self._api, self._settings.pool, namespaces=named)

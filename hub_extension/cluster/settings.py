@@ -19,6 +19,7 @@ from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import DeclaredTypes
+from springtide.scheduler.settings import SettingError
 
 SETTING: Final = "Springtide.kubernetes"
 SET_ELSEWHERE: Final = {
@@ -29,14 +30,8 @@ SET_ELSEWHERE: Final = {
 POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File in a pod that holds the name of the pod's namespace."""
 POOL: Final = "springtide"
-LAST_PORT: Final = 65_535
-PULL_POLICIES: Final = (None, "Always", "IfNotPresent", "Never")
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-
-
-class ClusterSettingsError(Exception):
-    """The settings of the cluster are invalid; the message is one sentence."""
 
 
 def cluster_settings(
@@ -47,11 +42,15 @@ def cluster_settings(
     types: DeclaredTypes | None = None,
     pod_namespace: Path = POD_NAMESPACE,
 ) -> KubernetesSettings:
-    """Return the settings of the executor. Raises `ClusterSettingsError` naming the key that is wrong.
+    """Return the settings of the executor. Raises `SettingError` naming the key that is wrong.
 
     The default of ``namespace`` is the namespace of this pod, that of ``pool`` is ``springtide``.
     """
-    kinds = {name: kind for name, kind in get_type_hints(KubernetesSettings).items() if name not in SET_ELSEWHERE}
+    kinds = {
+        name: kind
+        for name, kind in get_type_hints(KubernetesSettings, include_extras=True).items()
+        if name not in SET_ELSEWHERE
+    }
     checked = {key: _checked(key, value, kinds) for key, value in given.items()}
     namespace = checked.pop("namespace", None) or _own_namespace(pod_namespace)
     checked.setdefault("service_pod", _own_pod(pod_namespace, namespace))
@@ -65,31 +64,29 @@ def cluster_settings(
     )
     wrong = next(_faults(settings), None)
     if wrong is not None:
-        raise ClusterSettingsError(f"{SETTING}: {wrong}.")
+        raise SettingError(f"{SETTING}: {wrong}.")
     return settings
 
 
 def _checked(key: str, value: object, kinds: Mapping[str, Any]) -> Any:
     if key in SET_ELSEWHERE:
-        raise ClusterSettingsError(
-            f"{SETTING} has the key {wording.given(key)}; set {SET_ELSEWHERE[key]} instead."
-        )
+        raise SettingError(f"{SETTING} has the key {wording.given(key)}; set {SET_ELSEWHERE[key]} instead.")
     if key not in kinds:
         close = difflib.get_close_matches(str(key), kinds, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(sorted(kinds))}."
-        raise ClusterSettingsError(f"{SETTING} has an unknown key {wording.given(key)}. {hint}")
+        raise SettingError(f"{SETTING} has an unknown key {wording.given(key)}. {hint}")
     try:
         return msgspec.convert(value, kinds[key])
     except msgspec.ValidationError:
         wanted = words(inspect.type_info(kinds[key]))
-        raise ClusterSettingsError(f"{SETTING}: {key} is {wording.given(value)}; expected {wanted}.") from None
+        raise SettingError(f"{SETTING}: {key} is {wording.given(value)}; expected {wanted}.") from None
 
 
 def _own_namespace(file: Path) -> str:
     try:
         return file.read_text().strip()
     except OSError:
-        raise ClusterSettingsError(
+        raise SettingError(
             f"{SETTING} has no namespace. It says in which namespace jobs run; only a service that runs in a pod "
             "of the cluster can do without."
         ) from None
@@ -127,21 +124,8 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             yield f"{key} is {wording.given(path, wording.LONG_GIVEN)}; expected an absolute path"
     if (settings.run_as is None) != (settings.fs_group is None):
         yield "one of run_as and fs_group is None; the cluster assigns both, or neither"
-    if settings.run_as is not None and settings.run_as < 1:
-        yield f"run_as is {settings.run_as}; jobs never run as root, so expected a user's number from 1"
-    if settings.fs_group is not None and settings.fs_group < 0:
-        yield f"fs_group is {settings.fs_group}; expected a group's number from 0"
-    for key in ("cpu_per_gpu", "memory_per_gpu", "lost_after"):
-        number = getattr(settings, key)
-        if number is not None and not 0 < number < float("inf"):
-            yield f"{key} is {number}; expected a number above 0, or nothing"
     if settings.agent_port is not None:
-        yield from _faults_of_agents(settings, settings.agent_port)
-    if settings.image_pull_policy not in PULL_POLICIES:
-        yield (
-            f"image_pull_policy is {wording.given(settings.image_pull_policy)}; expected Always, IfNotPresent "
-            "or Never"
-        )
+        yield from _faults_of_agents(settings)
     yield from _faults_of_rdma(settings)
     for node in settings.static_nodes:
         gpus = node.get("gpus")
@@ -185,9 +169,7 @@ def _faults_of_groups(settings: KubernetesSettings) -> Iterator[str]:
         yield str(error).removesuffix(".")
 
 
-def _faults_of_agents(settings: KubernetesSettings, port: int) -> Iterator[str]:
-    if not 1 <= port <= LAST_PORT:
-        yield f"agent_port is {port}; expected a port from 1 to {LAST_PORT}"
+def _faults_of_agents(settings: KubernetesSettings) -> Iterator[str]:
     if not settings.agent_labels:
         yield "agent_port is given and agent_labels is empty; expected labels that only the pods of agents have"
     if not settings.agent_token_file.startswith("/"):

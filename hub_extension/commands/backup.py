@@ -34,7 +34,7 @@ state_dir_option = click.option(
     help="State directory of the pool.",
 )
 database_option = click.option(
-    "--database", help="Database URL of the pool, where it is not SQLite in the state directory."
+    "--database", help="Database URL of the pool, if it is not SQLite in the state directory."
 )
 
 
@@ -58,9 +58,9 @@ def backup(
 ) -> None:
     """Save the pool's state in FILE, also while the service runs; - is the standard output.
 
-    Saved are the store (queue, projects, quotas, history, audit trail), the hub's database where `springtide up`
-    keeps it (people, groups), who has which numeric account, and the files sent with jobs. Home directories are
-    not. A store in PostgreSQL is saved by pg_dump, which has to be installed here.
+    The backup has the store (queue, projects, quotas, history, audit trail), the hub's database if `springtide up`
+    keeps it (people, groups), the numeric account of each user, and the files sent with jobs. It has no home
+    directories. A store in PostgreSQL is saved by pg_dump, which has to be installed here.
     """
     at = time.time()
     store: Path | URL | None = store_of(state_dir, database)
@@ -83,7 +83,7 @@ def backup(
 
 
 def store_of(state_dir: Path, database: str | None) -> Path | URL:
-    """Return the file of the store, or its URL in PostgreSQL. Raises `click.BadParameter` for what is no URL."""
+    """Return the store's file, or its URL in PostgreSQL. Raises `click.BadParameter` for an invalid URL."""
     if database is None:
         return state_dir.expanduser().absolute() / DATABASE
     try:
@@ -94,7 +94,7 @@ def store_of(state_dir: Path, database: str | None) -> Path | URL:
 
 
 def saved(file: Path, manifest: Manifest) -> str:
-    """Return what is said after a backup."""
+    """Return the message after a backup."""
     left_out = [
         *(["the store in PostgreSQL"] if not manifest.database else []),
         *(["the files of jobs (--with-jobs)"] if not manifest.jobs else []),
@@ -140,8 +140,8 @@ def _target(file: Path) -> Iterator[IO[bytes]]:
 def restore(*, file: Path, state_dir: Path, database: str | None, as_json: bool) -> None:
     """Put the backup FILE in place of the pool's state. Refused while the service runs.
 
-    Nothing that runs is ended, and files of jobs that are there are left: the next start finds them. What the
-    backup replaces is kept beside it.
+    Running jobs and notebooks continue, and existing files of jobs are kept: the next start finds them. Replaced
+    files are kept in a directory beside them.
     """
     store = store_of(state_dir, database)
     try:
@@ -151,12 +151,12 @@ def restore(*, file: Path, state_dir: Path, database: str | None, as_json: bool)
     if as_json:
         print_json(restored)
         return
-    for line in told(restored):
+    for line in lines_of(restored):
         click.echo(one_line(line))
 
 
-def told(restored: Restored) -> Iterator[str]:
-    """Yield the lines that are said after a restore."""
+def lines_of(restored: Restored) -> Iterator[str]:
+    """Yield the lines of the message after a restore."""
     yield f"{restored.state_dir} is as it was saved at {said(restored.at)} (Springtide {restored.version})."
     if restored.jobs or restored.kept:
         yield (

@@ -20,10 +20,11 @@ from springtide.hub_extension.doctor.pool import (
     unmatched_gpus,
     usage_records,
 )
-from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
+from springtide.hub_extension.service.setup import Setup
 from springtide.scheduler.executors.accounts import AccountError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.settings import SettingError
 from springtide.scheduler.store.opening import parse_url
 from springtide.scheduler.wording import count
 
@@ -41,10 +42,10 @@ MARKS = {Status.OK: "ok     ", Status.NOTE: "note   ", Status.PROBLEM: "PROBLEM"
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The configuration file of the hub or the service.",
 )
-@click.option("--url", help="Address of the pool's service, where it is not on this machine.")
+@click.option("--url", help="Address of the pool's service, if it is not on this machine.")
 @json_option
 def doctor(*, state_dir: Path | None, config: Path | None, url: str | None, as_json: bool) -> None:
-    """Check a set-up, and tell what to do about what is wrong. Nothing is changed.
+    """Check a set-up, and suggest a remedy for each problem. Nothing is changed.
 
     Run it as the account, on the machine and with the configuration of the hub; on a cluster, in the pod of the
     service. The exit code is 1 if something is wrong.
@@ -54,7 +55,7 @@ def doctor(*, state_dir: Path | None, config: Path | None, url: str | None, as_j
         print_json(findings)
     else:
         for finding in findings:
-            for line in told(finding):
+            for line in lines_of(finding):
                 click.echo(line)
         problems = sum(finding.status is Status.PROBLEM for finding in findings)
         click.echo(f"{count(problems, 'problem')} in {count(len(findings), 'check')}.")
@@ -62,8 +63,8 @@ def doctor(*, state_dir: Path | None, config: Path | None, url: str | None, as_j
         raise click.exceptions.Exit(1)
 
 
-def told(finding: Finding) -> Iterator[str]:
-    """Yield the lines that are printed of a finding."""
+def lines_of(finding: Finding) -> Iterator[str]:
+    """Yield the printed lines of a finding."""
     yield f"{MARKS[finding.status]}  {finding.check}: {one_line(finding.said)}"
     if finding.remedy:
         yield f"         → {one_line(finding.remedy)}"
@@ -75,7 +76,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     application = Springtide()
     try:
         setup = _setup(application, state_dir, config)
-    except StartError as error:
+    except SettingError as error:
         yield problem("settings", str(error), "Correct the configuration file.")
         return
     yield ok("settings", "The service can start with them.")
@@ -102,9 +103,10 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
         *([f"--state-dir={state_dir}"] if state_dir else []),
     ]
     application.configure_from("", arguments)
-    alone = os.geteuid() != 0 and not application.accounts and application.executor == "local"
-    if alone and (Path(application.state_dir).expanduser() / "hub" / "up.lock").exists():
-        application.accounts = "shared"  # as `springtide up` has it where it does not run as root
+    settings = application.settings()
+    alone = os.geteuid() != 0 and not settings.accounts and settings.executor == "local"
+    if alone and (Path(settings.state_dir).expanduser() / "hub" / "up.lock").exists():
+        application.accounts = "shared"  # as `springtide up` has it if it does not run as root
     return application.setup()
 
 
@@ -120,9 +122,9 @@ def _store(setup: Setup) -> Iterator[Finding]:
 
 def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from _accounts(setup)
-    yield from machine.gpus(setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
+    yield from machine.gpus(setup.settings.simulated_gpus, setup.settings.build_gpus, setup.engine.types)
     yield from machine.limits(setup.limits)
-    yield from datasets(setup.datasets)
+    yield from datasets(setup.engine.datasets)
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
@@ -137,7 +139,7 @@ def _accounts(setup: Setup) -> Iterator[Finding]:
             "accounts",
             Status.NOTE,
             "All jobs and notebooks run as one account: all users must trust each other.",
-            "Run the hub as root, with c.Springtide.accounts = 'own', where they do not.",
+            "Run the hub as root, with c.Springtide.accounts = 'own', if they do not.",
         )
         return
     try:
@@ -166,6 +168,8 @@ async def _cluster(setup: Setup, settings: KubernetesSettings) -> list[Finding]:
     kubeconfig = os.environ.get("KUBECONFIG")
     api = connect(Path(kubeconfig) if kubeconfig else None)
     try:
-        return [finding async for finding in cluster(api, settings, setup.train_jobs, setup.datasets)]
+        return [
+            finding async for finding in cluster(api, settings, setup.settings.train_jobs, setup.engine.datasets)
+        ]
     finally:
         await api.close()

@@ -19,20 +19,20 @@ from springtide.scheduler.wording import ago, duration, gpus
 WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
 WHY = ("state", "cause", "detail")
-"""Roles of the sentences of a reason that tell why."""
+"""Roles of a reason's sentences that explain it."""
 EARLIER_ATTEMPTS = 10
-"""Maximum number of attempts before the last one of which the end is told."""
+"""Maximum number of earlier attempts whose end is shown."""
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """What would be if the job were sent again with other options."""
+    """The forecast for the job, sent again with other options."""
 
     options: str
     forecast: Forecast
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What `springtide explain` knows.
+    """The data that `springtide explain` prints.
 
     A waiting job has ``starts`` and ``starts_if``, for its sender ``alternatives`` too.
     """
@@ -48,22 +48,22 @@ class Explanation(msgspec.Struct, frozen=True):
 @click.argument("job_id", metavar="JOB")
 @json_option
 def explain(job_id: str, *, as_json: bool) -> None:
-    """Tell why a job waits, runs or has ended, and what would change it.
+    """Explain why a job waits, runs or has ended, and what would change it.
 
     For a waiting job of your own this also asks the pool when the job would start if it were sent again with
     fewer GPUs, as an elastic job, or with a higher priority.
     """
     with Client() as client:
-        found = explained(client, job_id)
+        explanation = explained(client, job_id)
     if as_json:
-        print_json(found)
+        print_json(explanation)
         return
-    for line in told(found, time.time()):
+    for line in lines_of(explanation, time.time()):
         click.echo(one_line(line) if not line.startswith(" ") else f"  {one_line(line)}")
 
 
 def explained(client: Client, job_id: str) -> Explanation:
-    """Return what the pool says about a job. Raise `PoolError` for a job that the caller may not see."""
+    """Return the explanation of a job. Raises `PoolError` for a job that the caller may not see."""
     job = client.job(job_id)
     project = next((each for each in client.pool().projects if each.name == job.project), None)
     if job.state not in WAITING or job.held_by_user or job.hold is not None:
@@ -84,7 +84,7 @@ def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
         try:
             yield Alternative(options, client.when(wish))
         except PoolError:
-            continue  # what the project may not ask for is no alternative
+            continue  # the project may not ask for this
 
 
 def variants(job: Job) -> Iterator[tuple[str, Wish]]:
@@ -109,42 +109,46 @@ def variants(job: Job) -> Iterator[tuple[str, Wish]]:
         yield "--priority high", msgspec.structs.replace(wish, priority="high")
 
 
-def told(found: Explanation, now: float) -> Iterator[str]:
-    """Yield the lines that are printed."""
-    job = found.job
+def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
+    """Yield the printed lines."""
+    job = explanation.job
     earlier = [each for each in job.attempts[:-1] if each.ended is not None][-EARLIER_ATTEMPTS:]
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
         "Why": job.error or _said(job, *WHY),
-        "What would change it": _changes(found),
+        "What would change it": _changes(explanation),
         "When": " ".join(
-            [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
+            [
+                _said(job, "next", "place"),
+                "" if explanation.starts is None else expectation(explanation.starts, now),
+            ]
         ).strip(),
         "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
-        "Project": "" if found.project is None or job.ended else _standing(found.project),
+        "Project": "" if explanation.project is None or job.ended else _standing(explanation.project),
     }
     for title, text in sections.items():
         if text:
             yield f"  {title}: {text}"
-    if found.alternatives:
+    if explanation.alternatives:
         yield "Sent again with other options:"
-        for each in found.alternatives:
+        for each in explanation.alternatives:
             yield f"  {each.options}: {prospect(each.forecast)}"
 
 
-def _changes(found: Explanation) -> str:
-    """Return what lets the job start; where that is not known, what its reason says."""
-    if found.job.hold is not None and not found.job.ended:
-        return f"springtide release {found.job.id}, by an administrator of {found.job.project} or of the pool"
-    if found.job.held_by_user:
-        return f"springtide resume {found.job.id}"
-    return " ".join(each.text for each in found.starts_if) or _said(found.job, "change", "ease")
+def _changes(explanation: Explanation) -> str:
+    """Return the changes that let the job start; if none is known, those that its reason names."""
+    job = explanation.job
+    if job.hold is not None and not job.ended:
+        return f"springtide release {job.id}, by an administrator of {job.project} or of the pool"
+    if job.held_by_user:
+        return f"springtide resume {job.id}"
+    return " ".join(change.text for change in explanation.starts_if) or _said(job, "change", "ease")
 
 
 def _said(job: Job, *roles: str) -> str:
     sentences = [] if job.reason is None else job.reason.sentences
-    return " ".join(each.text for each in sentences if each.role in roles)
+    return " ".join(sentence.text for sentence in sentences if sentence.role in roles)
 
 
 def _attempt(last: Attempt, now: float) -> str:
@@ -155,7 +159,7 @@ def _attempt(last: Attempt, now: float) -> str:
 
 
 def _ended(attempt: Attempt, now: float) -> str:
-    """Return how an attempt ended, and who asked for its GPUs if they were asked for."""
+    """Return how, when and why an attempt ended."""
     why = "" if attempt.ended_why is None else attempt.ended_why.text
     return f"{attempt.state} {ago(attempt.ended or now, now)}. {why}".rstrip()
 

@@ -17,7 +17,7 @@ from springtide.scheduler.wording import ago
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(state for state in JobState if not state.final)
 ENDED = 409
-"""Status of the refusal to cancel a job that has ended: the job was faster."""
+"""Status of the refusal to cancel a job that has just ended."""
 
 
 @click.command()
@@ -28,7 +28,7 @@ ENDED = 409
 @click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--sweep", help="The trials of this sweep, which are left out otherwise.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
-@click.option("--cursor", help="Go on where a page ended (`next` of --json).")
+@click.option("--cursor", help="Continue where a page ended (`next` of --json).")
 @json_option
 def jobs(
     *,
@@ -102,7 +102,7 @@ def why(job: Job) -> str:
 @click.argument("job_id", metavar="JOB")
 @json_option
 def show(*, job_id: str, as_json: bool) -> None:
-    """Show a job: how it stands, what it asked for and runs with, what it reported and left."""
+    """Show a job: its state, request, environment, reports and outputs."""
     with Client() as client:
         job = client.job(job_id)
         left = [] if job.trials is not None else client.outputs(job.id).items
@@ -121,7 +121,7 @@ def show(*, job_id: str, as_json: bool) -> None:
 
 
 def facts_of(job: Job, now: float) -> dict[str, str]:
-    """Return what is shown of a job, by what it is; a value is empty where there is none."""
+    """Return the facts about a job, by label; a fact that it does not have is empty."""
     values = ", ".join(f"{name}={value:g}" for name, value in job.progress.values.items())
     best = None if job.trials is None else job.trials.best
     return {
@@ -146,11 +146,11 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
 
 @click.command()
 @click.argument("job_id", metavar="JOB")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the job has ended.")
 @click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Which worker's.")
 @json_option
 def logs(*, job_id: str, follow: bool, rank: int, as_json: bool) -> None:
-    """Show what a job wrote, over all its attempts."""
+    """Show the log of a job, over all its attempts."""
     with Client() as client:
         show_log(client, job_id, rank=rank, follow=follow, as_json=as_json)
 
@@ -195,7 +195,7 @@ finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are no
 
 @click.command()
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
-@click.option("--reason", required=True, help="Reason: everybody who sees the job reads it.")
+@click.option("--reason", required=True, help="Reason, shown to everyone who sees the job.")
 @json_option
 def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Put jobs on hold: they do not start, or not again, until they are released."""
@@ -206,7 +206,7 @@ def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
-@click.option("--to", "user", help="Who owns them from now on: a member of their project.")
+@click.option("--to", "user", help="Their new owner, a member of their project.")
 @json_option
 def release(*, job_ids: tuple[str, ...], user: str | None, as_json: bool) -> None:
     """Let jobs that are on hold start again."""
@@ -226,7 +226,7 @@ def cancel(
 ) -> None:
     """End jobs for good. One that cannot be ended does not keep the others; then the exit code is 1."""
     if bool(job_ids) == everything or ((project or tag) and not everything):
-        msg = "Name the jobs, or say --all, to which --project and --tag may be added."
+        msg = "Name the jobs, or give --all, optionally with --project and --tag."
         raise click.UsageError(msg)
     problems = []
     with Client() as client:
@@ -242,12 +242,14 @@ def cancel(
 
 
 @click.command()
-@click.option("--remove", multiple=True, metavar="TAG", help="Take this tag from the job; repeat it for several.")
+@click.option(
+    "--remove", multiple=True, metavar="TAG", help="Remove this tag from the job; repeat it for several."
+)
 @json_option
 @click.argument("job_id", metavar="JOB")
 @click.argument("tags", metavar="[TAG]...", nargs=-1)
 def tag(*, job_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
-    """Add tags to a job, also to one that has ended, and tell which it has: springtide tag JOB best."""
+    """Add tags to a job, also to one that has ended, and print its tags: springtide tag JOB best."""
     with Client() as client:
         edit = TagsEdit(add=list(tags), remove=list(remove))
         job = client.edit_tags(job_id, edit) if tags or remove else client.job(job_id)

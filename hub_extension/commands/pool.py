@@ -83,25 +83,25 @@ def default_project(*, name: str | None, remove: bool, as_json: bool) -> None:
 @click.command()
 @json_option
 def datasets(*, as_json: bool) -> None:
-    """Show the datasets that your jobs may name, and where they find each."""
+    """Show the datasets that your jobs may name, with the path of each."""
     with Client() as client:
-        found = client.datasets()
+        declared = client.datasets()
     if as_json:
-        print_json(found)
+        print_json(declared)
         return
-    rows = [(each.name, each.path, ", ".join(each.projects)) for each in found]
+    rows = [(dataset.name, dataset.path, ", ".join(dataset.projects)) for dataset in declared]
     print_table(("DATASET", "DIRECTORY", "PROJECTS"), rows, empty="No datasets. An admin declares them.")
 
 
 def header(pool: PoolView) -> tuple[str, ...]:
-    """Return the heads of the projects' table, with one for the GPU type where the pool has several."""
+    """Return the heads of the projects' table, with one for the GPU type if the pool has several."""
     return (
         (PROJECT_HEADER[0], "TYPE", *PROJECT_HEADER[1:]) if pool.by_type or pool.build_by_type else PROJECT_HEADER
     )
 
 
 def project_rows(path: str, project: ProjectView, pool: PoolView) -> list[tuple[object, ...]]:
-    """Return the lines of the projects' table: one, or one for each GPU type where the pool has several."""
+    """Return the lines of the projects' table: one, or one for each GPU type if the pool has several."""
     if not pool.by_type and not pool.build_by_type:
         return [(path, *_numbers(project), project.build_quota, project.ranges.words())]
     train: Mapping[str, ProjectView | TypeNumbers] = project.by_type or {"".join(pool.gpu_types): project}
@@ -123,7 +123,7 @@ def project_rows(path: str, project: ProjectView, pool: PoolView) -> list[tuple[
 
 
 def _build_quota(project: ProjectView, pool: PoolView) -> dict[str, int]:
-    """Return the build quota of the only type of build GPUs; nothing where there are none."""
+    """Return the build quota of the only type of build GPUs; empty if there are none."""
     types = [node.gpu_type for node in pool.nodes if node.environment == "build" and node.gpus]
     return {types[0]: project.build_quota} if types else {}
 
@@ -197,11 +197,13 @@ def group_row(group: NodeGroupView) -> tuple[object, ...]:
 
 def unmatched_lines(unmatched: Iterable[UnmatchedView]) -> Iterator[str]:
     """Yield a line for each holder that keeps GPUs out of the pool: why, since when, and what an admin can do."""
-    for each in unmatched:
-        since = datetime.fromtimestamp(each.since).astimezone().isoformat(" ", "minutes")
-        which = f": {', '.join(each.gpus)}" if len(each.gpus) > LISTED else ""
-        out = f" It keeps {gpus(len(each.gpus))} out of the pool until it has ended{which}." if each.gpus else ""
-        yield f"{each.why}{out} It started at {since}. {each.change} (springtide free {each.holder} --end)"
+    for holder in unmatched:
+        since = datetime.fromtimestamp(holder.since).astimezone().isoformat(" ", "minutes")
+        which = f": {', '.join(holder.gpus)}" if len(holder.gpus) > LISTED else ""
+        out = (
+            f" It keeps {gpus(len(holder.gpus))} out of the pool until it has ended{which}." if holder.gpus else ""
+        )
+        yield f"{holder.why}{out} It started at {since}. {holder.change} (springtide free {holder.holder} --end)"
 
 
 def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
@@ -237,20 +239,20 @@ def node_row(node: NodeView) -> tuple[object, ...]:
 
 
 def each_gpu_words(node: NodeView) -> str:
-    """Return what each GPU of a node comes with, empty where that is unknown."""
+    """Return the cores and memory that come with each GPU of a node, empty if unknown."""
     found = cores_and_memory(node.cpus_per_gpu, node.memory_per_gpu)
     return f"{found} per GPU" if found else ""
 
 
 def rdma_words(node: NodeView) -> str:
-    """Return how many workers on a node may have RDMA, empty where none may."""
+    """Return how many workers on a node may have RDMA, empty if none may."""
     if not node.rdma_workers:
         return ""
     return "RDMA" if node.rdma_workers == len(node.gpus) else f"RDMA for {count(node.rdma_workers, 'worker')}"
 
 
 def topology_row(node: NodeView) -> tuple[object, ...]:
-    """Return one line of the topology's table: groups of GPUs with bars between, ``-`` where none is known."""
+    """Return one line of the topology's table: groups of GPUs with bars between, ``-`` if none is known."""
     labels = ", ".join(f"{level} {domain}" for level, domain in sorted(node.labels.items()))
     groups = (" | ".join(map(ranges, of)) or "-" for of in (node.islands, node.sockets))
     cards = " | ".join(map(cards_words, node.cards)) or "-"
@@ -286,13 +288,13 @@ def holders(cells: list[GpuCell]) -> dict[str, int]:
 @click.command()
 @click.argument("names", metavar="NODE...", nargs=-1, required=True)
 @gpu_option
-@click.option("--reason", default="", help="Why; shown to everybody whose job has to leave.")
+@click.option("--reason", default="", help="Reason, shown to everyone whose job has to leave.")
 @click.option("--finish", is_flag=True, help="Let the jobs there run to their end instead of pausing them.")
 @json_option
 def drain(*, names: tuple[str, ...], gpus: tuple[int, ...], reason: str, finish: bool, as_json: bool) -> None:
     """Let nothing new start on nodes, or on single GPUs of a node.
 
-    Jobs there save their work and go on elsewhere; notebooks stay.
+    Jobs there save their work and continue elsewhere; notebooks stay.
     """
     with Client() as client:
         for name, gpu in _drainable(names, gpus):
@@ -335,9 +337,9 @@ def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
 @click.option("--end", is_flag=True, help="End it first: a job saves, leaves its GPUs and resumes on others.")
 @click.option("--yes", is_flag=True, help="Do not ask whether you are sure.")
 def free_gpus(*, holders: tuple[str, ...], end: bool, yes: bool) -> None:
-    """Give GPUs back to the pool that something without a place keeps out of it; `springtide nodes` lists it.
+    """Return GPUs to the pool whose holder has no place in it; `springtide nodes` lists such holders.
 
-    Without --end that is refused while processes of it live.
+    Without --end this is refused while processes of the holder live.
     """
     with Client() as client:
         known = {each.holder: each for each in client.pool().unmatched}
@@ -410,7 +412,7 @@ def cell_mark(cell: GpuCell) -> str:
 
 
 def project_bar(view: ProjectView | TypeNumbers) -> str:
-    """Return a project's GPUs in a line, with its quota as a mark where it ends; cut where it gets too long."""
+    """Return a project's GPUs in a line, with its quota as a mark where it ends; cut if it gets too long."""
     bar = "#" * (view.held - view.borrowed) + "/" * view.borrowed + "." * view.waiting
     if view.quota is None:
         return bar[:BAR]

@@ -8,9 +8,9 @@ import click
 
 from springtide.hub_extension.commands.text import json_option, print_json
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
-from springtide.hub_extension.service.runtime import StartError
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.executors.accounts import AccountError
+from springtide.scheduler.settings import SettingError
 
 
 @click.command()
@@ -39,7 +39,7 @@ def renumber(*, state_dir: Path, config: Path | None, as_json: bool) -> None:
         accounts = application.setup().accounts
         with StateDir(state_dir).locked():
             changed = {} if accounts is None else accounts.renumber()
-    except (StartError, StateError, AccountError) as error:
+    except (SettingError, StateError, AccountError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         print_json({user: {"before": before, "after": after} for user, (before, after) in changed.items()})

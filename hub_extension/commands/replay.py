@@ -45,13 +45,13 @@ class Replayed(msgspec.Struct, frozen=True):
     show_default=True,
     help="State directory of the pool.",
 )
-@click.option("--database", help="Database URL of the pool, where it is not SQLite in the state directory.")
+@click.option("--database", help="Database URL of the pool, if it is not SQLite in the state directory.")
 @json_option
 def replay(*, decision: str, state_dir: Path, database: str | None, as_json: bool) -> None:
-    """Plan DECISION again from what the pool's store has of it, and tell whether the plan is the same.
+    """Plan DECISION again from its record in the pool's store, and compare the plans.
 
     DECISION is a number, or `newest`. The pool may be running meanwhile; nothing is changed. The exit code is 1
-    when the plans differ.
+    if the plans differ.
     """
     wanted = _number(decision)
     try:
@@ -62,7 +62,7 @@ def replay(*, decision: str, state_dir: Path, database: str | None, as_json: boo
     if as_json:
         print_json(replayed)
     else:
-        for line in told(replayed, names_in(records)):
+        for line in lines_of(replayed, names_in(records)):
             click.echo(one_line(line) if not line.startswith(" ") else f"  {one_line(line)}")
     if not replayed.same:
         raise SystemExit(1)
@@ -77,7 +77,7 @@ def _number(decision: str) -> int | None:
 
 
 def replay_last(records: list[DecisionRecord]) -> Replayed:
-    """Return the last of these decisions and its replay. Raise `ValueError` for records that were changed."""
+    """Return the last of these decisions and its replay. Raises `ValueError` for changed records."""
     record = records[-1]
     plan = journal.decode_plan(record.plan)
     again = journal.replay(records, Planner)
@@ -87,7 +87,7 @@ def replay_last(records: list[DecisionRecord]) -> Replayed:
 
 
 def names_in(records: list[DecisionRecord]) -> dict[str, str]:
-    """Return the names of the jobs that the decisions knew, by id."""
+    """Return the names of the jobs in the decisions, by id."""
     names: dict[str, str] = {}
     for record in records:
         if record.snapshot is not None:
@@ -98,8 +98,8 @@ def names_in(records: list[DecisionRecord]) -> dict[str, str]:
     return names
 
 
-def told(replayed: Replayed, names: dict[str, str]) -> Iterator[str]:
-    """Yield the lines that are printed."""
+def lines_of(replayed: Replayed, names: dict[str, str]) -> Iterator[str]:
+    """Yield the printed lines."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(replayed.at))
     yield f"Decision {replayed.decision} of {when}, made on the snapshot of decision {replayed.base}:"
     for decision in replayed.plan.decisions:

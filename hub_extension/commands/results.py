@@ -1,4 +1,4 @@
-"""``springtide wait``, ``result``, ``outputs``, ``download``: what became of jobs, for people, scripts and CI."""
+"""``springtide wait``, ``result``, ``outputs``, ``download``: the outcome of jobs, for people, scripts and CI."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
 
 LOOK_EVERY_S = 30.0
-"""Time after which a job is looked at although no event tells of it, in seconds: streams may not get through."""
+"""Interval of polling a job without events, in seconds: an event stream may not get through."""
 TIME_IS_OVER = 124
-"""Exit code of a wait whose time is over, as that of ``timeout`` of the coreutils."""
+"""Exit code of a wait that timed out, as that of ``timeout`` of the coreutils."""
 
 
 PATIENCE_S = 60.0
-"""Maximum time for which a wait goes on although the pool does not answer, in seconds: its service may restart."""
+"""Maximum time to wait for a pool that does not answer, in seconds: its service may restart."""
 RESULT = "result.json"
 NOT_FOUND = 404
 NO_JSON = "what it returned is no JSON value. In Python pool.job(…).result() returns it."
@@ -73,10 +73,10 @@ def wait(*, job_ids: tuple[str, ...], timeout: float | None, as_json: bool) -> N
 @click.option("--timeout", type=Duration(), help="Longest time to wait for its end, such as 90 or 10m.")
 @json_option
 def result(*, job_id: str, timeout: float | None, as_json: bool) -> None:
-    """Print what a job came to, once it has ended, as JSON; a text as it is, unless --json is given.
+    """Print the result of a job, once it has ended, as JSON; text as it is, unless --json is given.
 
-    Of a function that is what it returned, of a notebook the executed notebook, of a sweep its best trial, of a
-    command what it wrote to result.json in its output directory. Exits with 1 if the job failed, was cancelled or
+    The result is the return value of a function, the executed notebook, the best trial of a sweep, or the file
+    result.json that a command wrote to its output directory. Exits with 1 if the job failed, was cancelled or
     has no result, and with 124 if the time was over first.
     """
     (job,) = jobs = _wait([job_id], timeout)
@@ -84,12 +84,12 @@ def result(*, job_id: str, timeout: float | None, as_json: bool) -> None:
     if job.state != JobState.SUCCEEDED:
         msg = one_line(f"{job.id} {job.name}: {job.state}. {why(job)}")
         raise click.ClickException(msg)
-    found = _result(job)
-    click.echo(printable(found) if isinstance(found, str) and not as_json else json.dumps(found))
+    value = _result(job)
+    click.echo(printable(value) if isinstance(value, str) and not as_json else json.dumps(value))
 
 
 def _result(job: Job) -> Any:
-    """Return a succeeded job's result as plain data. Raise `click.ClickException` if it has none."""
+    """Return a succeeded job's result as plain data. Raises `click.ClickException` if it has none."""
     if job.trials is not None:
         if job.trials.best is None:
             msg = f"No trial of {job.id} has a value, so none is the best: `springtide jobs --sweep {job.id}`."
@@ -119,7 +119,7 @@ def _wait(job_ids: Sequence[str], timeout: float | None) -> list[Job]:
 def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
     """Exit with `TIME_IS_OVER` if not all jobs have ended."""
     if not all(JobState(job.state).final for job in jobs):
-        click.echo(f"After {exactly(timeout or 0.0)} not all have ended. They go on.", err=True)
+        click.echo(f"After {exactly(timeout or 0.0)} not all have ended. They continue.", err=True)
         sys.exit(TIME_IS_OVER)
 
 
@@ -128,30 +128,30 @@ def _ended(client: Client, job_id: str, deadline: float | None) -> Job:
     job = client.job(job_id)
     if JobState(job.state).final:
         return job
-    with _told_of(job_id) as told:
+    with _changes_of(job_id) as changed:
         while True:
             left = LOOK_EVERY_S if deadline is None else min(LOOK_EVERY_S, deadline - time.monotonic())
             if JobState(job.state).final or left <= 0:
                 return job
-            told.wait(left)
-            told.clear()
+            changed.wait(left)
+            changed.clear()
             job = client.job(job_id)
 
 
 @contextmanager
-def _told_of(job_id: str) -> Iterator[threading.Event]:
-    """Have an event that is set when the pool's stream tells of a job, how it is at first and then each change."""
-    told, stop = threading.Event(), threading.Event()
+def _changes_of(job_id: str) -> Iterator[threading.Event]:
+    """Yield an event that the pool's stream sets, with a job's first state and at each change."""
+    changed, stop = threading.Event(), threading.Event()
 
     def follow() -> None:
-        with suppress(PoolError), Client() as client:  # what is refused, the next look is refused as well
+        with suppress(PoolError), Client() as client:  # the next request is refused as well
             for event in client.events(job_id, stop=stop):
                 if event.kind in {"job", "refetch"}:
-                    told.set()
+                    changed.set()
 
     threading.Thread(target=follow, name="events", daemon=True).start()
     try:
-        yield told
+        yield changed
     finally:
         stop.set()
 
@@ -160,7 +160,7 @@ def _told_of(job_id: str) -> Iterator[threading.Event]:
 @click.argument("job_id", metavar="JOB")
 @json_option
 def outputs(*, job_id: str, as_json: bool) -> None:
-    """List the files that a job left."""
+    """List the output files of a job."""
     with Client() as client:
         listed = client.outputs(job_id)
     if as_json:
@@ -180,11 +180,11 @@ def outputs(*, job_id: str, as_json: bool) -> None:
     "--to",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     default=Path(),
-    help="Directory for the files.  [default: the present one]",
+    help="Directory for the files.  [default: the current one]",
 )
 @json_option
 def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:
-    """Save files that a job left, all of them unless some are named, in the directories that they had there."""
+    """Save the output files of a job, all unless some are named, by their paths in its output directory."""
     with Client() as client:
         saved = []
         for name in names or _all_names(client, job_id):

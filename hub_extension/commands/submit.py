@@ -28,7 +28,7 @@ from springtide.scheduler.wire import Job, Submission, Surface, Wish
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Do not send it: tell when it would start, what would be paused, and what it would run with.",
+    help="Do not send it: show when it would start, what would be paused, and its environment.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
 @json_option
@@ -44,7 +44,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     for note in captured.notes:
         say(note)
     if dry_run:
-        tell_when(request, as_json=as_json)
+        print_prospect(request, as_json=as_json)
         return
     with Client() as client:
         job = client.submit(request)
@@ -66,40 +66,40 @@ submit.params[:0] = flags.flags(Surface.COMMAND)
 @click.command()
 @json_option
 def advise(*, as_json: bool, **options: Any) -> None:
-    """Tell how fast your earlier runs of a job were by GPU type, number of GPUs and nodes, and what pays.
+    """Compare the speed of your earlier runs of a job by GPU type, number of GPUs and nodes, and advise what pays.
 
-    --name tells the job, the other options how the next run would be submitted. Nothing is submitted.
+    --name names the job; the other options are those of the next run. Nothing is submitted.
     """
     with Client() as client:
-        told = client.advise(Wish.of(flags.given(options)))
+        advice = client.advise(Wish.of(flags.given(options)))
     if as_json:
-        print_json(told)
+        print_json(advice)
         return
-    click.echo(one_line(advice_words(told)))
-    for line in table(tuple(head.upper() for head in HEADS), placement_rows(told)):
+    click.echo(one_line(advice_words(advice)))
+    for line in table(tuple(head.upper() for head in HEADS), placement_rows(advice)):
         click.echo(line)
 
 
 advise.params[:0] = [each for each in flags.flags(Surface.COMMAND) if each.name in Wish.__struct_fields__]
 
 
-def tell_when(request: Submission, *, as_json: bool) -> None:
-    """Say when the job would start if it were sent now, and with which environment."""
+def print_prospect(request: Submission, *, as_json: bool) -> None:
+    """Print when the job would start if it were sent now, and its environment."""
     with Client() as client:
-        told = client.when(request)
+        forecast = client.when(request)
         image = image_of(request.image, client.me().images)
         contents = None if image is None else client.image_contents(image)
     environment = environment_shown(request, image, contents)
     if as_json:
-        print_json({**msgspec.to_builtins(told), "environment": environment, "image": image})
+        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image})
         return
-    click.echo(one_line(f"{prospect(told)} Nothing was sent."))
+    click.echo(one_line(f"{prospect(forecast)} Nothing was sent."))
     for head, words in facts(environment, image):
         click.echo(one_line(f"{head}: {words}"))
 
 
 def capture(command: tuple[str, ...]) -> Captured:
-    """Capture the command. Raise `click.UsageError` if it cannot be sent."""
+    """Capture the command. Raises `click.UsageError` if it cannot be sent."""
     try:
         return capture_words(command, Here(Path.cwd()))
     except CaptureError as error:
@@ -126,13 +126,13 @@ def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
     """
     with Client() as client:
         job = client.rerun(job_id, flags.given(options))
-        told = job.rerun.text if job.rerun else ""
+        rerun_of = job.rerun.text if job.rerun else ""
         if follow:
             job = watch(client, job, as_json=as_json)
     if as_json:
         print_json(job)
     else:
-        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {told} {why(job)}"), err=follow)
+        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {rerun_of} {why(job)}"), err=follow)
     if follow and job.state != "succeeded":
         raise click.exceptions.Exit(1)
 

@@ -1,4 +1,4 @@
-"""What the commands print. Names, reasons and logs are other people's: no control character gets through."""
+"""Output of the commands. Names, reasons and logs are other people's: no control character gets through."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def json_option(command: Command) -> Command:
 
 
 def printable(text: str) -> str:
-    """Return the text without anything that a terminal would obey; lines and tabs stay."""
+    """Return the text without the control characters of a terminal; newlines stay, tabs become spaces."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8)
     return "".join(c for c in lines if c == "\n" or c.isprintable())
 
@@ -29,12 +29,12 @@ def one_line(text: str) -> str:
 
 
 def print_json(value: object) -> None:
-    """Print a struct, or what is made of structs, as one line of JSON."""
+    """Print a struct, or a container of structs, as one line of JSON."""
     click.echo(msgspec.json.encode(value))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print rows under a header, numbers to the right; ``empty`` is what to say if there are none."""
+    """Print rows under a header, numbers to the right; ``empty`` is printed if there are none."""
     for line in table(header, rows) or [empty]:
         click.echo(line)
 
@@ -58,5 +58,5 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 
 def say(text: str) -> None:
-    """Print a remark that is not the result."""
+    """Print a remark, which is not part of the result, to standard error."""
     click.echo(printable(text), file=sys.stderr)

@@ -44,7 +44,7 @@ def gpu_numbers(least: int) -> Callable[[click.Context, click.Parameter, str | N
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("springtide-state"),
     show_default=True,
-    help="Where everything is kept; the same directory goes on where it was.",
+    help="Directory of all state; a later start with the same directory continues from it.",
 )
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Where the hub listens."
@@ -60,7 +60,7 @@ def gpu_numbers(least: int) -> Callable[[click.Context, click.Parameter, str | N
     "--simulated-gpus",
     metavar="NUMBER",
     callback=gpu_numbers(1),
-    help="Simulate so many GPUs instead of using real ones; t4=8,a100=4 simulates two types.",
+    help="Number of GPUs to simulate instead of using real ones; t4=8,a100=4 simulates two types.",
 )
 @click.option(
     "--build-gpus",
@@ -88,7 +88,7 @@ def up(
 ) -> None:
     """Run a hub with build notebooks and a pool of train GPUs on this machine, for whoever can reach 127.0.0.1.
 
-    Ctrl-C stops the hub. Notebooks and jobs go on, and the next `springtide up` on the same state directory
+    Ctrl-C stops the hub. Notebooks and jobs continue, and the next `springtide up` on the same state directory
     finds them.
     """
     from springtide.hub_extension.local_hub.state_dir import StateError  # noqa: PLC0415 - needs the hub installed
@@ -112,11 +112,11 @@ def up(
     if code:
         raise click.exceptions.Exit(code)
     if not as_json:
-        click.echo("The hub has stopped. Notebooks and jobs go on; `springtide up` finds them.")
+        click.echo("The hub has stopped. Notebooks and jobs continue; `springtide up` finds them.")
 
 
 def welcome(hub: Running) -> str:
-    """Return who can log in, who is admin, and what to click."""
+    """Return the users, the admins and the first steps."""
     pool = hub.pool
     kind = "simulated GPUs" if pool.simulated else "GPUs"
     gpus = pool.build_gpus + pool.train_gpus
@@ -145,6 +145,6 @@ def welcome(hub: Running) -> str:
         f"  Kept in       {hub.state_dir}",
         f"  The log is    {hub.log}",
         "",
-        "Ctrl-C stops the hub; notebooks and jobs go on, and the next `springtide up` finds them.",
+        "Ctrl-C stops the hub; notebooks and jobs continue, and the next `springtide up` finds them.",
     ]
     return "\n".join(lines)

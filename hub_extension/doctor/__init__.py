@@ -1,1 +1,1 @@
-"""Checks of a set-up, each with what to do about what it finds."""
+"""Checks of a set-up, each with remedies for its findings."""

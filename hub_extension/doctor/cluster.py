@@ -1,4 +1,4 @@
-"""Checks of the cluster that jobs run on. Needs the extra ``kubernetes``."""
+"""Checks of the jobs' cluster. Needs the extra ``kubernetes``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEEDED: Final[tuple[Access, ...]] = (
     (VOLUME_CLAIMS, ("get", "list", "watch")),
     (LEASES, ("get", "create", "update")),
 )
-"""What the service does in the namespace of jobs."""
+"""Verbs that the service needs in the namespace of jobs."""
 POLICIES: Final[Access] = (NETWORK_POLICIES, ("get", "create", "delete"))
 WATCHED: Final[Access] = (NODES, ("get", "list", "watch"))
 TAKEN: Final[Access] = (TRAIN_JOBS, ("get", "list", "watch", "patch"))
@@ -71,13 +71,13 @@ async def cluster(
 async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[str]) -> AsyncIterator[Finding]:
     """Ask the cluster what this account may do: a SelfSubjectAccessReview for each verb."""
     inside = [*NEEDED, *([POLICIES] if settings.network_policy else [])]
-    asked = [(settings.namespace, access) for access in inside]
+    requests = [(settings.namespace, access) for access in inside]
     if not settings.static_nodes:
-        asked.append(("", WATCHED))
-    asked += [("" if name == "*" else name, TAKEN) for name in train_jobs]
+        requests.append(("", WATCHED))
+    requests += [("" if name == "*" else name, TAKEN) for name in train_jobs]
     lacking = [
         f"{verb} {resource.plural}" + (f" in {namespace}" if namespace else " in all namespaces")
-        for namespace, (resource, verbs) in asked
+        for namespace, (resource, verbs) in requests
         for verb in verbs
         if not await _may(api, namespace, resource, verb)
     ]
@@ -107,7 +107,7 @@ async def _may(api: Api, namespace: str, resource: Resource, verb: str) -> bool:
 
 
 async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
-    """Check that nodes are in the pool, and that they have GPUs under a name that is known."""
+    """Check that nodes are in the pool, and that they have GPUs under a known name."""
     if settings.static_nodes:
         yield ok("nodes", f"The settings name {count(len(settings.static_nodes), 'node')}.")
         return
@@ -155,7 +155,7 @@ async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findin
 
 
 async def _agents(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
-    """Check that an agent runs on each node of the pool, where the settings have agents measure GPUs."""
+    """Check that an agent runs on each node of the pool, if the settings have agents measure GPUs."""
     if settings.agent_port is None:
         yield note(
             "agents",
@@ -271,7 +271,7 @@ async def _priority_class(api: Api, settings: KubernetesSettings) -> AsyncIterat
             yield problem("PriorityClass", f"The PriorityClass {name} cannot be read: {error}", "Create it.")
         return
     if found.get("preemptionPolicy") == "Never":
-        yield ok("PriorityClass", f"{name} preempts nobody.")
+        yield ok("PriorityClass", f"{name} never preempts other pods.")
     else:
         yield problem(
             "PriorityClass",

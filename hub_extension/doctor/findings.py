@@ -1,4 +1,4 @@
-"""What a check of a set-up tells."""
+"""Findings of the checks of a set-up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Status(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """The result of a check: ``said`` is a sentence, ``remedy`` what to do, empty where nothing is to be done."""
+    """The result of a check: ``said`` is a sentence, ``remedy`` what to do, empty if there is nothing to do."""
 
     check: str
     status: Status
@@ -28,20 +28,20 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def ok(check: str, said: str) -> Finding:
-    """Return the finding of a check that found nothing wrong."""
+    """Return the finding of a passed check."""
     return Finding(check, Status.OK, said)
 
 
 def note(check: str, said: str, remedy: str) -> Finding:
-    """Return the finding of something that could be better."""
+    """Return the finding of a possible improvement."""
     return Finding(check, Status.NOTE, said, remedy)
 
 
 def problem(check: str, said: str, remedy: str) -> Finding:
-    """Return the finding of something that is wrong."""
+    """Return the finding of a problem."""
     return Finding(check, Status.PROBLEM, said, remedy)
 
 
 def wrong(findings: Iterable[Finding]) -> bool:
-    """Return whether something is wrong."""
+    """Return whether a finding is a problem."""
     return any(finding.status is Status.PROBLEM for finding in findings)

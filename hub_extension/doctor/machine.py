@@ -18,8 +18,9 @@ from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import Layout
-from springtide.scheduler.executors.local.limits import GIB, Limits
+from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.gpu_types import DeclaredTypes
+from springtide.scheduler.settings import GIB
 from springtide.scheduler.store import StoreDamagedError, StoreError, StoreTooNewError
 from springtide.scheduler.store.copying import check_copy, is_unused
 from springtide.scheduler.store.opening import LOCK_SUFFIX
@@ -42,7 +43,7 @@ EXTRAS = ("", "hub", "kubernetes", "postgres", "gpu")
 
 
 def versions() -> Iterator[Finding]:
-    """Check the versions of the packages that Springtide needs."""
+    """Check the versions of Springtide's dependencies."""
     lacking = list(_unfit())
     if lacking:
         yield problem(
@@ -121,7 +122,7 @@ def _file_system(path: Path) -> str:
 
 
 def disk(state: Path) -> Iterator[Finding]:
-    """Check the room of the disk with the state directory."""
+    """Check the free space of the disk with the state directory."""
     found = os.statvfs(state)
     free, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
     said = f"{amount(round(free / GIB, 1))} of {amount(round(whole / GIB, 1))} GiB are free where {state} is"
@@ -176,7 +177,7 @@ def store(database: Path, state: Path) -> Iterator[Finding]:
 
 
 def hub_database(state: Path) -> Iterator[Finding]:
-    """Check the database of the hub that `springtide up` runs, if there is one; also while it runs."""
+    """Check the hub's database under `springtide up`, if there is one; also while the hub runs."""
     database = state / HUB_DATABASE
     if not database.is_file():
         return
@@ -189,7 +190,7 @@ def hub_database(state: Path) -> Iterator[Finding]:
 
 
 def _locked_by(database: Path) -> int:
-    """Return the pid of the service that has the store open, 0 if there is none."""
+    """Return the pid of the service with the store open, 0 if there is none."""
     lock = database.with_name(database.name + LOCK_SUFFIX)
     try:
         with lock.open() as file:
@@ -209,17 +210,19 @@ def gpus(simulated: GpuCount | None, build: GpuCount, types: DeclaredTypes | Non
     except TelemetryError as error:
         yield problem("GPUs", str(error), "Correct c.Springtide.build_gpus or c.Springtide.simulated_gpus.")
         return
-    told = [
+    kinds = [
         f"{count(node.gpus, 'GPU')} {node.gpu_type} ({node.environment.value})"
         for node in machine.nodes
         if node.gpus
     ]
     if any(gpu.simulated for node in machine.nodes for gpu in node.devices):
-        asked = simulated is not None
-        remedy = "" if asked else "Install the NVIDIA driver and `pip install 'springtide[gpu]'`, and start again."
-        yield note("GPUs", f"All GPUs are simulated: {listed(told)}.", remedy or "They were asked for.")
+        chosen = simulated is not None
+        remedy = (
+            "" if chosen else "Install the NVIDIA driver and `pip install 'springtide[gpu]'`, and start again."
+        )
+        yield note("GPUs", f"All GPUs are simulated: {listed(kinds)}.", remedy or "They were asked for.")
     else:
-        yield ok("GPUs", f"Found {listed(told)}.")
+        yield ok("GPUs", f"Found {listed(kinds)}.")
 
 
 def limits(settings: Limits) -> Iterator[Finding]:
@@ -257,7 +260,7 @@ def descriptors() -> Iterator[Finding]:
 
 
 class _Timex(ctypes.Structure):
-    """The beginning of the kernel's ``struct timex``; the rest is room."""
+    """The beginning of the kernel's ``struct timex``; the rest is padding."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),

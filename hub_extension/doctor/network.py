@@ -1,4 +1,4 @@
-"""Checks of what listens, and of the hub's addresses."""
+"""Checks of ports and of the hub's addresses."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PATHS = {SERVICE: f"{API}health", "hub": "/hub/api/", "proxy": "/api/routes"}
 
 def ports(state: Path) -> Iterator[Finding]:
     """Check the ports of `springtide up`, whether it runs or not."""
-    known: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     with suppress(OSError, ValueError):
-        known = {str(name): int(port) for name, port in json.loads((state / "ports.json").read_text()).items()}
-    if not known:
+        by_name = {str(name): int(port) for name, port in json.loads((state / "ports.json").read_text()).items()}
+    if not by_name:
         yield note("ports", f"`springtide up` has not run in {state} yet.", "Its first start chooses ports.")
         return
     running = _hub_runs(state)
-    for name, port in sorted(known.items()):
+    for name, port in sorted(by_name.items()):
         if name not in PATHS:
             continue
         if running:
@@ -61,7 +61,7 @@ def _hub_runs(state: Path) -> bool:
 
 
 def answer_of_service(state: Path, path: str, of: type[T]) -> T | None:
-    """Return what the service of `springtide up` answers below its API, None if it does not."""
+    """Return the answer of the service of `springtide up` below its API, None if there is none."""
     try:
         port = int(json.loads((state / "ports.json").read_text())[SERVICE])
         token = (state / "service-token").read_text().strip()
@@ -102,12 +102,12 @@ def subdomains(host: str) -> Iterator[Finding]:
         yield note(
             "subdomains",
             "All users' notebooks and the hub share one origin, so scripts of one can reach the others' pages.",
-            "Set c.JupyterHub.subdomain_host where users do not trust each other (docs/admin.md).",
+            "Set c.JupyterHub.subdomain_host if users do not trust each other (docs/admin.md).",
         )
         return
     name = urlsplit(host if "//" in host else f"//{host}").hostname or ""
     probe = f"check-{secrets.token_hex(4)}.{name}"
-    lacking = [each for each in (name, probe) if not _resolves(each)]
+    lacking = [host_name for host_name in (name, probe) if not _resolves(host_name)]
     if lacking:
         yield problem(
             "subdomains",

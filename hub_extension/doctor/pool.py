@@ -19,23 +19,23 @@ from springtide.scheduler.wording import count, given, gpus, plural
 
 
 def unmatched_gpus(state: Path) -> Iterator[Finding]:
-    """Check that all that runs is on GPUs that have a place; nothing is said if the service does not answer."""
+    """Check that all running work is on GPUs of the pool; no finding if the service does not answer."""
     pool = answer_of_service(state, "pool", PoolView)
     if pool is None:
         return
-    for each in pool.unmatched:
-        out = f" It keeps {gpus(len(each.gpus))} out of the pool until it has ended." if each.gpus else ""
+    for holder in pool.unmatched:
+        out = f" It keeps {gpus(len(holder.gpus))} out of the pool until it has ended." if holder.gpus else ""
         yield problem(
             "GPUs in use",
-            f"{each.why}{out}",
-            f"{each.change} On the page of the pool, or: springtide free {each.holder} --end",
+            f"{holder.why}{out}",
+            f"{holder.change} On the page of the pool, or: springtide free {holder.holder} --end",
         )
     if not pool.unmatched:
-        yield ok("GPUs in use", "All that runs is on GPUs that have a place in the pool.")
+        yield ok("GPUs in use", "All running jobs and notebooks are on GPUs that have a place in the pool.")
 
 
 def usage_records(state: Path) -> Iterator[Finding]:
-    """Check that the use of GPUs is recorded; nothing is said if the service does not answer."""
+    """Check that the use of GPUs is recorded; no finding if the service does not answer."""
     usage = answer_of_service(state, "pool/gpus", PoolUsage)
     if usage is None or not usage.measured:
         return
@@ -43,14 +43,14 @@ def usage_records(state: Path) -> Iterator[Finding]:
         yield problem(
             "usage records",
             f"The use of GPUs is not recorded: {usage.unrecorded}",
-            "Correct what it says. Jobs are not affected; what was not recorded is missing in reports.",
+            "Correct the cause. Jobs are not affected; reports lack the use that was not recorded.",
         )
     else:
         yield ok("usage records", "The use of GPUs is recorded.")
 
 
 def launches(database_url: str) -> Iterator[Finding]:
-    """Check that launching has not stopped; nothing is said where the store cannot be read."""
+    """Check that launching has not stopped; no finding if the store cannot be read."""
     try:
         withheld = read_withheld(database_url)
     except (StoreError, ModuleNotFoundError):
@@ -59,14 +59,14 @@ def launches(database_url: str) -> Iterator[Finding]:
         yield problem(
             "launches",
             f"{count(jobs, 'job')} {plural(jobs, 'is', 'are')} not started, because several could not be: {words}",
-            "Allow what is refused there. Jobs start by themselves once a start works.",
+            "Allow the refused action there. Jobs start by themselves once a start works.",
         )
     if not withheld:
-        yield ok("launches", "Nothing keeps jobs from being launched.")
+        yield ok("launches", "Jobs can be launched.")
 
 
 def leavers(database_url: str) -> Iterator[Finding]:
-    """Tell of unfinished jobs of people who have left; nothing is said where the store cannot be read."""
+    """Report unfinished jobs of people who have left; no finding if the store cannot be read."""
     try:
         left = read_left_jobs(database_url)
     except (StoreError, ModuleNotFoundError):
@@ -75,7 +75,7 @@ def leavers(database_url: str) -> Iterator[Finding]:
         yield note(
             "leavers",
             f"{name} is no longer a user of JupyterHub and has {count(jobs, 'unfinished job')}. "
-            "What waits is on hold; what runs goes on to its end or its next pause.",
+            "Waiting jobs are on hold; running jobs continue to their end or their next pause.",
             f"On the page Quotas, under Jobs on hold, release or cancel {plural(jobs, 'it', 'them')}, or "
             "`springtide release JOB --to USER` to give one to another member of its project.",
         )
@@ -99,12 +99,12 @@ def running_notebooks(state: Path, accounts: Accounts | None) -> Iterator[Findin
                 "springtide up finds them.",
             )
         return
-    unknown = [each for each in listed.items if each.state == "unknown"]
-    for each in unknown:
+    unknown = [workspace for workspace in listed.items if workspace.state == "unknown"]
+    for workspace in unknown:
         yield problem(
             "notebooks",
-            f"The notebook server {given(each.server)} of {each.user} is not known to the hub and keeps "
-            f"{count(each.gpus, 'GPU')} until it ends: {each.place}.",
+            f"The notebook server {given(workspace.server)} of {workspace.user} is not known to the hub and keeps "
+            f"{count(workspace.gpus, 'GPU')} until it ends: {workspace.place}.",
             "Stop it on the page Workspaces, or with kill.",
         )
     if not unknown:
@@ -115,10 +115,10 @@ CHECK: Final = "datasets"
 
 
 def datasets(declared: Mapping[str, Dataset]) -> Iterator[Finding]:
-    """Check that each directory is there, and that not every account may change it."""
-    found = [each for dataset in declared.values() for each in _directory(dataset)]
-    yield from found
-    if declared and not found:
+    """Check that each directory exists, and that not every account may change it."""
+    findings = [finding for dataset in declared.values() for finding in _directory(dataset)]
+    yield from findings
+    if declared and not findings:
         yield ok(CHECK, f"{count(len(declared), 'declared dataset')}: each directory is there.")
 
 

@@ -13,12 +13,12 @@ from springtide.scheduler.executors.supervisor.table import Process, processes, 
 STATE_DIR = "SPRINGTIDE_STATE_DIR"
 """Environment variable of the hub's own processes with the state directory."""
 HUB_PID = "SPRINGTIDE_HUB_PID"
-"""Environment variable of the service with the pid of the hub that starts it."""
+"""Environment variable of the service with the pid of its hub."""
 PROXY = "springtide.hub_extension.local_hub.proxy"
 SERVICE = "springtide.hub_extension"
 """Modules that the hub runs as processes."""
 LEAVE_WITHIN_S = 20.0
-"""Time for an orphan to end after SIGTERM, before SIGKILL, in seconds."""
+"""Time between SIGTERM and SIGKILL for an orphan, in seconds."""
 LOOK_S = 0.05
 
 
@@ -28,24 +28,24 @@ def end_orphans(state_dir: Path, modules: tuple[str, ...] = (PROXY, SERVICE)) ->
     asked = set[int]()
     while left := list(orphans(state_dir, modules)):
         late = time.monotonic() > until
-        for each in left:
-            if late or each.pid not in asked:
-                asked.add(each.pid)
-                send(each, signal.SIGKILL if late else signal.SIGTERM)
+        for process in left:
+            if late or process.pid not in asked:
+                asked.add(process.pid)
+                send(process, signal.SIGKILL if late else signal.SIGTERM)
         time.sleep(LOOK_S)
 
 
 def orphans(state_dir: Path, modules: tuple[str, ...]) -> Iterator[Process]:
     """Yield the processes of this account that run one of the modules on the state directory without their hub.
 
-    A service whose parent is still its hub has not: that hub is no `springtide up`, which would hold the lock.
+    A service whose parent is its hub is no orphan: that hub is no `springtide up`, which would hold the lock.
     """
     mark = f"{STATE_DIR}={state_dir}".encode()
-    for each in processes():
-        if each.state not in {"Z", "X"} and _module_of(each.pid) in modules:
-            environment = _environment_of(each.pid)
-            if mark in environment and f"{HUB_PID}={each.parent}".encode() not in environment:
-                yield each
+    for process in processes():
+        if process.state not in {"Z", "X"} and _module_of(process.pid) in modules:
+            environment = _environment_of(process.pid)
+            if mark in environment and f"{HUB_PID}={process.parent}".encode() not in environment:
+                yield process
 
 
 def _module_of(pid: int) -> str | None:

@@ -2,8 +2,8 @@
 
 The library's own handler reads an answer to its end before it forwards it, at most ten at a time and for at most
 20 seconds each: it forwards no event stream, and a few streams block all other requests. This module forwards
-answers as they arrive. The library's handler also omits the subprotocol of a WebSocket that the target chose, so
-that browsers close the connection, and forwards binary messages as text; this module forwards both correctly.
+answers as they arrive. The library's handler also omits the WebSocket subprotocol chosen by the target, so that
+browsers close the connection, and forwards binary messages as text; this module forwards both correctly.
 Connections without a request are closed after a time-out, and when there are too many connections.
 """
 
@@ -42,8 +42,8 @@ OF_THE_WHOLE_ORIGIN = frozenset({"cross-origin-opener-policy", "service-worker-a
 """Headers that a user's server may not send, because they have effects beyond its own pages.
 
 With the ``Cross-Origin-Opener-Policy`` of the pool's pages, a page of that server would keep its reference to a
-page of the pool that it opens in another window, and could read that page. With ``Service-Worker-Allowed`` a
-script of that server could intercept the requests of all pages of the origin.
+pool page opened in another window, and could read it. With ``Service-Worker-Allowed`` a script of that server
+could intercept the requests of all pages of the origin.
 """
 
 
@@ -52,7 +52,7 @@ class ReaderLeftError(StreamClosedError):
 
     @classmethod
     def is_none_of(cls, record: logging.LogRecord) -> bool:
-        """Return whether something else is logged: Tornado logs whatever ends an answer that is being read."""
+        """Return whether a record logs another error: Tornado logs any error that ends an answer being read."""
         return record.exc_info is None or not isinstance(record.exc_info[1], cls)
 
 
@@ -131,7 +131,7 @@ class StreamingHandler(ProxyHandler):
             await AsyncHTTPClient().fetch(request, raise_error=False)
         except StreamClosedError:
             self.give_up()
-        except Exception as error:  # noqa: BLE001 - whatever the target does, the browser gets an answer
+        except Exception as error:  # noqa: BLE001 - the browser gets an answer in any case
             if self._headers_written:
                 self.give_up()
             else:
@@ -228,15 +228,15 @@ class GuardedProxy(PythonProxy):
     def host_of(self, name: str, path: str) -> str:
         """Return the host name of the route for a path requested under ``name``; the hub's if there is none.
 
-        The names of this machine and of the hub stand for all routes, the most specific one first. Where the hub's
-        name is not known, each name stands for itself.
+        The names of this machine and of the hub match all routes, the most specific one first. If the hub's name
+        is unknown, the result is ``name`` itself.
         """
         if not self.public.hostname:
             return name
         names = [name]
         if name in self._of_all_routes:
             names = list({prefix.split("/", 2)[1] for prefix in self._routes.get_all()})
-        routes = [self._routes.get_target(f"/{each}{unquote(path)}") for each in names]
+        routes = [self._routes.get_target(f"/{host}{unquote(path)}") for host in names]
         prefixes = [route.prefix for route in routes if route is not None and route.prefix != "/"]
         deepest: str = max(prefixes, key=lambda prefix: prefix.count("/"), default=f"/{self.public.hostname}")
         return deepest.split("/", 2)[1]

@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
 """Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""
 TEMPLATES = (str(HERE / "templates"), str(HERE.parent / "branding"))
-"""Directories with templates of the hub's own pages, and of what they share with the pages of the service."""
+"""Directories with templates of the hub's own pages, and of parts shared with the pages of the service."""
 FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
 QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 """Default settings of JupyterLab, without the question whether to fetch news."""
@@ -40,9 +40,10 @@ if not pathlib.Path("examples").exists():
 """
 """Program that copies a directory into its working directory, atomically."""
 LOG_OUT_AFTER_S = 60
-"""Maximum time for which a notebook server still answers somebody who has logged out at the hub, in seconds.
+"""Maximum time for which a notebook server still answers a user who has logged out at the hub, in seconds.
 
-The hub ends the tokens of a session at once; a notebook server under a host name of its own keeps them that long.
+The hub ends the tokens of a session at once; a notebook server under a host name of its own caches them for that
+time.
 """
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
@@ -73,8 +74,8 @@ def prepare(
 def give_hosts(c: Config, *, port: int) -> None:
     """Give the hub, the service and each notebook server a host name below ``localhost``, which needs no DNS.
 
-    Browsers then take the page of a notebook server for a stranger to the hub. Names that the configuration
-    chose stay, and so does one host name where people reach the hub under another name, by TLS or at another port.
+    Browsers then treat the page of a notebook server as cross-origin to the hub. Names chosen by the configuration
+    stay, and so does a single host name if people reach the hub under another name, by TLS or at another port.
     """
     chosen = any(name in c.JupyterHub for name in ("subdomain_host", "public_url", "ip", "port", "ssl_cert"))
     as_prepared = c.JupyterHub.bind_url == f"http://{LOOPBACK}:{port}"

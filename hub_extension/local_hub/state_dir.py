@@ -66,7 +66,7 @@ class StateDir:
     def locked(self) -> Iterator[None]:
         """Hold the lock of the state directory. Raises `StateError` if another hub holds it.
 
-        The lock of a hub that was killed may be held by a child that it was starting, for `LOCK_PATIENCE_S`.
+        A child that a killed hub was starting may hold the lock for `LOCK_PATIENCE_S`.
         """
         deadline = time.monotonic() + LOCK_PATIENCE_S
         with os.fdopen(os.open(self.hub / "up.lock", LOCK, 0o600), "a+") as lock:
@@ -120,7 +120,7 @@ class StateDir:
 
 
 def write_for_all(file: Path, text: str) -> None:
-    """Write a file that all accounts may read, in the place of whatever is there. Raises `OSError`."""
+    """Write a file that all accounts may read, in place of any file there. Raises `OSError`."""
     _beside(file, text, 0o644).replace(file)
 
 

@@ -45,17 +45,17 @@ configure(c, **{settings!r})
 LARGEST_LOG = 10_000_000
 """Size from which the hub's log is shortened, in bytes; one older file of that size is kept."""
 LOG_CHECKED_EVERY = 10.0
-"""Interval between two looks at the size of the log, in seconds."""
+"""Interval between checks of the log's size, in seconds."""
 SAID_BY_SERVICE = "springtide: "
 START_AGAIN_AFTER = 1.0
 """Delay between the end of the service and its next start, in seconds."""
 CHILDREN_APPEAR_WITHIN_S = 2.0
-"""Time in which a process that a former hub was starting shows what it runs, in seconds."""
+"""Time in which a process that a former hub was starting shows its program, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Description of a hub that users can log in to.
+    """A running hub that accepts logins.
 
     ``password`` and ``password_file`` are None if each user has an individual password.
     """
@@ -90,7 +90,7 @@ class Options:
 
 
 class Hub(JupyterHub):
-    """JupyterHub that tells when it is ready. Answers under names of ``Springtide.allowed_hosts`` only."""
+    """JupyterHub with a callback when it is ready. Answers under names of ``Springtide.allowed_hosts`` only."""
 
     ready: Callable[[JupyterHub], None]
     log_path: Path | None = None
@@ -133,7 +133,7 @@ class Hub(JupyterHub):
         try:
             await super().shutdown_cancel_tasks(sig)
         except Exception:
-            self.log.exception("The hub leaves without having put everything in order")
+            self.log.exception("The hub stops without a complete shutdown")
             self._stop_event_loop()
 
 
@@ -172,7 +172,7 @@ def up(options: Options, ready: Ready) -> int:
 
 
 def check_database(database: Path) -> None:
-    """Raise `StateError` if the hub's own database is damaged, which it would say in many lines of a traceback."""
+    """Raise `StateError` if the hub's own database is damaged, in place of the hub's long traceback."""
     if not database.exists() or database.stat().st_size > MAX_CHECKED_BYTES:
         return
     try:
@@ -192,7 +192,7 @@ async def keep_small(log: Path) -> None:
 
 
 def shorten(log: Path) -> None:
-    """Move the content of a log that is too large to ``.log.1``, where it replaces what was there.
+    """Move the content of an overlong log to ``.log.1``, in place of its former content.
 
     The file itself stays: several processes append to it. Without room for the copy the content is dropped.
     """
@@ -216,7 +216,7 @@ async def keep(service: Service) -> None:
     while True:
         await ended(service.proc.pid)
         await asyncio.sleep(START_AGAIN_AFTER)
-        if service.spawner._poll_callback is None:  # noqa: SLF001 - the hub's mark of a service that it stops
+        if service.spawner._poll_callback is None:  # noqa: SLF001 - the hub's mark of a stopping service
             return
         await service.spawner.poll_and_notify()
         await asyncio.sleep(0)
@@ -239,7 +239,7 @@ async def ended(pid: int) -> None:
 
 
 def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
-    """Return the description of a hub that has started. Raises `Unreachable` if the service does not answer."""
+    """Return the description of a started hub. Raises `Unreachable` if the service does not answer."""
     people = hub.authenticator
     shared = isinstance(people, DummyAuthenticator)
     with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
@@ -300,11 +300,11 @@ def prepare(state: StateDir, options: Options) -> Path:
     ports = state.ports([SERVICE, "hub", "proxy"], taken=[options.port])
     _need(state, options.port, "Choose another with --port, or stop the program that uses it.")
     for name in (SERVICE, "hub", "proxy"):
-        way_out = (
+        hint = (
             "Running notebooks know this port, so another is not chosen by itself: stop the program that uses "
             f"it, or remove {state.path / 'ports.json'} and restart the notebooks."
         )
-        _need(state, ports[name], way_out)
+        _need(state, ports[name], hint)
     prepared = {
         "state_dir": str(state.path),
         "port": options.port,
@@ -320,12 +320,12 @@ def prepare(state: StateDir, options: Options) -> Path:
     return file
 
 
-def _need(state: StateDir, port: int, way_out: str) -> None:
+def _need(state: StateDir, port: int, hint: str) -> None:
     """Wait for a port that a process of a former hub may still use. Raises `StateError` if it stays in use."""
     until = time.monotonic() + CHILDREN_APPEAR_WITHIN_S
     while not port_is_free(port):
         if time.monotonic() >= until:
-            raise StateError(f"Port {port} is in use by another program. {way_out}")
+            raise StateError(f"Port {port} is in use by another program. {hint}")
         time.sleep(0.1)
         end_orphans(state.path)
 
@@ -366,4 +366,4 @@ def last_words(log: Path, since: int, lines: int = 15) -> str:
     said = [line.removeprefix(SAID_BY_SERVICE) for line in shown if line.startswith(SAID_BY_SERVICE)]
     if said:
         return said[-1]
-    return f"The end of {log} may tell why:\n\n" + "\n".join(shown[-lines:])
+    return f"The end of {log} may show why:\n\n" + "\n".join(shown[-lines:])

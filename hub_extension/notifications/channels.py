@@ -2,83 +2,93 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from springtide.hub_extension.notifications import mail, webhook
+from springtide.hub_extension.notifications.channel import Channel
 from springtide.hub_extension.notifications.failure import NotDelivered
-from springtide.hub_extension.notifications.mail import MailSettings
+from springtide.hub_extension.notifications.mail import Mail
 from springtide.hub_extension.notifications.message import message_of
-from springtide.hub_extension.notifications.webhook import WebhookRules
-from springtide.scheduler.model import Reason
+from springtide.hub_extension.notifications.webhook import Webhook
 from springtide.scheduler.notifications import (
-    Channel,
+    BROWSER,
     DeliveryState,
     Notification,
     NotificationChoice,
-    NotificationEvent,
     NotificationSettings,
 )
+from springtide.scheduler.settings import SettingError, read, setting
+from springtide.scheduler.wording import LONG_GIVEN, given
 
-trusted = cache(ssl.create_default_context)
-"""TLS with the authorities that this machine trusts; they are read when the first message is sent."""
+KINDS: Final[tuple[type[Channel], ...]] = (Mail, Webhook)
+"""All channels, in the order of the page of notifications."""
+PUBLIC_URL_ENV: Final = "JUPYTERHUB_PUBLIC_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSettings:
+    """Settings of all channels."""
+
+    fault_recipients: tuple[str, ...] = setting(
+        (),
+        "The users who are notified of faults of GPUs, in their browsers and by the channels that need no "
+        "address, unless they choose otherwise. By default the hub's Authenticator.admin_users, if the hub "
+        "runs the service.",
+    )
+    pages_url: str = setting(
+        "",
+        "The address of the pool's pages for links in messages, such as "
+        "https://hub.example.org/services/springtide/. By default it follows from the hub's public_url.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """E-mail if ``mail`` is set, and webhooks. ``pages_url`` is the address of the pool's pages, for links.
+    """The channels, and the settings of all. ``pages_url`` is the address of the pool's pages, for links."""
 
-    ``tls`` has the authorities to trust; None stands for those of this machine.
-
-    ``mail_defaults`` are the events that people are told by e-mail who have not chosen, ``fault_recipients`` the
-    people who are told of faults of GPUs unless they chose otherwise.
-    """
-
-    mail: MailSettings | None = None
-    webhooks: WebhookRules = field(default_factory=WebhookRules)
-    mail_defaults: frozenset[NotificationEvent] = frozenset()
+    channels: tuple[Channel, ...] = tuple(kind() for kind in KINDS)
     fault_recipients: frozenset[str] = frozenset()
     pages_url: str = ""
-    tls: ssl.SSLContext | None = None
+
+    @classmethod
+    def of(cls, settings: MessageSettings, values: Mapping[str, Any]) -> Channels:
+        """Return the channels with the ``values`` of their settings. Raises `SettingError`."""
+        url = settings.pages_url or os.environ.get(PUBLIC_URL_ENV, "")
+        if url and not url.startswith(("https://", "http://")):
+            shown = given(url, LONG_GIVEN)
+            raise SettingError(f"Springtide.pages_url is {shown}, which is no address: it begins with https://.")
+        return cls(
+            tuple(read(kind, values).ready() for kind in KINDS),
+            frozenset(settings.fault_recipients),
+            url if not url or url.endswith("/") else f"{url}/",
+        )
 
     @property
     def settings(self) -> NotificationSettings:
-        """What the engine has to know: the channels that there are, and the defaults."""
-        there = {Channel.BROWSER}
-        if self.mail is not None:
-            there.add(Channel.EMAIL)
-        if self.webhooks.hosts:
-            there.add(Channel.WEBHOOK)
-        defaults = {Channel.EMAIL: self.mail_defaults} if self.mail is not None else {}
-        return NotificationSettings(frozenset(there), defaults, self.fault_recipients)
+        """The channels that are set up, and the defaults, for the engine."""
+        usable = [channel for channel in self.channels if channel.unavailable() is None]
+        return NotificationSettings(
+            channels=(BROWSER, *(channel.name for channel in usable)),
+            with_address=frozenset(channel.name for channel in usable if channel.address_hint is not None),
+            defaults={channel.name: channel.defaults for channel in usable if channel.defaults},
+            fault_recipients=self.fault_recipients,
+        )
 
-    def missing(self, channel: Channel, user: str) -> Reason | None:
-        """Return why a person cannot use a channel, None if she can."""
-        if channel is Channel.EMAIL and self.mail is None:
-            return Reason("delivery-no-mail")
-        if channel is Channel.EMAIL and self.address_of(user) is None:
-            return Reason("delivery-no-address")
-        if channel is Channel.WEBHOOK and not self.webhooks.hosts:
-            return Reason("delivery-no-webhooks")
-        return None
+    def named(self, name: str) -> Channel | None:
+        """Return the channel with a name, None if there is none."""
+        return next((channel for channel in self.channels if channel.name == name), None)
 
-    def address_of(self, user: str) -> str | None:
-        """Return the e-mail address of a person, None if there is none."""
-        return None if self.mail is None else self.mail.address_of(user)
-
-    async def send(
-        self, channel: Channel, choice: NotificationChoice, notifications: Sequence[Notification]
-    ) -> None:
+    async def send(self, name: str, choice: NotificationChoice, notifications: Sequence[Notification]) -> None:
         """Send notifications to a person as one message. Raises `NotDelivered`."""
-        message = message_of(notifications, self.pages_url)
-        missing = self.missing(channel, choice.user)
+        channel = self.named(name)
+        if channel is None:
+            raise NotDelivered(DeliveryState.FAILED, "delivery-no-channel")
+        missing = channel.missing(choice.user)
         if missing is not None:
             raise NotDelivered(DeliveryState.FAILED, missing.code)
-        if channel is Channel.EMAIL and self.mail is not None:
-            await mail.send(message, choice.user, self.mail, self.tls or trusted())
-        elif channel is Channel.WEBHOOK:
-            if not choice.webhook:
-                raise NotDelivered(DeliveryState.FAILED, "delivery-no-webhook")
-            await webhook.post(choice.webhook, message, self.webhooks, self.tls or trusted())
+        address = choice.addresses.get(name, "")
+        if channel.address_hint is not None and not address:
+            raise NotDelivered(DeliveryState.FAILED, "delivery-address-removed")
+        await channel.send(message_of(notifications, self.pages_url), choice.user, address)

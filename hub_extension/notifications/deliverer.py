@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from springtide.hub_extension.notifications.channels import Channels
@@ -18,7 +17,7 @@ from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.scheduler.backoff import Backoff, Jitter, equal_jitter
 from springtide.scheduler.engine.notifications.outbox import Lane, Outbox
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Channel, Delivery, DeliveryState
+from springtide.scheduler.notifications import Delivery, DeliveryState
 from springtide.scheduler.store import StoreError
 
 log = logging.getLogger("springtide")
@@ -33,14 +32,13 @@ GIVE_UP_S: Final = 6 * 3_600.0
 """Age of a delivery at which it is not tried again, in seconds."""
 LEAVE_S: Final = 5.0
 """Time that messages on their way have when the service stops, in seconds."""
-PAUSES: Final[Mapping[Channel, float]] = MappingProxyType({Channel.EMAIL: 60.0, Channel.WEBHOOK: 2.0})
-"""Minimum time between two messages to a person, in seconds; what happens in between goes out as one message."""
 
 
 class Deliverer:
     """Carries out the deliveries of the outbox until `stop`.
 
-    ``clock`` returns seconds since the epoch; ``first_delay`` and ``pauses`` are in seconds.
+    ``clock`` returns seconds since the epoch; ``first_delay`` is in seconds, and ``pause``, which takes the
+    place of the pauses of all channels.
     """
 
     def __init__(
@@ -50,14 +48,14 @@ class Deliverer:
         clock: Callable[[], float],
         *,
         first_delay: float = FIRST_DELAY,
-        pauses: Mapping[Channel, float] = PAUSES,
+        pause: float | None = None,
         jitter: Jitter = equal_jitter,
     ) -> None:
         self._outbox = outbox
         self._channels = channels
         self._clock = clock
         self._first_delay = first_delay
-        self._pauses = pauses
+        self._pause = pause
         self._jitter = jitter
         self._backoffs: dict[Lane, Backoff] = {}
         self._not_before: dict[Lane, float] = {}
@@ -119,8 +117,8 @@ class Deliverer:
         """Send deliveries as one message and settle them; return the seconds until the next message."""
         user, channel = lane
         try:
-            told = [delivery.notification for delivery in deliveries]
-            await self._channels.send(channel, self._outbox.choice(user), told)
+            notifications = [delivery.notification for delivery in deliveries]
+            await self._channels.send(channel, self._outbox.choice(user), notifications)
         except NotDelivered as failure:
             state = failure.state
             if state is DeliveryState.WAITING and self._clock() - deliveries[0].at >= GIVE_UP_S:
@@ -135,7 +133,10 @@ class Deliverer:
         else:
             await self._outbox.settle(deliveries, DeliveryState.SENT)
         self._backoffs.pop(lane, None)
-        return self._pauses[channel]
+        if self._pause is not None:
+            return self._pause
+        found = self._channels.named(channel)
+        return 0.0 if found is None else found.pause
 
     def _next_delay(self, lane: Lane, at_least: float = 0.0) -> float:
         if lane not in self._backoffs:

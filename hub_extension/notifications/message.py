@@ -9,7 +9,7 @@ from typing import Final
 
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Channel, Notification, NotificationEvent
+from springtide.scheduler.notifications import Notification, NotificationEvent
 
 LISTED: Final = 20
 """Maximum number of notifications that one message spells out."""
@@ -33,14 +33,14 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
     if len(notifications) == 1:
         only = notifications[0]
         return Message(plain(only.title), tuple(filter(None, (plain(only.text), _link(only, pages_url)))))
-    told = [
-        plain(" ".join(filter(None, (each.title, each.text, _link(each, pages_url)))))
-        for each in notifications[:LISTED]
+    lines = [
+        plain(" ".join(filter(None, (notification.title, notification.text, _link(notification, pages_url)))))
+        for notification in notifications[:LISTED]
     ]
     left = len(notifications) - LISTED
     more = [sentences.text(Reason("notify-more", {"count": left}))] if left > 0 else []
     title = sentences.text(Reason("notify-many", {"count": len(notifications)}))
-    return Message(title, (*told, *more, *([pages_url] if pages_url else [])))
+    return Message(title, (*lines, *more, *([pages_url] if pages_url else [])))
 
 
 def _link(notification: Notification, pages_url: str) -> str:
@@ -53,7 +53,7 @@ def _link(notification: Notification, pages_url: str) -> str:
     return f"{pages_url}{page}" if page else ""
 
 
-def trial_notification(user: str, channel: Channel) -> Notification:
+def trial_notification(user: str, channel: str) -> Notification:
     """Return the notification with which a person tries a channel."""
     title, *texts = (each.text for each in sentences.render(Reason("notify-test")))
     return Notification(

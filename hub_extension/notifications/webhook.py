@@ -11,19 +11,22 @@ import html
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, Self
 
 import httpx
 import msgspec
 
+from springtide.hub_extension.notifications.channel import Channel, trusted
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.message import Message
 from springtide.hub_extension.web.hosts import foreign
+from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import DeliveryState
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.settings import SettingError, setting
 
 HTTPS: Final = 443
 TIMEOUT_S: Final = 10.0
@@ -42,49 +45,111 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookRules:
-    """Where webhooks may lead.
+class Webhook(Channel):
+    """Webhooks of people to the hosts that an administrator allows."""
 
-    ``hosts`` are names, with ``:port`` unless that is 443; ``.example.org`` stands for the domain and its
-    subdomains. ``networks`` are private networks that they may reach all the same.
-    """
+    name = "webhook"
+    title = "To a webhook"
+    about = "In the format of Slack, which Mattermost, Rocket.Chat and others take too."
+    pause = 2.0
 
-    hosts: tuple[str, ...] = ("hooks.slack.com",)
-    networks: tuple[Network, ...] = ()
+    webhook_hosts: tuple[str, ...] = setting(
+        ("hooks.slack.com",),
+        "The hosts that webhooks of users may lead to, by https: names, with :port unless it is 443; "
+        ".example.org means the domain and its subdomains. Empty: no webhooks.",
+    )
+    webhook_networks: tuple[str, ...] = setting(
+        (), "Private networks that webhooks may reach all the same, such as 10.1.2.0/24, for hosts inside."
+    )
+    tls: ssl.SSLContext | None = None
 
-    def allow(self, host: str, port: int) -> bool:
+    def ready(self) -> Self:
+        """See `Channel`."""
+        try:
+            self.networks()
+        except ValueError as error:
+            raise SettingError(
+                f"Springtide.webhook_networks: {error}. A network is written 10.1.2.0/24."
+            ) from error
+        return self
+
+    @property
+    def address_hint(self) -> str:
+        """See `Channel`."""
+        return f"Allowed: https://{', https://'.join(self.webhook_hosts)}"
+
+    def unavailable(self) -> Reason | None:
+        """See `Channel`."""
+        return None if self.webhook_hosts else Reason("delivery-not-set-up")
+
+    def target(self, user: str, address: str) -> str:  # noqa: ARG002 - the address is of one person
+        """See `Channel`."""
+        return host_of_address(address)
+
+    def checked(self, address: str) -> str:
+        """Return the address of a webhook. Raises `Refusal` for one that is not allowed, without repeating it."""
+        return str(self._url(address))
+
+    def _url(self, address: str) -> httpx.URL:
+        try:
+            url = httpx.URL(address.strip()) if len(address) <= LONGEST else None
+        except httpx.InvalidURL:
+            url = None
+        if url is None or url.scheme != "https" or not url.host or url.userinfo or url.fragment:
+            raise Refusal(
+                422,
+                "webhook",
+                "This is not the address of a webhook.",
+                field="addresses",
+                hint="It begins with https:// and has neither a password nor a # in it.",
+            )
+        if not self.allows(host_of(url), url.port or HTTPS):
+            hosts = self.webhook_hosts
+            allowed = f"Allowed are {', '.join(hosts)}." if hosts else "None are allowed here."
+            raise Refusal(
+                403,
+                "webhook_host",
+                f"Webhooks to {host_of(url)[:100]} are not allowed here.",
+                field="addresses",
+                hint=f"{allowed} An administrator of the pool can allow others.",
+            )
+        return url
+
+    def allows(self, host: str, port: int) -> bool:
         """Return whether a webhook may lead to a host and port."""
         entries = (
-            entry.rpartition(":") if re.search(r":\d+\Z", entry) else (entry, "", HTTPS) for entry in self.hosts
+            entry.rpartition(":") if re.search(r":\d+\Z", entry) else (entry, "", HTTPS)
+            for entry in self.webhook_hosts
         )
         names = [name for name, _, of_port in entries if int(of_port) == port]
         return re.fullmatch(foreign(names), host.lower()) is None
 
+    def networks(self) -> tuple[Network, ...]:
+        """Return the private networks that webhooks may reach all the same. Raises `ValueError`."""
+        return tuple(map(ip_network, self.webhook_networks))
 
-def checked(address: str, rules: WebhookRules) -> httpx.URL:
-    """Return the address of a webhook. Raises `Refusal` for one that is not allowed, without repeating it."""
-    try:
-        url = httpx.URL(address.strip()) if len(address) <= LONGEST else None
-    except httpx.InvalidURL:
-        url = None
-    if url is None or url.scheme != "https" or not url.host or url.userinfo or url.fragment:
-        raise Refusal(
-            422,
-            "webhook",
-            "This is not the address of a webhook.",
-            field="webhook_url",
-            hint="It begins with https:// and has neither a password nor a # in it.",
-        )
-    if not rules.allow(host_of(url), url.port or HTTPS):
-        allowed = f"Allowed are {', '.join(rules.hosts)}." if rules.hosts else "None are allowed here."
-        raise Refusal(
-            403,
-            "webhook_host",
-            f"Webhooks to {host_of(url)[:100]} are not allowed here.",
-            field="webhook_url",
-            hint=f"{allowed} An administrator of the pool can allow others.",
-        )
-    return url
+    async def send(self, message: Message, user: str, address: str) -> None:  # noqa: ARG002
+        """See `Channel`."""
+        try:
+            url = self._url(address)
+        except Refusal as refusal:
+            host = host_of_address(address) if refusal.code == "webhook_host" else ""
+            raise NotDelivered(DeliveryState.FAILED, "delivery-not-allowed", host=host) from None
+        host = host_of(url)
+        try:
+            async with asyncio.timeout(TOTAL_S):
+                reached = await resolved(host, url.port or HTTPS, self.networks())
+                status, wait = await _exchange(url, reached, body_of(message), self.tls or trusted())
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            bad = "certificate" in str(error).lower()
+            code = "delivery-certificate" if bad else "delivery-unreachable"
+            raise NotDelivered(DeliveryState.WAITING, code, host=host) from None
+        except (httpx.HTTPError, TimeoutError):
+            raise NotDelivered(DeliveryState.UNKNOWN, "delivery-unconfirmed", host=host) from None
+        if not 200 <= status < 300:
+            again = status >= 500 or status in TRY_AGAIN
+            state = DeliveryState.WAITING if again else DeliveryState.FAILED
+            raise NotDelivered(state, "delivery-answered", host=host, status=status, wait=wait)
 
 
 def host_of(url: httpx.URL) -> str:
@@ -95,30 +160,6 @@ def host_of(url: httpx.URL) -> str:
 def host_of_address(address: str) -> str:
     """Return the host of an address that was checked, empty for an empty address."""
     return host_of(httpx.URL(address)) if address else ""
-
-
-async def post(address: str, message: Message, rules: WebhookRules, tls: ssl.SSLContext) -> None:
-    """Send a message to a webhook. Raises `NotDelivered`."""
-    try:
-        url = checked(address, rules)
-    except Refusal as refusal:
-        host = host_of_address(address) if refusal.code == "webhook_host" else ""
-        raise NotDelivered(DeliveryState.FAILED, "delivery-not-allowed", host=host) from None
-    host = host_of(url)
-    try:
-        async with asyncio.timeout(TOTAL_S):
-            reached = await resolved(host, url.port or HTTPS, rules)
-            status, wait = await _exchange(url, reached, body_of(message), tls)
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        bad = "certificate" in str(error).lower()
-        code = "delivery-certificate" if bad else "delivery-unreachable"
-        raise NotDelivered(DeliveryState.WAITING, code, host=host) from None
-    except (httpx.HTTPError, TimeoutError):
-        raise NotDelivered(DeliveryState.UNKNOWN, "delivery-unconfirmed", host=host) from None
-    if not 200 <= status < 300:
-        again = status >= 500 or status in TRY_AGAIN
-        state = DeliveryState.WAITING if again else DeliveryState.FAILED
-        raise NotDelivered(state, "delivery-answered", host=host, status=status, wait=wait)
 
 
 async def _exchange(url: httpx.URL, reached: Address, body: bytes, tls: ssl.SSLContext) -> tuple[int, float]:
@@ -134,21 +175,24 @@ async def _exchange(url: httpx.URL, reached: Address, body: bytes, tls: ssl.SSLC
         )
         answer = await client.send(request, stream=True)
         try:
-            asked = answer.headers.get("Retry-After", "")
-            return answer.status_code, float(asked) if re.fullmatch(r"\d{1,5}", asked) else 0.0
+            retry_after = answer.headers.get("Retry-After", "")
+            return answer.status_code, float(retry_after) if re.fullmatch(r"\d{1,5}", retry_after) else 0.0
         finally:
             await answer.aclose()
 
 
-async def resolved(host: str, port: int, rules: WebhookRules) -> Address:
-    """Return an address of the host. Raises `NotDelivered` if one of them is not allowed, or there is none."""
+async def resolved(host: str, port: int, networks: Sequence[Network]) -> Address:
+    """Return an address of the host. Raises `NotDelivered` if one of them is not allowed, or there is none.
+
+    ``networks`` are private networks that are allowed.
+    """
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise NotDelivered(DeliveryState.WAITING, "delivery-unreachable", host=host) from None
-    addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-    for each in addresses:
-        if not is_public(each) and not any(each in network for network in rules.networks):
+    addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
+    for address in addresses:
+        if not is_public(address) and not any(address in network for network in networks):
             raise NotDelivered(DeliveryState.FAILED, "delivery-private", host=host)
     return addresses[0]
 

@@ -53,13 +53,13 @@ class Files(StaticFileHandler):
 
 def digest(folders: Iterable[Path]) -> str:
     """Return a digest, 16 hexadecimal digits, of the names and contents of all files of the folders."""
-    found = sha256()
+    sha = sha256()
     for folder in folders:
         for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES):
             content = path.read_bytes()
-            found.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode())
-            found.update(content)
-    return found.hexdigest()[:16]
+            sha.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode())
+            sha.update(content)
+    return sha.hexdigest()[:16]
 
 
 def file_handlers(at: str, version: str, visuals: Path, own: Path) -> list[tuple[str, type[Any], dict[str, Any]]]:

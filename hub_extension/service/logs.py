@@ -8,7 +8,6 @@ import re
 import time
 from typing import Final, Literal
 
-FORMATS: Final = ("text", "json")
 Format = Literal["text", "json"]
 TEXT: Final = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 CHATTY: Final = ("tornado.application", "alembic", "asyncio", "httpx", "httpcore")

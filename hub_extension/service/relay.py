@@ -19,7 +19,7 @@ from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.engine.views.events import EventSource, Subscriber, by_subject
 from springtide.scheduler.lru_cache import LruCache
-from springtide.scheduler.notifications import EVENT_KIND, Channel
+from springtide.scheduler.notifications import BROWSER, EVENT_KIND
 from springtide.scheduler.wire import Event
 
 KEPT_BYTES: Final = 4 * 1024 * 1024
@@ -351,7 +351,7 @@ def is_shown(event: Event, caller: Caller, job: str | None) -> bool:
         return job is None and caller.admin
     data = event.data
     if event.kind == EVENT_KIND:
-        return permissions.owns(caller, data["user"]) and Channel.BROWSER in data["channels"]
+        return permissions.owns(caller, data["user"]) and BROWSER in data["channels"]
     if job is not None and job != (data.get("id") or data.get("job")):
         return False
     return permissions.may_see_of(caller, data["user"], data["project"])

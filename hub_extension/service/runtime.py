@@ -8,13 +8,12 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.metadata import version
 from ssl import SSLContext
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from jupyterhub.services.auth import HubOAuth
 from jupyterhub.utils import make_ssl_context
@@ -24,33 +23,24 @@ from springtide.hub_extension.accounts import shared_notice
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
-from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer
 from springtide.hub_extension.service.hub_users import HubUserWatch
+from springtide.hub_extension.service.setup import Setup
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.tracking.forwarder import Forwarder
-from springtide.hub_extension.tracking.tracker import Tracker, TrackingSettings
+from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.hub_extension.web.auth import HubAuthenticator
 from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
-from springtide.scheduler import model
 from springtide.scheduler.clock import Clock
-from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings, open_engine, process_tuning
-from springtide.scheduler.engine.settings import IdleSettings
+from springtide.scheduler.engine import ConfigurationError, Engine, open_engine, process_tuning
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
-from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
-from springtide.scheduler.executors.local.limits import Limits
-from springtide.scheduler.executors.packages.steps import PackageSettings
-from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
-from springtide.scheduler.telemetry import GpuCount, TelemetryError, discover
-from springtide.scheduler.telemetry.faults import FaultRules
-from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.telemetry import TelemetryError, discover
 from springtide.scheduler.wording import listed
 
 if TYPE_CHECKING:
@@ -70,90 +60,6 @@ class StartError(Exception):
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Settings of the running service. Sizes are in bytes, durations in seconds.
-
-    ``prefix`` has slashes at both ends. Jobs run on this machine unless ``cluster`` is set. ``train_jobs`` are the
-    namespaces of the cluster whose TrainJobs are submitted, ``*`` for all. ``accounts`` are the accounts that jobs
-    on this machine run as, None for the service's own account. ``allowed_hosts`` are the host names that
-    `hosts.guard` allows.
-    """
-
-    state_dir: Path
-    database_url: str
-    address: tuple[str, int]
-    prefix: str
-    simulated_gpus: GpuCount | None
-    build_gpus: GpuCount
-    gpu_types: DeclaredTypes
-    projects: Mapping[str, Mapping[str, Any]]
-    order: model.Order
-    min_runtime: float
-    grace: float
-    use_half_life: float
-    accounts: Accounts | None
-    limits: Limits
-    max_body: int
-    log_cap: int
-    submit_rate: float
-    submit_burst: int
-    queue_cap: int
-    queue_cap_per_user: int
-    streams_per_user: int
-    kept_bytes_per_user: int
-    kept_bytes_per_project: int
-    keep: float
-    keep_files: float
-    test_run_time: float
-    jobs_without_gpus: int
-    explore_placements: bool
-    ended_bytes_per_user: int
-    auth_cache: int
-    takeover_wait: float
-    version: str
-    channels: Channels
-    faults: FaultRules
-    idle: IdleSettings
-    packages: PackageSettings = PackageSettings()  # noqa: RUF009 - frozen
-    tracking: TrackingSettings = TrackingSettings()  # noqa: RUF009 - frozen
-    cluster: KubernetesSettings | None = None
-    image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
-    datasets: Mapping[str, Dataset] = field(default_factory=dict)
-    train_jobs: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
-
-    @property
-    def engine_settings(self) -> EngineSettings:
-        """Return the settings of the engine."""
-        policy = model.Settings(
-            order=self.order,
-            min_runtime=self.min_runtime,
-            grace=self.grace,
-            use_half_life=self.use_half_life,
-        )
-        return EngineSettings(
-            policy=policy,
-            types=self.gpu_types,
-            notifications=self.channels.settings,
-            faults=self.faults,
-            idle=self.idle,
-            images=None if self.cluster is None else self.cluster.images,
-            image_contents=self.image_contents,
-            datasets=self.datasets,
-            keep_jobs=self.keep,
-            keep_files=self.keep_files,
-            test_run_time=self.test_run_time,
-            jobs_without_gpus=self.jobs_without_gpus,
-            explore_placements=self.explore_placements,
-            max_ended_bytes_per_user=self.ended_bytes_per_user,
-            max_unfinished=self.queue_cap,
-            max_unfinished_per_user=self.queue_cap_per_user,
-            max_kept_bytes_per_user=self.kept_bytes_per_user,
-            max_kept_bytes_per_project=self.kept_bytes_per_project,
-        )
 
 
 class Runtime:
@@ -187,7 +93,7 @@ class Runtime:
 
     async def serve_until(self, leave: asyncio.Event) -> None:
         """Serve until ``leave`` is set. Raises `StartError` if the service cannot continue."""
-        host, port = self._setup.address
+        host, port = self._setup.settings.ip, self._setup.settings.port
         log.info("The pool's service answers on %s:%d under %s", host, port, self._setup.prefix)
         left = asyncio.ensure_future(leave.wait())
         closed = asyncio.ensure_future(self._closed())
@@ -211,7 +117,7 @@ class Runtime:
             engine.cancel()
 
     async def _start(self) -> None:
-        setup = self._setup
+        setup, settings = self._setup, self._setup.settings
         oauth = hub_oauth(setup)
         state = StateDir(setup.state_dir)
         cookie_secret = state.secret("cookie-secret").encode()
@@ -223,12 +129,12 @@ class Runtime:
         pool = Pool(
             engine=engine,
             groups=groups,
-            submissions=Buckets(setup.submit_rate, setup.submit_burst, asyncio.get_running_loop().time),
-            max_body=setup.max_body,
-            grace=setup.grace,
-            version=setup.version,
+            submissions=Buckets(settings.submit_rate, settings.submit_burst, asyncio.get_running_loop().time),
+            max_body=settings.max_body,
+            grace=setup.engine.policy.grace,
+            version=version("springtide"),
             clock=self._clock,
-            streams=Slots(setup.streams_per_user),
+            streams=Slots(settings.streams_per_user),
             channels=setup.channels,
             trackers=self._trackers(engine),
         )
@@ -241,9 +147,9 @@ class Runtime:
             ),
             prefix=setup.prefix,
             cookie_secret=cookie_secret,
-            recheck=setup.auth_cache,
+            recheck=settings.auth_cache,
             hub=Hub(oauth, oauth.hub_prefix, oauth.hub_host),
-            allowed_hosts=setup.allowed_hosts,
+            allowed_hosts=settings.allowed_hosts,
         )
         server = serve(site, sockets)
         self._stack.push_async_callback(_close, server)
@@ -254,7 +160,7 @@ class Runtime:
 
     def _trackers(self, engine: Engine) -> tuple[Tracker, ...]:
         """Return the trackers, to which reports are forwarded from now on."""
-        trackers = open_trackers(self._setup.tracking)
+        trackers = open_trackers(self._setup.settings.tracking)
         for tracker in trackers:
             self._stack.push_async_callback(tracker.close)
             task = asyncio.create_task(Forwarder(engine, tracker).run(), name=tracker.name)
@@ -266,8 +172,8 @@ class Runtime:
 
         Raises `StartError` if the service cannot listen on the address.
         """
-        host, port = self._setup.address
-        deadline = asyncio.get_running_loop().time() + self._setup.takeover_wait
+        host, port = self._setup.settings.ip, self._setup.settings.port
+        deadline = asyncio.get_running_loop().time() + self._setup.settings.takeover_wait
         while True:
             try:
                 sockets = bind_sockets(port, host)
@@ -285,25 +191,27 @@ class Runtime:
         setup = self._setup
         cluster = await self._cluster()
         store = await asyncio.to_thread(
-            Store.open, setup.database_url, setup.state_dir, lock_wait=setup.takeover_wait
+            Store.open, setup.database_url, setup.state_dir, lock_wait=setup.settings.takeover_wait
         )
         self._stack.callback(store.close)
         executor = await self._local_executor() if cluster is None else cluster.executor()
         process_tuning.return_when_freed()
         with process_tuning.loading():
             engine = await open_engine(
-                store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
+                store, executor, setup.engine, projects=setup.projects, clock=Clock(self._clock)
             )
         self._stack.enter_context(process_tuning.short_collections(time.monotonic))
         self._stack.enter_context(process_tuning.short_interval())
         self._stack.push_async_callback(engine.stop)
-        if cluster is not None and setup.train_jobs:
-            await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))
+        if cluster is not None and setup.settings.train_jobs:
+            await self._stack.enter_async_context(cluster.train_jobs(engine, setup.settings.train_jobs))
         return engine
 
     async def _local_executor(self) -> Executor:
-        setup = self._setup
-        machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
+        setup, settings = self._setup, self._setup.settings
+        machine = await asyncio.to_thread(
+            discover, settings.simulated_gpus, settings.build_gpus, setup.engine.types
+        )
         if setup.accounts is None:
             log.warning("%s", shared_notice())
         else:
@@ -313,8 +221,8 @@ class Runtime:
             machine,
             accounts=setup.accounts,
             limits=setup.limits,
-            log_cap=setup.log_cap,
-            packages=setup.packages,
+            log_cap=settings.log_cap,
+            packages=settings.packages,
         )
 
     async def _cluster(self) -> Cluster | None:
@@ -389,7 +297,7 @@ def hub_oauth(setup: Setup) -> HubOAuth:
                 "the hub's configuration.",
                 BAD_INPUT,
             )
-    return HubOAuth(base_url=setup.prefix, cache_max_age=setup.auth_cache)
+    return HubOAuth(base_url=setup.prefix, cache_max_age=setup.settings.auth_cache)
 
 
 def _tls(oauth: HubOAuth) -> SSLContext | None:

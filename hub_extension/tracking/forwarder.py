@@ -1,7 +1,7 @@
 """Forwards the reports of jobs to a tracker, in the background.
 
-Reports are read from where the pool keeps them, after the last one that the tracker has; the event stream only
-tells of which jobs there are new ones. So a tracker that is away costs nothing but an id for each job that waits.
+Reports are read from the pool's own records, after the last one that the tracker has; the event stream only names
+the jobs with new reports. So an unreachable tracker costs only an id for each waiting job.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PAGE: Final = 1_000
 """Maximum number of reports that are read at a time."""
 JOBS_PAGE: Final = 500
 MAX_WAITING: Final = 20_000
-"""Maximum number of jobs whose reports wait; beyond it those that wait longest are left out until they change."""
+"""Maximum number of jobs with waiting reports; beyond it the longest waiting are left out until they change."""
 REPLAYED: Final = 2_000
-"""Number of recorded events that are looked at after a start, for jobs that have ended meanwhile."""
+"""Number of recorded events that are read after a start, for jobs that have ended meanwhile."""
 FINAL: Final = frozenset(state.value for state in JobState if state.final)
 UNFINISHED: Final = frozenset(state.value for state in JobState) - FINAL
 
@@ -62,7 +62,7 @@ class Forwarder:
             tasks.create_task(self._listen(), name=f"{self._tracker.name}: news")
             tasks.create_task(self._send(), name=f"{self._tracker.name}: reports")
 
-    # ---------- which jobs have news
+    # ---------- jobs with new reports
 
     async def _listen(self) -> None:
         waits = Backoff(FIRST_DELAY_S, MAX_DELAY_S)
@@ -108,7 +108,7 @@ class Forwarder:
         self._waiting[job_id] = None
         self._arrived.set()
 
-    # ---------- what they reported
+    # ---------- their reports
 
     async def _send(self) -> None:
         while True:
@@ -138,7 +138,7 @@ class Forwarder:
         await asyncio.sleep(self._backoff.next_delay())
 
     async def _forward(self, job_id: str) -> None:
-        """Forward what a job has reported since the last time, and its state; it may raise as `Tracker`."""
+        """Forward a job's new reports and its state; raises as `Tracker`."""
         try:
             job = await self._engine.job(job_id)
         except Refusal:

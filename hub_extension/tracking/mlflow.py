@@ -36,7 +36,7 @@ POSITION: Final = "springtide.position"
 
 
 class MlflowError(NotTakenError):
-    """MLflow refuses a request; ``code`` is its word for why."""
+    """MLflow refuses a request; ``code`` is its name of the error."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message[:300]}")
@@ -164,8 +164,8 @@ class Mlflow:
 
 
 def _tags(job: Job) -> dict[str, object]:
-    """Return what a run says of its job, beside what the job reported."""
-    told: dict[str, object] = {
+    """Return the tags of a run, which describe its job."""
+    tags: dict[str, object] = {
         "name": job.name,
         "project": job.project,
         "user": job.user,
@@ -181,7 +181,7 @@ def _tags(job: Job) -> dict[str, object]:
         "attempts": job.attempt,
         "tags": ", ".join(job.tags),
     }
-    return {f"springtide.{name}": value for name, value in told.items() if value not in {None, ""}}
+    return {f"springtide.{name}": value for name, value in tags.items() if value not in {None, ""}}
 
 
 def _pairs(values: Mapping[str, object]) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """Event files of TensorBoard: a directory for each job, with one file to which all attempts add.
 
-Beside the file stands up to where it is whole and which report was its last: after a failure in the middle the
-rest is cut off and written again. Files and directories get the permissions of the log directory.
+A file beside it records up to where it is whole and its last report: after a failure midway the rest is cut off
+and written again. Files and directories get the permissions of the log directory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Appending:
-    """Opens files for `RecordWriter` that go on where they end."""
+    """Opens files for `RecordWriter` in append mode."""
 
     def open(self, path: str) -> BinaryIO:
         """Open the file whose path follows the prefix."""

@@ -1,43 +1,126 @@
-"""What forwarding needs of a tracker, whatever its kind."""
+"""The interface of trackers, and their settings."""
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
 
+import httpx
+
+from springtide.scheduler.settings import SettingError, setting
 from springtide.scheduler.wire import Job, Point
+from springtide.scheduler.wording import given
 
 
 @dataclass(frozen=True, slots=True)
 class MlflowSettings:
-    """An MLflow server: ``uri`` for the service, ``page`` for browsers, neither with a slash at the end.
+    """An MLflow server. `uri`, `page` and `credentials` raise `SettingError` for settings that cannot be used."""
 
-    ``credentials`` are ``user:password``, or a token, or empty.
-    """
+    mlflow_tracking_uri: str = setting(
+        "",
+        "The MLflow server that reports of jobs are forwarded to, such as http://mlflow.example.org:5000. "
+        "Empty: none.",
+    )
+    mlflow_url: str = setting(
+        "", "The address at which browsers open the MLflow server, if it is not mlflow_tracking_uri."
+    )
+    mlflow_credentials_file: str = setting(
+        "", "The file with the credentials for the MLflow server: user:password, or a token. Empty: none."
+    )
 
-    uri: str
-    page: str
-    credentials: str = ""
+    @property
+    def uri(self) -> str:
+        """The address for the service, without a slash at the end."""
+        return _address("mlflow_tracking_uri", self.mlflow_tracking_uri)
+
+    @property
+    def page(self) -> str:
+        """The address for browsers, without a slash at the end."""
+        return _address("mlflow_url", self.mlflow_url) if self.mlflow_url else self.uri
+
+    @property
+    def credentials(self) -> str:
+        """``user:password``, or a token, or empty."""
+        if not self.mlflow_credentials_file:
+            return ""
+        try:
+            return Path(self.mlflow_credentials_file).expanduser().read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            file = given(self.mlflow_credentials_file)
+            raise SettingError(f"Springtide.mlflow_credentials_file: {file} cannot be read: {why}.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class TensorboardSettings:
-    """The log directory of a TensorBoard, and its address for browsers, empty if there is none."""
+    """A TensorBoard. `directory` and `page` raise `SettingError` for settings that cannot be used."""
 
-    directory: Path
-    page: str = ""
+    tensorboard_dir: str = setting(
+        "",
+        "The log directory of a TensorBoard, to which event files of the reports of jobs are written; needs "
+        "the extra tracking. Empty: none.",
+    )
+    tensorboard_url: str = setting(
+        "", "The address at which browsers open that TensorBoard. Empty: pages have no link to it."
+    )
+
+    @property
+    def directory(self) -> Path:
+        """The log directory."""
+        if find_spec("tensorboardX") is None:
+            needs = "Springtide.tensorboard_dir needs tensorboardX, which is not installed"
+            raise SettingError(f"{needs}: pip install 'springtide[hub,tracking]'.")
+        directory = Path(self.tensorboard_dir).expanduser().absolute()
+        if not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
+            shown = given(str(directory))
+            problem = f"Springtide.tensorboard_dir: {shown} is no directory that the service may write to"
+            raise SettingError(f"{problem}. Create it, and give it to the account of the service.")
+        return directory
+
+    @property
+    def page(self) -> str:
+        """The address for browsers, empty if there is none."""
+        return _address("tensorboard_url", self.tensorboard_url) if self.tensorboard_url else ""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackingSettings:
     """The trackers that reports are forwarded to."""
 
-    mlflow: MlflowSettings | None = None
-    tensorboard: TensorboardSettings | None = None
+    mlflow: MlflowSettings = MlflowSettings()
+    tensorboard: TensorboardSettings = TensorboardSettings()
+
+    def check(self) -> None:
+        """Raise `SettingError` for a tracker that cannot be used."""
+        if self.mlflow.mlflow_tracking_uri:
+            _ = self.mlflow.page, self.mlflow.uri, self.mlflow.credentials
+        if self.tensorboard.tensorboard_dir:
+            _ = self.tensorboard.directory, self.tensorboard.page
+
+
+def _address(setting: str, text: str) -> str:
+    """Return an address without a slash at the end. Raises `SettingError` for any other text.
+
+    The message does not repeat it: it may hold a password.
+    """
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
+        raise SettingError(f"Springtide.{setting} is no address of a server, such as https://example.org:5000.")
+    if url.userinfo:
+        raise SettingError(
+            f"Springtide.{setting} has a user or password in it, which browsers would show. Put them into "
+            "mlflow_credentials_file."
+        )
+    return str(url).rstrip("/")
 
 
 LAST_STEP: Final = (1 << 63) - 1
@@ -45,11 +128,11 @@ _OUTSIDE = re.compile(r"[^\w.\- /]")
 
 
 class TrackerDownError(Exception):
-    """The tracker takes nothing at present; the message says why. The same is worth another attempt later."""
+    """The tracker takes nothing at present; the message says why. Another attempt may succeed later."""
 
 
 class NotTakenError(Exception):
-    """The tracker does not take what one job reported; the message says why. Another attempt is of no use."""
+    """The tracker refuses the reports of one job; the message says why. Another attempt is of no use."""
 
 
 class Run(Protocol):
@@ -67,7 +150,7 @@ class Run(Protocol):
 
 
 class Tracker(Protocol):
-    """A place that keeps what jobs report. ``name`` is what people call it."""
+    """A store of jobs' reports. ``name`` is its name for people."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What is read and written in the cluster for TrainJobs."""
+"""Reads and writes of TrainJobs in the cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FINALIZER: Final = "springtide.io/cancel"
 """Keeps a deleted TrainJob in the cluster until its job is cancelled."""
 CLAIMED_BY: Final = "springtide.io/claimed-by"
 CLAIMED_FOR: Final = "springtide.io/claimed-for"
-"""Annotations: the pool that takes care of a TrainJob, and the user for whom it submitted."""
+"""Annotations: the pool that has claimed a TrainJob, and the user for whom it submitted the job."""
 
 
 def claimed_by(metadata: Mapping[str, Any]) -> str | None:
-    """Return the pool that takes care of a TrainJob, if one does already."""
+    """Return the pool that has claimed a TrainJob, if any."""
     return (metadata.get("annotations") or {}).get(CLAIMED_BY)
 
 
@@ -26,7 +26,7 @@ def finalized(metadata: Mapping[str, Any]) -> bool:
 
 
 def touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether another client changed something of a TrainJob except its status."""
+    """Return whether another client changed a TrainJob except its status."""
     return _theirs(before["metadata"]) != _theirs(after["metadata"])
 
 
@@ -37,7 +37,7 @@ class Cluster:
         self._api = api
 
     async def namespace(self, name: str) -> Object:
-        """Fetch a namespace: who owns its TrainJobs is never taken from memory."""
+        """Fetch a namespace: the owner of its TrainJobs is never cached."""
         return await self._api.get(NAMESPACES, None, name)
 
     async def look(self, namespace: str, name: str, uid: str) -> Object | None:
@@ -51,7 +51,7 @@ class Cluster:
         return found if found["metadata"]["uid"] == uid else None
 
     async def claim(self, job: Object, pool: str, user: str) -> Object:
-        """Take care of a TrainJob from now on; raises 409 if it changed since it was read."""
+        """Claim a TrainJob for a pool, with a finalizer; raises 409 if it changed since it was read."""
         claim = {CLAIMED_BY: pool, CLAIMED_FOR: user}
         metadata = job["metadata"]
         if finalized(metadata) and claim.items() <= (metadata.get("annotations") or {}).items():
@@ -60,12 +60,12 @@ class Cluster:
         return await self._patch(job, {"annotations": claim, "finalizers": finalizers})
 
     async def release(self, job: Object) -> Object:
-        """Let a TrainJob be deleted without this service; raises 409 if it changed since it was read."""
+        """Remove the finalizer of a TrainJob; raises 409 if it changed since it was read."""
         left = [name for name in job["metadata"].get("finalizers") or () if name != FINALIZER]
         return await self._patch(job, {"finalizers": left or None})
 
     async def write_status(self, job: Object, status: Status) -> Object:
-        """Replace what the status says; fields that are None are taken away."""
+        """Replace the status; fields that are None are removed."""
         metadata = job["metadata"]
         return await self._api.patch_status(
             TRAIN_JOBS, metadata["namespace"], metadata["name"], status, uid=metadata["uid"]

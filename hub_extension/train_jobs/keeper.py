@@ -1,4 +1,4 @@
-"""Keeps one TrainJob and its job in step: looks at both, and does what is missing."""
+"""Reconciles one TrainJob with its job."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wording import given
 
 WORDS_EVERY_S: Final = 10.0
-"""A sentence that changed while nothing happened to the job is not written more often."""
+"""Minimum interval of writes for a changed sentence while nothing happens to the job, in seconds."""
 ELSEWHERE: Final = frozenset({404, 409, 422})
-"""What a write is answered when the object is not the one that was read."""
+"""Status codes of a write when the object is not the one that was read."""
 
 
 class Keeper:
-    """`keep` may be called at any time, as often as one likes, but not twice at once for one TrainJob.
+    """Reconciler of TrainJobs. `keep` may be called at any time, but not concurrently for one TrainJob.
 
-    ``clock`` tells seconds since the epoch, ``ticks`` seconds that never go back; ``later`` has a TrainJob kept
-    again after that many seconds. ``ended`` counts jobs that ended, for those that were refused as one too many.
+    ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock; ``later`` queues a TrainJob
+    again after that many seconds. ``ended`` counts jobs that ended, which make room for TrainJobs refused as one
+    too many.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Keeper:
         self.ended = 0
 
     async def keep(self, uid: str) -> None:
-        """Do what is missing. Raise `ApiError` or `Refusal` if that does not work now: call again later."""
+        """Reconcile a TrainJob with its job. Raises `ApiError` or `Refusal` if it has to be called again later."""
         entry = self._ledger.entries.get(uid)
         if entry is None:
             return
@@ -65,7 +66,7 @@ class Keeper:
                 await self._look_again(entry)
             raise
 
-    # ---------- while it is there
+    # ---------- while the object exists
 
     async def _follow(self, entry: Entry) -> None:
         if entry.job is None and status.finished(entry.status):
@@ -123,7 +124,7 @@ class Keeper:
     async def _known(self, entry: Entry) -> wire.Job | None:
         """Return the job that was submitted for this very object.
 
-        What manifest and status say is only a hint where to look: no other job has the object's uid as its key.
+        The users in manifest and status are only hints: no other job has the object's uid as its key.
         """
         annotations = entry.metadata.get("annotations") or {}
         for user in dict.fromkeys((annotations.get(CLAIMED_FOR), entry.status.get("user"))):
@@ -132,7 +133,7 @@ class Keeper:
         return None
 
     async def _admit(self, entry: Entry) -> None:
-        """Submit it, or find out why not."""
+        """Submit the job, or record why it is refused."""
         self._ledger.unrefuse(entry)
         entry.owner = None
         ended = self.ended
@@ -173,14 +174,14 @@ class Keeper:
                 hint="An administrator of the hub can give it one.",
             )
 
-    # ---------- when it goes
+    # ---------- deletion
 
     async def _end(self, entry: Entry) -> None:
-        """Cancel the job, then let the object go."""
+        """Cancel the job, then remove the object's finalizer."""
         if entry.job is None and not status.finished(entry.status):
-            known = await self._known(entry)
-            if known is not None:
-                self._ledger.job(entry, known)
+            job = await self._known(entry)
+            if job is not None:
+                self._ledger.job(entry, job)
         if entry.job is not None and not entry.ended:
             await self._cancel(entry, entry.job)
         if entry.gone:

@@ -1,4 +1,4 @@
-"""What is known of every TrainJob, and where to look when something happens, however many there are."""
+"""The known state of every TrainJob, with an index for each event that may concern some of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from springtide.scheduler.refusal import Refusal
 class Entry:
     """One TrainJob: the object as last seen, and its job or why it has none.
 
-    ``gone`` tells that the object is not in the cluster any more, ``missed`` that events of its job may have been
-    missed, ``left`` that its namespace leaves it to another pool, ``wrote_at`` when its status was last written,
-    in seconds of a clock that never goes back.
+    ``gone`` is true once the object is no longer in the cluster, ``missed`` if events of its job may have been
+    missed, ``left`` if its namespace leaves it to another pool. ``wrote_at`` is the time of its last status write,
+    in seconds of a monotonic clock.
     """
 
     uid: str
@@ -36,7 +36,7 @@ class Entry:
     wrote_at: float = float("-inf")
 
     def see(self, found: Object) -> None:
-        """Take in the object as an answer or a watch showed it, unless a later version is known."""
+        """Store the object of an answer or a watch, unless a later version is known."""
         versions = (found["metadata"]["resourceVersion"], self.object["metadata"]["resourceVersion"])
         if not all(map(str.isdigit, versions)) or int(versions[0]) > int(versions[1]):
             self.object = found
@@ -54,7 +54,7 @@ class Entry:
 
     @property
     def generation(self) -> int:
-        """Which version of the spec this is about."""
+        """The generation of the spec."""
         return int(self.metadata.get("generation", 1))
 
     @property
@@ -70,7 +70,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Ledger:
-    """All entries by uid, by job, and by what those without a job wait for."""
+    """All entries by uid, by job, and, for those without a job, by the event that may admit them."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     by_job: dict[str, Entry] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Ledger:
     of_all: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def job(self, entry: Entry, job: wire.Job) -> None:
-        """Take in the entry's job after it was found or changed; ignore versions older than the known one."""
+        """Store the entry's job after it was found or changed; ignore versions older than the known one."""
         known = entry.job
         if known is not None and (JobState(known.state).final or job.attempt < known.attempt):
             return
@@ -92,7 +92,7 @@ class Ledger:
             self.by_job[job.id] = entry
 
     def refuse(self, entry: Entry, refusal: Refusal) -> None:
-        """Note that the entry was refused, and what may change that."""
+        """Record that the entry was refused, and which events may change that."""
         self.unrefuse(entry)
         entry.refusal = refusal
         user = entry.owner.user if entry.owner is not None else ""
@@ -112,13 +112,13 @@ class Ledger:
                 pass
 
     def leave(self, entry: Entry) -> None:
-        """Note that the entry is another pool's, as long as its namespace says so."""
+        """Record that the entry is another pool's, as long as its namespace says so."""
         self.unrefuse(entry)
         entry.left = True
         self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
 
     def unrefuse(self, entry: Entry) -> None:
-        """Note that the entry has to be checked again."""
+        """Record that the entry has to be checked again."""
         entry.refusal = None
         entry.left = False
         self.of_pool.pop(entry.uid, None)

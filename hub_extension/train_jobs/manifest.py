@@ -1,4 +1,4 @@
-"""From a TrainJob's manifest to a submission, or to a sentence that says what is wrong with it. Pure.
+"""Converts a TrainJob's manifest into a submission, or into a refusal that explains its error. Pure.
 
 The API server has checked what the schema declares. It keeps fields that the schema does not know, so that they
 are refused here in words instead of being dropped in silence.
@@ -62,7 +62,7 @@ OWNER_FIELDS: Final = ("project", "user")
 
 
 def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
-    """Return what a TrainJob submits for its owner. Its key is the object's uid: it is accepted only once.
+    """Return the submission of a TrainJob for its owner. Its key is the object's uid: it is accepted only once.
 
     Raises `Refusal` (422) naming the field that is wrong; ``field`` is a path such as ``spec.minWorkers``.
     """

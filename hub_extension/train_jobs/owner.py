@@ -1,4 +1,4 @@
-"""Whose a TrainJob is: its namespace says so, and only an administrator of the cluster changes that. Pure."""
+"""Owners of TrainJobs, named by their namespace, which only administrators of the cluster change. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL: Final = "springtide.io/pool"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """On whose account a namespace's TrainJobs run."""
+    """The project and the user of a namespace's TrainJobs."""
 
     namespace: str
     project: str
@@ -57,7 +57,7 @@ def served(namespace: Mapping[str, Any], pool: str) -> bool:
 
 
 def _said(namespace: Mapping[str, Any], name: str, key: str) -> str | None:
-    """Return what annotation and label say; None if neither is there, or both are empty."""
+    """Return the value of annotation and label; None if neither is there, or both are empty."""
     metadata = namespace["metadata"]
     said = {str(value) for kind in ("annotations", "labels") if (value := (metadata.get(kind) or {}).get(key))}
     if len(said) > 1:

@@ -20,7 +20,7 @@ from springtide.scheduler.wire.submission import offered
 
 OPTIONS: Final = offered(Surface.TRAIN_JOB)
 OWN_FIELDS: Final = {"argv": "command", "cwd": "workingDirectory", "files": "files"}
-"""The fields that say what runs, by their names in a submission."""
+"""The fields that are no options, by their names in a submission."""
 MAX_TEXT: Final = 131_072
 """Maximum number of characters of a word of the command, or of a variable's value."""
 MAX_VARIABLES: Final = 1000
@@ -60,7 +60,7 @@ TrainJobSpec: Any = msgspec.defstruct(
     forbid_unknown_fields=True,
     module=__name__,
 )
-"""The spec of a TrainJob: what `wire.Submission` has, under the names that manifests use."""
+"""The spec of a TrainJob: the fields of `wire.Submission`, under their names in manifests."""
 
 
 def properties() -> dict[str, dict[str, Any]]:

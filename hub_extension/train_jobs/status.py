@@ -18,7 +18,7 @@ Status: TypeAlias = dict[str, Any]
 LONGEST_REASON: Final = 1_024
 LONGEST_MESSAGE: Final = 4_096
 UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode categories that could play tricks with a terminal."""
+"""Unicode categories of characters that may affect a terminal."""
 RUNS: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
 
 
@@ -49,7 +49,7 @@ def of_job(job: wire.Job, generation: int) -> Status:
 
 
 def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status:
-    """Return the status of a TrainJob that is refused, for good or (too many jobs, a full disk) for now."""
+    """Return the status of a refused TrainJob, for good or (too many jobs, a full disk) for now."""
     path = f"{refusal.field}: " if refusal.field else ""
     text = _text(f"{path}{refusal.message} {refusal.hint}".strip())
     word = _camel(refusal.code)
@@ -74,7 +74,7 @@ def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status
 
 
 def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
-    """Return the status of a TrainJob whose job the pool does not know any more: it is not run twice."""
+    """Return the status of a TrainJob whose job the pool has forgotten: it is not run again."""
     text = (
         f"The pool does not know job {status.get('jobId')} any more, and does not run it again. To run it "
         "once more, delete this TrainJob and create it again."
@@ -94,17 +94,17 @@ def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
 
 
 def temporary(refusal: Refusal) -> bool:
-    """Return whether the same manifest may be accepted later without a change of anything."""
+    """Return whether the same manifest may be accepted later."""
     return refusal.status == 429 or refusal.status >= 500
 
 
 def finished(status: Mapping[str, Any]) -> bool:
-    """Return whether a status says that nothing will happen to the job any more."""
+    """Return whether the job has ended according to a status."""
     return any(c["type"] == "Finished" and c["status"] == "True" for c in status.get("conditions", ()))
 
 
 def same(new: Status, old: Mapping[str, Any]) -> bool:
-    """Return whether a new status says nothing new, times of conditions aside."""
+    """Return whether two statuses are equal but for the times of conditions."""
     return _bare(new) == _bare(old)
 
 
@@ -118,9 +118,9 @@ def timed(new: Status, old: Mapping[str, Any], now: float) -> Status:
     before = {condition["type"]: condition for condition in old.get("conditions", ())}
     conditions = []
     for condition in new["conditions"]:
-        known = before.get(condition["type"], {})
-        unchanged = known.get("status") == condition["status"] and "lastTransitionTime" in known
-        since = known["lastTransitionTime"] if unchanged else _time(now)
+        former = before.get(condition["type"], {})
+        unchanged = former.get("status") == condition["status"] and "lastTransitionTime" in former
+        since = former["lastTransitionTime"] if unchanged else _time(now)
         conditions.append({**condition, "lastTransitionTime": since})
     return {**new, "conditions": conditions}
 
@@ -152,7 +152,7 @@ def _camel(code: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text of users so that a terminal shows it as text."""
+    """Return users' text with spaces in place of characters that affect a terminal."""
     return "".join(" " if unicodedata.category(sign) in UNSEEN else sign for sign in text)
 
 

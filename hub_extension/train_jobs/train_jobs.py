@@ -32,10 +32,10 @@ class TrainJobs:
 
     ``pool`` is this pool's name in the cluster. ``namespaces`` are those to look at; none named means all, and
     then the service must be allowed to list TrainJobs and namespaces of the whole cluster. The cluster may be
-    away, now or later: what happened meanwhile is made up for. ``clock`` tells seconds since the epoch, ``ticks``
-    seconds that never go back.
+    unreachable at any time: missed changes are caught up on. ``clock`` returns seconds since the epoch, ``ticks``
+    seconds of a monotonic clock.
 
-    Leave it before the engine stops. Jobs go on.
+    Leave it before the engine stops. Jobs continue.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TrainJobs:
         entry = self._ledger.entries.get(uid)
         return f"TrainJob {uid}" if entry is None else f"TrainJob {entry.namespace}/{entry.name}"
 
-    # ---------- what the cluster tells
+    # ---------- events of the cluster
 
     def _object_changed(self, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or _uid(before) != _uid(after)):
@@ -129,7 +129,7 @@ class TrainJobs:
         if after is not None and before is not None:
             self._reconsider(self._ledger.refused_in(after["metadata"]["name"]))
 
-    # ---------- what the engine tells
+    # ---------- events of the engine
 
     async def _hear(self, events: AsyncGenerator[Sequence[wire.Event], None]) -> None:
         async with aclosing(events):

@@ -55,11 +55,11 @@ SERVICE_SCOPES: Final = ("list:groups", "read:groups", "list:users", "read:users
 """Scopes of the service's own token on the hub."""
 
 STOP_SCOPE: Final = "delete:servers"
-"""Scope of the service's own token with which it stops idle workspaces, where the admin has allowed that."""
+"""Scope of the service's own token with which it stops idle workspaces, if the admin has allowed that."""
 
 
 KNOWN_S: Final = 5.0
-"""Time for which the hub is taken to know tokens after it knew the service's own, in seconds."""
+"""Time for which the hub is assumed to know tokens after it knew the service's own, in seconds."""
 
 
 class Authenticator(Protocol):
@@ -199,4 +199,4 @@ class HubAuthenticator:
 
 
 def _away(message: str) -> Refusal:
-    return Refusal(503, "hub_away", message, hint="Running jobs go on; try again in a moment, or tell an admin.")
+    return Refusal(503, "hub_away", message, hint="Running jobs continue; try again in a moment, or ask an admin.")

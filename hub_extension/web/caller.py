@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 EVERY: Final = ""
-"""Stands for every project in `Caller.views` and `Caller.administers`; no project has this name."""
+"""Every project, in `Caller.views` and `Caller.administers`; no project has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Caller:
     ``groups`` are the caller's groups on the hub and therefore the caller's projects, at most one minute old.
     ``admin`` is true for a token with the unfiltered scope ``custom:springtide:admin``, which permits the
     administration of the whole pool. ``views`` and ``administers`` are the projects whose jobs the token may see
-    and which it may administer; `EVERY` stands for all. ``spawner`` is true for the hub itself, which uses the
+    and which it may administer; `EVERY` means all. ``spawner`` is true for the hub itself, which uses the
     service's own token; ``hub_admin`` is true for one that may open the hub's own page for admins. ``token``
     authorizes requests to the hub in the caller's name.
     """

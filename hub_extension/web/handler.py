@@ -151,7 +151,7 @@ class PageHandler(SiteHandler):
                 403,
                 "not_opened",
                 "This page can only be opened in a tab of a browser.",
-                hint="Browsers say that they open one where the address begins with https:// or is this machine's "
+                hint="Browsers say that they open one if the address begins with https:// or is this machine's "
                 "(localhost); programs use the API with a token.",
             )
 

@@ -25,7 +25,7 @@ c.Springtide.allowed_hosts in the hub's configuration.
 def foreign(allowed: Iterable[str]) -> str:
     """Return a regular expression that matches every host name except the ``allowed`` ones.
 
-    Names are compared without port and case; ``.example.org`` stands for that domain and all its subdomains.
+    Names are compared without port and case; ``.example.org`` allows that domain and all its subdomains.
     """
     patterns = (
         rf"(?:.+\.)?{re.escape(name[1:])}" if name.startswith(".") else re.escape(name)

@@ -48,7 +48,7 @@ class Groups(Protocol):
         """Return a user's notebook servers that run, start or stop, by name."""
 
     async def stop_server(self, user: str, server: str, token: str | None) -> None:
-        """Stop a user's notebook server, as the token's owner; None stands for the service itself."""
+        """Stop a user's notebook server, as the token's owner; None means the service itself."""
 
     async def create(self, name: str, token: str) -> None:
         """Create an empty group, as the token's owner."""
@@ -67,7 +67,7 @@ class HubGroups:
     """The groups of a running hub, through its REST API.
 
     ``token`` is the service's own and is used for reading (scopes ``list:groups``, ``read:groups``,
-    ``list:users``, ``read:users``, ``read:servers``), and to stop idle workspaces where the admin has allowed that
+    ``list:users``, ``read:users``, ``read:servers``), and to stop idle workspaces if the admin has allowed that
     (scope ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
     permissions.
     """
@@ -105,7 +105,7 @@ class HubGroups:
         return {user["name"]: _identity(user) for user in users}
 
     async def identity(self, user: str) -> str | None:
-        """Return the identity of the user who has the name now, None if none has."""
+        """Return the identity of the present user of a name, None if there is none."""
         response = await self._ask("GET", f"users/{quote(user, safe='')}", self._token, None)
         if response.code == 404:
             return None
@@ -245,7 +245,7 @@ def _away() -> Refusal:
         503,
         "hub_away",
         "The hub does not answer, so nobody's projects are known.",
-        hint="Running jobs go on; try again in a moment.",
+        hint="Running jobs continue; try again in a moment.",
     )
 
 

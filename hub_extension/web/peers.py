@@ -1,4 +1,4 @@
-"""Which account of this machine a connection comes from."""
+"""The account of this machine that a connection comes from."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def unknown_caller() -> Refusal:
 
 
 def problem_of(error: BaseException | None, error_id: str) -> Problem:
-    """Return the part of an error that callers may see. ``error_id`` identifies the full error in the log."""
+    """Return an error as callers may see it. ``error_id`` identifies the full error in the log."""
     if isinstance(error, Refusal):
         return Problem(
             status=error.status, code=error.code, message=error.message, field=error.field, hint=error.hint

@@ -30,12 +30,12 @@ WAITING_S: Final = 60.0
 BODY_S: Final = 600.0
 """Maximum time in which a body must arrive, in seconds."""
 STALLED_S: Final = 60.0
-"""Time in which a reader must take what waits for it, or `SLOWEST_BYTES` of it, in seconds."""
+"""Time in which a reader must take its pending data, or `SLOWEST_BYTES` of it, in seconds."""
 SLOWEST_BYTES: Final = 64 * 1024
 SWEEP_S: Final = 5.0
-"""Interval between two looks at how much readers have taken, in seconds."""
+"""Interval between checks of how much readers have taken, in seconds."""
 PART_OF_ONE_ADDRESS: Final = 0.5
-"""Part of the connections that one address may hold, unless it is this machine's own."""
+"""Maximum share of the connections for one address, unless it is this machine's own."""
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 """First and longest pause of accepting connections after file descriptors ran out, in seconds."""
@@ -53,24 +53,24 @@ def raise_open_files() -> int:
 
 @dataclass(slots=True)
 class Unread:
-    """What waits for a reader: since when, how much of the stream was written then, and where it ended."""
+    """Pending data of a reader: since when it waits, how much of the stream was written then, and its end."""
 
     since: float
     written: int
     end: int
 
     def taken(self, stream: IOStream) -> bool:
-        """Return whether the reader has taken enough since."""
-        written = stream._total_write_done_index  # noqa: SLF001 - Tornado does not tell otherwise
+        """Return whether the reader has taken enough of it."""
+        written = stream._total_write_done_index  # noqa: SLF001 - no public name
         return written >= min(self.end, self.written + SLOWEST_BYTES)
 
 
 class Server(HTTPServer):
     """Tornado's server with time-outs for headers and for readers, and a cap on connections.
 
-    A reader that leaves what is sent to it for ``stalled`` seconds is cut off. Beyond the cap the connection that
-    has waited longest without a complete request is closed, else the one whose reader has stalled longest, or the
-    new one if all others are being answered. One address of another machine holds no more than a part of the
+    A reader that does not take its data for ``stalled`` seconds is cut off. Beyond the cap the connection that has
+    waited longest without a complete request is closed, else the one whose reader has stalled longest, or the new
+    one if all others are being answered. One address of another machine holds no more than a part of the
     connections. ``HTTPServer.configure(Server)`` makes all servers of the process instances of this class.
     ``files_each`` is the number of open files per connection, 2 for a connection that is proxied.
     """
@@ -134,7 +134,7 @@ class Server(HTTPServer):
         return stalled is not None
 
     def _sweep(self) -> None:
-        """Cut off the readers that have stalled, and look again while there are connections."""
+        """Cut off the readers that have stalled, and check again while there are connections."""
         now = IOLoop.current().time()
         streams = [connection.stream for connection in self._connections]
         self._unread = {
@@ -148,7 +148,7 @@ class Server(HTTPServer):
             IOLoop.current().call_later(self._sweep_every, self._sweep)
 
     def _unread_of(self, stream: IOStream, now: float) -> Unread | None:
-        """Return what waits for the reader of a connection, None if nothing does."""
+        """Return the pending data of a connection's reader, None if there is none."""
         if stream.closed() or not stream.writing():
             return None
         known = self._unread.get(stream)
@@ -182,7 +182,7 @@ def _is_own(address: str) -> bool:
 
 
 class Request(HTTPMessageDelegate):
-    """Delegate of a request that calls ``complete`` once the request has been read in full."""
+    """Request delegate: calls ``complete`` once the request has been read in full."""
 
     def __init__(self, delegate: HTTPMessageDelegate, complete: Callable[[], object]) -> None:
         self._delegate = delegate

@@ -1,4 +1,4 @@
-"""Capture of what is to run, at the moment of submission: for notebooks and for the command line."""
+"""Capture of the program of a job at the moment of submission: for notebooks and for the command line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Capture of a command, script or notebook as it is at this moment, with the user's own code that it needs.
+"""Capture of a command, script or notebook at the moment of submission, with the user's own code that it needs.
 
-Editing the script or a module next to it after submission changes nothing about the job. Only data is read
-where it lies, when the job runs.
+Later edits of the script or a module next to it do not change the job. Only data is read in place, when the job
+runs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A piece of work ready to be sent: the parts of a `Submission` that say what runs.
+    """A captured program: the parts of a `Submission` that define what runs.
 
-    ``source`` is the text a person recognises it by, ``notes`` are remarks for that person,
-    ``sizes`` the bytes that its largest variables take, ``imports`` what it imports from outside of ``files``.
+    ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes`` the bytes of its
+    largest variables, ``imports`` its imports from outside of ``files``.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where the work was submitted from: the working directory, its interpreter, the notebook that is open."""
+    """The place of the submission: the working directory, its interpreter, the open notebook."""
 
     cwd: Path
     python: str = sys.executable
@@ -55,7 +55,7 @@ class Here:
 
 
 def capture_words(words: Sequence[str], here: Here) -> Captured:
-    """Capture what the words of a command line ask for: a notebook named alone, or a command."""
+    """Capture the words of a command line: a notebook named alone, or a command."""
     if len(words) == 1 and str(words[0]).endswith(".ipynb"):
         return capture_notebook(Path(words[0]), here)
     return capture_command(words, here)
@@ -126,7 +126,7 @@ def _capture_module(words: list[str], option: tuple[int, str], here: Here, sourc
 
 
 def split_command(command: str) -> list[str]:
-    """Return the words of a command that was written in one piece. Raise `CaptureError` for what needs a shell."""
+    """Return the words of a command given as one text. Raises `CaptureError` for a command that needs a shell."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -163,7 +163,7 @@ def _module_option(words: Sequence[str]) -> tuple[int, str] | None:
 
 
 def _first_operand(words: Sequence[str]) -> int | None:
-    """Return where the interpreter's own options end: at the script, at ``-m`` or at ``-c``."""
+    """Return the index at which the interpreter's own options end: the script, ``-m`` or ``-c``."""
     place = 1
     while place < len(words):
         word = words[place]

@@ -1,4 +1,4 @@
-"""The Python that captured code would run in, as it is found where the job is submitted."""
+"""The Python environment of captured code, as found at the place of submission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from springtide.scheduler.capture.imports import Imports
 from springtide.scheduler.wire import MAX_PACKAGES, PythonEnvironment
 
 ANSWER_S: Final = 10.0
-"""Time that another Python has to tell its packages, in seconds."""
+"""Time for another Python to list its packages, in seconds."""
 
 
 def python_environment(captured: Captured) -> PythonEnvironment | None:
@@ -28,7 +28,7 @@ def python_environment(captured: Captured) -> PythonEnvironment | None:
     found = (
         packages.described(captured.imports.required, captured.imports.optional)
         if python == sys.executable
-        else _told(python, captured.imports)
+        else _described_by(python, captured.imports)
     )
     if found is None:
         return None
@@ -41,13 +41,13 @@ def python_environment(captured: Captured) -> PythonEnvironment | None:
         return None
 
 
-def _told(python: str, imports: Imports) -> dict[str, Any] | None:
-    """Return what another Python tells of itself, None if it does not."""
-    asked = json.dumps([sorted(imports.required), sorted(imports.optional)])
+def _described_by(python: str, imports: Imports) -> dict[str, Any] | None:
+    """Return the description that another Python prints of itself, None if it fails to."""
+    request = json.dumps([sorted(imports.required), sorted(imports.optional)])
     try:
         answer = subprocess.run(
             [python, "-I", packages.__file__],
-            input=asked,
+            input=request,
             capture_output=True,
             text=True,
             timeout=ANSWER_S,

@@ -1,7 +1,7 @@
-"""What cannot be sent."""
+"""The error of a capture."""
 
 from __future__ import annotations
 
 
 class CaptureError(Exception):
-    """Something cannot be sent, so nothing has been submitted. The message names it and the way out."""
+    """A part of the program cannot be sent, so nothing was submitted. The message names it and gives a hint."""

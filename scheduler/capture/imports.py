@@ -1,4 +1,4 @@
-"""Which modules code imports, read from its text: nothing is executed."""
+"""The imports of code, read from its text: nothing is executed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 NOT_THERE = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-"""Errors whose handler says that the code does without a module."""
+"""Errors whose handler marks an import as optional."""
 MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
@@ -31,9 +31,9 @@ class Imports:
 
 
 def imports_of_tree(tree: ast.AST, package: str = "") -> Imports:
-    """Return what the code imports; ``package`` is the one that its relative imports start from.
+    """Return the imports of the code; ``package`` is the one that its relative imports start from.
 
-    Optional is what is imported under a condition, or where an error of the import is handled.
+    Imports under a condition, or with a handler for their errors, are optional.
     """
     found: dict[bool, set[str]] = {True: set(), False: set()}
     for node, optional in _statements(tree, optional=False):
@@ -42,7 +42,7 @@ def imports_of_tree(tree: ast.AST, package: str = "") -> Imports:
 
 
 def imports_of_file(content: bytes, package: str = "") -> Imports:
-    """Return what a file of Python imports, nothing of one that cannot be parsed."""
+    """Return the imports of a file of Python, none if it cannot be parsed."""
     try:
         return imports_of_tree(ast.parse(content), package)
     except (SyntaxError, ValueError):
@@ -50,20 +50,20 @@ def imports_of_file(content: bytes, package: str = "") -> Imports:
 
 
 def imports_of_cells(cells: Iterable[str]) -> Imports:
-    """Return what the cells of a notebook import; of a cell that is not plain Python, what its lines tell."""
-    found = Imports()
+    """Return the imports of a notebook's cells; cells with other syntax than Python are read line by line."""
+    imports = Imports()
     for cell in cells:
         try:
-            found |= imports_of_tree(ast.parse(MAGIC.sub(r"\1pass", cell)))
+            imports |= imports_of_tree(ast.parse(MAGIC.sub(r"\1pass", cell)))
         except (SyntaxError, ValueError):
-            found |= Imports(optional=frozenset(IMPORT.findall(cell)))
-    return found
+            imports |= Imports(optional=frozenset(IMPORT.findall(cell)))
+    return imports
 
 
 def reached_imports(files: Mapping[str, bytes], entries: Iterable[str], first: Imports = Imports()) -> Imports:
-    """Return what code imports from outside of ``files``, which are there beside it by their paths.
+    """Return the imports of code from outside of ``files``, which are beside it under their paths.
 
-    Read are the ``entries`` among the files, and what those and ``first`` import of the files in turn.
+    It follows the ``entries`` among the files, ``first``, and the files that these import in turn.
     """
     found, pending, seen = first, [name for name in entries if name in files], set[str]()
     pending += _own_files(first, files)
@@ -80,7 +80,7 @@ def reached_imports(files: Mapping[str, bytes], entries: Iterable[str], first: I
 
 
 def imported_by(node: ast.AST, package: str) -> Iterator[str]:
-    """Yield the absolute names of the modules that an import statement names, and of what it takes from them."""
+    """Yield the absolute names of the modules in an import statement, and of the names imported from them."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -90,7 +90,7 @@ def imported_by(node: ast.AST, package: str) -> Iterator[str]:
 
 
 def _statements(node: ast.AST, *, optional: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the import statements below a node, and whether the code does without what each imports."""
+    """Yield the import statements below a node, each with whether it is optional."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield node, optional
         return

@@ -1,7 +1,7 @@
-"""The packages that a Python has of those that code imports. Nothing of the code is executed.
+"""The packages of a Python environment that code imports. The code is not executed.
 
-Standard library of Python 3.9 only: another Python that is asked about runs this file by itself. Called with
-``contents``, it prints all that this Python has: what an administrator declares of an image.
+Standard library of Python 3.9 only: another Python runs this file by itself to describe its packages. Called with
+``contents``, it prints everything that this Python has, for the declaration of an image by an administrator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any
     return {
         "python": platform.python_version(),
         "path": sys.executable,
-        "packages": {name: version for each in found for name, version in sorted(each.items())},
+        "packages": {name: version for versions in found for name, version in sorted(versions.items())},
         "missing": [top for top in _tops(required) if not tops[top]],
         "imports": list(_tops(required)),
     }
@@ -39,7 +39,9 @@ def contents() -> dict[str, Any]:
     modules = {module.name for module in pkgutil.iter_modules()} | set(_owners())
     return {
         "python": platform.python_version(),
-        "packages": {each.metadata["Name"]: each.version for each in metadata.distributions()},
+        "packages": {
+            distribution.metadata["Name"]: distribution.version for distribution in metadata.distributions()
+        },
         "modules": sorted(name for name in modules - STANDARD if name.isidentifier()),
     }
 
@@ -58,7 +60,7 @@ def _is_there(top: str) -> bool:
 
 
 def _distributions(top: str) -> Mapping[str, str]:
-    """Return versions by the names of the distributions that have a module; none for one that is not installed."""
+    """Return the distributions of a module with their versions; empty if it is not installed."""
     try:
         return {top: metadata.version(top)}
     except (metadata.PackageNotFoundError, ValueError):
@@ -67,12 +69,12 @@ def _distributions(top: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def _owners() -> Mapping[str, Sequence[str]]:
-    """Return the names of distributions by the modules that they have."""
+    """Return the names of distributions by the names of their modules."""
     found: dict[str, list[str]] = {}
     for distribution in metadata.distributions():
         listed = distribution.read_text("top_level.txt")
         files = distribution.files if listed is None else None
-        tops = {each.parts[0].partition(".")[0] for each in files or () if each.suffix == ".py"}
+        tops = {file.parts[0].partition(".")[0] for file in files or () if file.suffix == ".py"}
         for top in tops if listed is None else listed.split():
             found.setdefault(top, []).append(distribution.metadata["Name"])
     return found

@@ -1,4 +1,4 @@
-"""The request that submits what was captured."""
+"""The submission request for a captured program."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission,
 def environment_shown(
     request: Submission, image: str | None, contents: ImageContents | None = None
 ) -> JobEnvironment:
-    """Return the environment of a job as it is shown before it is submitted.
+    """Return the environment of a job to show before its submission.
 
-    ``image`` is the container image that the job runs in, None on one machine; ``contents`` is what is declared of
-    it.
+    ``image`` is the container image of the job, None on one machine; ``contents`` are its declared contents.
     """
-    told = request.environment
+    environment = request.environment
     return JobEnvironment(
-        python="" if told is None else told.python,
-        path="" if told is None else told.path,
-        packages={} if told is None else told.packages,
-        missing=missing_modules(told, image, request.requirements, contents),
+        python="" if environment is None else environment.python,
+        path="" if environment is None else environment.path,
+        packages={} if environment is None else environment.packages,
+        missing=missing_modules(environment, image, request.requirements, contents),
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),

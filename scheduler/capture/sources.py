@@ -24,7 +24,7 @@ SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modu
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much source code is sent along at most. ``settings_bytes`` is per settings file."""
+    """The maximum amount of source code that is sent along. ``settings_bytes`` is per settings file."""
 
     files: int = 1000
     bytes: int = 16 * 2**20
@@ -54,7 +54,7 @@ def tree(root: Path, caps: Caps = Caps()) -> dict[str, bytes]:
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a file. Raise `CaptureError` naming the file if it cannot be read."""
+    """Return the content of a file. Raises `CaptureError` naming the file if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -145,8 +145,8 @@ def _is_enterable(path: Path) -> bool:
 def _own_files(workdir: Path) -> Callable[[str], bool]:
     """Return a test for the user's own files below ``workdir``.
 
-    What is installed is known by how its path is spelled: that is most of what a notebook has imported, and asking
-    the disk about each takes long where it is busy or far away.
+    Installed modules, most of a notebook's imports, are recognised by the spelling of their paths: disk access for
+    each takes long on a busy or remote disk.
     """
     root = workdir.resolve()
     places = [Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib", "platlib")]

@@ -74,7 +74,7 @@ class Client:
         self.close()
 
     def me(self) -> wire.Me:
-        """Return who the caller is and what the caller may ask for."""
+        """Return the caller's identity and permissions."""
         return self._http.struct(wire.Me, "GET", "me")
 
     def edit_me(self, edit: wire.MeEdit) -> wire.Me:
@@ -251,7 +251,7 @@ class Client:
         """Change the number or the bounds of an unfinished sweep's trials."""
         return self._http.struct(wire.Job, "PATCH", _path("jobs", sweep, "trials"), body=edit)
 
-    # ---------- what a job leaves
+    # ---------- logs, reports and outputs
 
     def log(
         self, job_id: str, *, rank: int = 0, offset: int = 0, limit: int | None = None, wait: float = 0
@@ -266,13 +266,13 @@ class Client:
         return self._http.struct(wire.Comparison, "GET", "comparison", query={"jobs": ",".join(job_ids)})
 
     def points(self, job_id: str, *, after: int = 0, limit: int | None = None) -> wire.Points:
-        """Return what the job reported after report number ``after``."""
+        """Return the reports of the job after report number ``after``."""
         return self._http.struct(
             wire.Points, "GET", _path("jobs", job_id, "points"), query={"after": after, "limit": limit}
         )
 
     def all_points(self, job_id: str) -> Iterator[wire.Point]:
-        """Yield everything that the job has reported so far, over all its attempts."""
+        """Yield all reports of the job so far, over all its attempts."""
         after = 0
         while True:
             points = self.points(job_id, after=after)
@@ -303,14 +303,14 @@ class Client:
         finally:
             part.unlink(missing_ok=True)
 
-    # ---------- what would be
+    # ---------- forecasts and images
 
     def forecast(self, question: wire.WhatIf) -> wire.Forecast:
         """Return a forecast with a job that is not submitted, and for admins with other projects and nodes."""
         return self._http.struct(wire.Forecast, "POST", "forecast", body=question, repeat=True)
 
     def image_contents(self, image: str) -> wire.ImageContents | None:
-        """Return what is declared of a container image, None if nothing is."""
+        """Return the declared contents of a container image, None if there are none."""
         return self._http.struct(wire.DeclaredContents, "GET", "images/contents", query={"image": image}).contents
 
     def datasets(self) -> list[wire.DatasetView]:
@@ -322,7 +322,7 @@ class Client:
         return self.forecast(wire.WhatIf(job=wire.Wish.of(msgspec.structs.asdict(wish)), starts=[]))
 
     def advise(self, wish: wire.Wish) -> wire.Advice:
-        """Return what earlier runs of the same work say about the GPUs of a job. No code is sent."""
+        """Return advice about the GPUs of a job from earlier runs of the same work. No code is sent."""
         return self._http.struct(
             wire.Advice, "POST", "advice", body=wire.Wish.of(msgspec.structs.asdict(wish)), repeat=True
         )
@@ -330,7 +330,7 @@ class Client:
     # ---------- the pool
 
     def pool(self) -> wire.PoolView:
-        """Return the pool: nodes, projects and who holds which GPUs."""
+        """Return the pool: nodes, projects and the holders of GPUs."""
         return self._http.struct(wire.PoolView, "GET", "pool")
 
     def history(self, start: float | None = None, end: float | None = None) -> wire.History:
@@ -414,7 +414,7 @@ class Client:
         self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None})
 
     def build_quota(self, user: str) -> wire.BuildQuota:
-        """Return the build quota of a person and what is left of it."""
+        """Return the build quota of a person and the remaining part."""
         return self._http.struct(wire.BuildQuota, "GET", _path("build-quota", user))
 
 

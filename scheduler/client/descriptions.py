@@ -17,7 +17,7 @@ IMAGE_VARIABLE: Final = "SPRINGTIDE_IMAGE"
 
 
 def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str]]:
-    """Return what a job runs with, as heads and values; ``image`` is its container image, None on one machine."""
+    """Return a job's environment as heads and values; ``image`` is its container image, None on one machine."""
     shown = [
         ("Python", python_words(environment, image)),
         ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))),
@@ -39,7 +39,7 @@ def python_words(environment: JobEnvironment, image: str | None) -> str:
 
 
 def missing_words(environment: JobEnvironment, image: str | None) -> str:
-    """Return what is missing and what to do about it, as a sentence; empty if nothing is known to be missing."""
+    """Return the missing packages and a hint, as a sentence; empty if none are known to be missing."""
     if not environment.missing:
         return ""
     names = listed(environment.missing)
@@ -57,14 +57,14 @@ def files_words(environment: JobEnvironment) -> str:
     return f"{', '.join(named)}{more} ({size(environment.file_bytes)})"
 
 
-def image_of(asked: str | None, images: Sequence[str]) -> str | None:
-    """Return the container image of a job that is not submitted yet, None on one machine, which has no images.
+def image_of(requested: str | None, images: Sequence[str]) -> str | None:
+    """Return the container image of a job before its submission, None on one machine, which has no images.
 
-    ``asked`` is the image of its options, ``images`` are those that the pool offers its user.
+    ``requested`` is the image of its options, ``images`` are those that the pool offers its user.
     """
     if not images:
         return None
-    return asked or os.environ.get(IMAGE_VARIABLE) or images[0]
+    return requested or os.environ.get(IMAGE_VARIABLE) or images[0]
 
 
 HEADS = ("GPUs", "type", "placed", "speed", "runs")
@@ -72,19 +72,19 @@ NOTHING = (
     "Nothing is known of it yet: no run of a minute or more has ended that reports steps or ran without a pause. "
     "Runs count for jobs of the same name, project and person."
 )
-"""What is said if no run was measured."""
+"""The text if no run was measured."""
 ALIKE = "No other GPUs are known to be notably faster, or to be worth more."
-"""What is said if runs were measured, and nothing follows."""
+"""The text if the measured runs give no advice."""
 
 
-def advice_words(told: Advice) -> str:
-    """Return what earlier runs say, in sentences."""
-    return told.text or (ALIKE if told.placements else NOTHING)
+def advice_words(advice: Advice) -> str:
+    """Return the advice from earlier runs, in sentences."""
+    return advice.text or (ALIKE if advice.placements else NOTHING)
 
 
-def placement_rows(told: Advice) -> list[Sequence[str]]:
+def placement_rows(advice: Advice) -> list[Sequence[str]]:
     """Return a row for each placement that was measured, in the order of `HEADS`."""
-    return [(_gpus(each), each.gpu_type, each.placed, _speed(each), str(each.runs)) for each in told.placements]
+    return [(_gpus(row), row.gpu_type, row.placed, _speed(row), str(row.runs)) for row in advice.placements]
 
 
 def _gpus(row: MeasuredPlacement) -> str:
@@ -100,7 +100,7 @@ def _speed(row: MeasuredPlacement) -> str:
 
 
 LATE = 60.0
-"""Time after which a start that was expected and has not come is told as late, in seconds."""
+"""Delay after which an expected start counts as late, in seconds."""
 
 
 def expectation(starts: Starts, now: float, verb: str = "starts") -> str:
@@ -112,9 +112,9 @@ def expectation(starts: Starts, now: float, verb: str = "starts") -> str:
     return f"Likely {verb} {moment(starts, now)}."
 
 
-def prospect(told: Forecast) -> str:
-    """Return what to expect of a job that is not submitted; empty if the forecast has none."""
-    return "" if told.estimate is None else told.estimate.text
+def prospect(forecast: Forecast) -> str:
+    """Return the prospects of a job before its submission; empty if the forecast has none."""
+    return "" if forecast.estimate is None else forecast.estimate.text
 
 
 def moment(starts: Starts, now: float) -> str:

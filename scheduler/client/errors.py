@@ -1,4 +1,4 @@
-"""What can go wrong between a caller and the pool, in words for the caller."""
+"""Errors between a caller and the pool, with messages for the caller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from springtide.scheduler.wire import Problem
 
 
 class PoolError(Exception):
-    """The pool refused the request. ``problem`` tells programs why, ``str()`` tells people.
+    """The pool refused the request. ``problem`` is the reason for programs, ``str()`` the message for people.
 
     ``retry_after`` is the time after which it may be sent again, in seconds; 0 if the pool names none.
     """
@@ -32,7 +32,7 @@ class PoolError(Exception):
 
 
 class Unreachable(Exception):  # noqa: N818 - a state of the world rather than a mistake
-    """The pool's service does not answer. What was submitted before is safe, and running jobs go on."""
+    """The pool's service does not answer. Submitted jobs are safe, and running jobs continue."""
 
 
 def problem_of(status: int, body: bytes) -> Problem:

@@ -28,7 +28,7 @@ REPEATED = frozenset({Kind.TEXTS, Kind.VARIABLES})
 
 
 def flag(option: Option) -> click.Option:
-    """Return the flag of an option. It is None, or empty, where it is not given."""
+    """Return the flag of an option. Its value is None, or empty, if it is not given."""
     words = f"{option.help}  [default: {option.default_words}]"
     if option.kind is Kind.SWITCH:
         return click.Option([f"{option.flag}/{option.off}"], default=None, help=words)
@@ -53,7 +53,7 @@ def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reader(option: Option) -> Callable[[Any], Any]:
-    """Return what reads the text of a flag; it raises `click.UsageError` with what was expected."""
+    """Return the parser of a flag's text; it raises `click.UsageError` with the expected form."""
 
     def read(value: Any) -> Any:
         try:

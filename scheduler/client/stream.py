@@ -28,8 +28,8 @@ FINAL: Final = frozenset({400, 401, 403, 404, 422})
 class EventStream:
     """Iterate over events, reconnecting after a lost connection.
 
-    Raise `PoolError` where the pool refuses the stream for good: an expired token, an unknown job. ``stop`` ends
-    the iteration at the next event or heartbeat once it is set.
+    Raises `PoolError` if the pool refuses the stream for good: an expired token, an unknown job. ``stop`` ends the
+    iteration at the next event or heartbeat once it is set.
     """
 
     def __init__(

@@ -22,20 +22,20 @@ T = TypeVar("T")
 ATTEMPTS: Final = 4
 FIRST_WAIT_S: Final = 0.2
 LONGEST_WAIT_S: Final = 5.0
-"""The longest wait that the pool may ask for."""
+"""The longest wait that the pool may request."""
 MOST_BETWEEN_S: Final = 1.0
 """The longest wait between two tries otherwise."""
 TOO_MANY: Final = 429
 AWAY: Final = frozenset({502, 503, 504})
-"""What a proxy says while the service behind it restarts."""
+"""Statuses of a proxy while the service behind it restarts."""
 OF_THE_HUB: Final = "X-JupyterHub-Version"
-"""Header of every answer of the hub, and of none of the service."""
+"""Header of every answer of the hub, which the service never sends."""
 
 Query = Mapping[str, str | int | float | bool | None]
 
 
 class Transport:
-    """Sends requests to the pool's API. Raise `PoolError` and `Unreachable`; safe to share between threads.
+    """Sends requests to the pool's API. Raises `PoolError` and `Unreachable`; safe to share between threads.
 
     ``timeout`` is seconds for connecting and for each silence of an answer, ``patience`` for how many seconds at
     least a request that may be repeated is repeated while nothing answers, as when the pool's service restarts.
@@ -146,10 +146,10 @@ class Transport:
 
         ``silence`` seconds without a byte, or an event of more than ``max_event`` bytes, is a lost connection.
         """
-        asked = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
         try:
             timeout = httpx.Timeout(self._http.timeout.connect, read=silence)
-            with self._http.stream("GET", path, params=given(query), headers=asked, timeout=timeout) as response:
+            with self._http.stream("GET", path, params=given(query), headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise self.refused(response)
@@ -185,7 +185,7 @@ class _Guarded(httpx.SyncByteStream):
         self._stop = stop
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the chunks. Raise `httpx.ReadError` for an event that is too large."""
+        """Yield the chunks. Raises `httpx.ReadError` for an event that is too large."""
         pending, tail = 0, b""
         for chunk in self._chunks:
             if self._stop.is_set():
@@ -201,7 +201,7 @@ class _Guarded(httpx.SyncByteStream):
 
 
 class _Tries:
-    """When one request is sent again: ``most`` times in all, or for ``patience`` seconds while nothing answers."""
+    """The retries of one request: ``most`` in all, or for ``patience`` seconds while nothing answers."""
 
     def __init__(self, most: int, patience: float) -> None:
         self._left = most - 1
@@ -230,7 +230,7 @@ class _Tries:
 def is_from_hub(response: httpx.Response) -> bool:
     """Return whether the hub answered instead of the service, as long as that is not registered at the proxy.
 
-    It redirects what is read, and refuses whatever else is asked for.
+    The hub redirects reads and refuses all other requests.
     """
     return not response.is_success and OF_THE_HUB in response.headers
 

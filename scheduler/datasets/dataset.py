@@ -1,4 +1,4 @@
-"""A declared dataset, and how the programs of jobs and workspaces find it; pure."""
+"""A declared dataset, and its directory in jobs and workspaces; pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOUNTS: Final = "/datasets"
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset, and where it is.
+    """A dataset and its storage.
 
     On one machine it is the directory ``path``; on a cluster the directory ``sub_path`` of the volume claim
-    ``claim``, the whole volume if that is empty. Without ``path`` and ``claim`` it is not there any more.
-    ``projects`` are those that may use it, with the projects inside them; None is all.
+    ``claim``, the whole volume if that is empty. Without ``path`` and ``claim`` it no longer exists. ``projects``
+    may use it, with the projects inside them; None is all.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Dataset:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is known where it is."""
+        """Whether the dataset exists."""
         return bool(self.path or self.claim)
 
     def is_for(self, lineage: Iterable[str]) -> bool:
-        """Return whether a project may use it; ``lineage`` is the project and those that it is in."""
+        """Return whether a project may use it; ``lineage`` is the project and its ancestors."""
         return self.projects is None or not set(self.projects).isdisjoint(lineage)
 
 
 def variable(datasets: Iterable[Dataset]) -> dict[str, str]:
-    """Return the variable that tells programs where their datasets are."""
-    return {VARIABLE: json.dumps({each.name: each.place for each in datasets}, ensure_ascii=False)}
+    """Return the environment variable with the directories of the datasets."""
+    return {VARIABLE: json.dumps({dataset.name: dataset.place for dataset in datasets}, ensure_ascii=False)}

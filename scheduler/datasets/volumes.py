@@ -23,17 +23,17 @@ def mounts(datasets: Sequence[Dataset]) -> list[dict[str, Any]]:
     """Return the read-only mount of each dataset, at its place."""
     return [
         {
-            "name": _volume(each.claim, datasets),
-            "mountPath": each.place,
+            "name": _volume(dataset.claim, datasets),
+            "mountPath": dataset.place,
             "readOnly": True,
-            **({"subPath": each.sub_path} if each.sub_path else {}),
+            **({"subPath": dataset.sub_path} if dataset.sub_path else {}),
         }
-        for each in datasets
+        for dataset in datasets
     ]
 
 
 def _claims(datasets: Sequence[Dataset]) -> list[str]:
-    return list(dict.fromkeys(each.claim for each in datasets))
+    return list(dict.fromkeys(dataset.claim for dataset in datasets))
 
 
 def _volume(claim: str, datasets: Sequence[Dataset]) -> str:

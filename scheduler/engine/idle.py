@@ -272,7 +272,8 @@ class IdleWorkspaces:
         change: Change,
     ) -> None:
         self._state = state
-        self._settings = settings
+        self._may_stop = settings.stop_idle_workspaces
+        self._configured = settings.rules
         self._used = used
         self._clock = clock
         self._change = change
@@ -314,7 +315,7 @@ class IdleWorkspaces:
     def rule(self, user: str, projects: Sequence[str]) -> IdleRule:
         """Return the rule for a person in these projects; without a notice where nothing may be stopped."""
         found = rule_for(user, projects, self._rules(), self._state.policy_projects())
-        return found if self._settings.stops else replace(found, notice=None)
+        return found if self._may_stop else replace(found, notice=None)
 
     def next_report(self, decision: Decision | None) -> float:
         """Return the seconds until a notebook server is to report again."""
@@ -324,7 +325,7 @@ class IdleWorkspaces:
 
     def _rules(self) -> dict[RuleKey, IdleRule]:
         here = {key: record.rule for key, record in self._state.idle_rules.items()}
-        return {**self._settings.rules, **here}
+        return {**self._configured, **here}
 
     def _held(self, key: WorkspaceKey) -> WorkspaceRecord | None:
         found = self._state.workspaces.get(key)
@@ -408,7 +409,7 @@ class IdleWorkspaces:
         set_here = {(scope.value, name) for scope, name in self._state.idle_rules}
         pool = shown.pop(("pool", ""), NEVER)
         return wire.IdleRules(
-            stops=self._settings.stops,
+            stops=self._may_stop,
             pool=wire.IdleRule(tell_after=pool.tell_after, notice=pool.notice),
             exceptions=[
                 wire.IdleException(

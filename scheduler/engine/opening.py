@@ -241,7 +241,7 @@ def _compose(
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
-    node_speeds = NodeSpeeds(settings.faults.slow_ratio if settings.faults.enabled else None)
+    node_speeds = NodeSpeeds(settings.faults.slow_node_ratio if settings.faults.drain_faulty_gpus else None)
     placements = Placements(nodes, explores=settings.explore_placements, node_speeds=node_speeds)
     node_requests = NodeRequests(executor, state, nodes, planner, stats=stats, clock=clock.wall)
     read_model = ReadModel(

@@ -20,6 +20,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources import quantities
+from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
 from springtide.scheduler.store.queries import trials as sweep_trials
 from springtide.scheduler.store.records import JobRecord, JobSpec, OptionDifference, RerunRef
@@ -163,13 +164,13 @@ class RerunCalls:
         try:
             return await self._threads.call(self._threads.store.files, spec.bundle)
         except FilesGoneError:
-            kept = wording.duration(self._settings.keep_files)
+            kept = wording.duration(self._settings.keep_files_days * DAY)
             raise Refusal(
                 410,
                 "files_gone",
                 f"The files of job {wording.given(spec.id)} are not in the pool any more, so it cannot be run "
                 f"again. Those of an ended job are kept for {kept}, as long as all of one person take less than "
-                f"{self._settings.max_ended_bytes_per_user / 2**20:.0f} MiB.",
+                f"{self._settings.ended_bytes_per_user / MIB:.0f} MiB.",
                 hint="Submit it once more from the notebook or directory it came from.",
             ) from None
 

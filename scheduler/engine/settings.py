@@ -9,12 +9,10 @@ from springtide.scheduler import model
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
-from springtide.scheduler.store.records import IdleRule, RuleKey
+from springtide.scheduler.settings import DAY, MIB, MINUTE, setting
+from springtide.scheduler.store.records import IdleRule, RuleKey, RuleScope
 from springtide.scheduler.telemetry.faults import FaultRules
 from springtide.scheduler.wire import ImageContents
-
-DAY = 86_400.0
-MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +34,54 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class IdleSettings:
-    """Whether idle workspaces may be stopped, and the rules that hold where no admin has set others."""
+    """Whether idle workspaces may be stopped, and the rules that hold unless an admin has set others."""
 
-    stops: bool = False
-    rules: Mapping[RuleKey, IdleRule] = field(default_factory=dict)
+    stop_idle_workspaces: bool = setting(
+        False,
+        "Whether workspaces whose GPUs are not used may be stopped, by the rules of the page of workspaces. "
+        "The hub gives the service the scope delete:servers for it. Without it their owners are only notified.",
+    )
+    idle_tell_minutes: float = setting(
+        0.0,
+        "The time without use of its GPUs after which the owner of a workspace is notified, unless an admin "
+        "has set another rule on the page of workspaces; 0: never.",
+        unit="minutes",
+        ge=0,
+    )
+    idle_notice_minutes: float = setting(
+        0.0,
+        "The time from that notification to the stop of the workspace, unless it is used or kept, or an admin "
+        "has set another rule; 0: never.",
+        unit="minutes",
+        ge=0,
+    )
+    idle_exempt_projects: tuple[str, ...] = setting(
+        (), "The projects whose members' workspaces are neither reported nor stopped."
+    )
+    idle_exempt_people: tuple[str, ...] = setting(
+        (), "The people whose workspaces are neither reported nor stopped."
+    )
+
+    @property
+    def rules(self) -> Mapping[RuleKey, IdleRule]:
+        """Return the rule of the pool, and those of the exempt projects and people."""
+        tell_after, notice = (
+            minutes * MINUTE if minutes else None for minutes in (self.idle_tell_minutes, self.idle_notice_minutes)
+        )
+        exempt = [(RuleScope.PROJECT, name) for name in self.idle_exempt_projects]
+        exempt += [(RuleScope.PERSON, name) for name in self.idle_exempt_people]
+        pool = {(RuleScope.POOL, ""): IdleRule(tell_after, notice)}
+        return {**pool, **dict.fromkeys(exempt, IdleRule())}
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Settings of planner (``policy``), GPU types, retries, notifications, faults, and bounds of what is kept.
+    """Settings of the engine: those of admins, of its parts, what is derived from others, and fixed limits.
 
-    ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
-    ``image_contents`` is what is declared of images, by patterns. ``datasets`` are those declared, by name.
-    ``jobs_without_gpus`` is how many jobs without GPUs run at a time in a project that has no number of its own.
-    ``explore_placements`` lets jobs try placements that are rarely known.
-    ``max_…_bytes…`` are in bytes; ``max_grace``, ``test_run_time``, after which a test run
-    has passed, ``prune_every``, and how long jobs, their files and audit entries
-    are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
-    the end of a job, which can be run again as long as its files are kept.
+    ``images`` are patterns of the images that jobs may run in, the default first; None if jobs run without one.
+    ``image_contents`` are the declared contents of images by pattern, ``datasets`` the declared datasets by name.
+    ``max_…_bytes`` are in bytes, ``max_grace``, ``keep_audit`` and ``prune_every`` in seconds; the other limits
+    are numbers of files, events and decisions.
     """
 
     policy: model.Settings = field(default_factory=model.Settings)
@@ -65,22 +93,49 @@ class EngineSettings:
     images: tuple[str, ...] | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
-    max_unfinished: int = 10_000
-    max_unfinished_per_user: int = 1_000
-    max_kept_bytes_per_user: int = 1024 * MIB
-    max_kept_bytes_per_project: int = 4096 * MIB
-    max_ended_bytes_per_user: int = 256 * MIB
+    queue_cap: int = setting(
+        10_000, "Maximum number of unfinished jobs of the pool, running ones too; more are refused.", ge=1
+    )
+    queue_cap_per_user: int = setting(
+        1_000, "Maximum number of unfinished jobs of one person, running ones too; more are refused.", ge=1
+    )
+    kept_bytes_per_user: int = setting(
+        1024 * MIB, "Maximum size of the files sent with one person's unfinished jobs.", unit="bytes", ge=MIB
+    )
+    kept_bytes_per_project: int = setting(
+        4096 * MIB, "Maximum size of the files sent with one project's unfinished jobs.", unit="bytes", ge=MIB
+    )
+    ended_bytes_per_user: int = setting(
+        256 * MIB, "Maximum size of the files of one person's ended jobs; the oldest go first.", unit="bytes", ge=0
+    )
+    keep_days: float = setting(
+        90.0, "The time after which ended jobs are forgotten, with logs and outputs.", unit="days", ge=0.01
+    )
+    keep_files_days: float = setting(
+        7.0,
+        "The time for which files sent with a job are kept after its end, so that it can be run again.",
+        unit="days",
+        ge=0,
+    )
+    test_run_time: float = setting(
+        120.0, "A test run that has run for this time without a failure has passed.", unit="seconds", ge=1
+    )
+    jobs_without_gpus: int = setting(
+        4,
+        "Number of jobs without GPUs that run at a time in a project that has no number of its own; 0: none.",
+        ge=0,
+    )
+    explore_placements: bool = setting(
+        False,
+        "Whether a job prefers, among free GPUs, a placement that its earlier runs had once or twice, until "
+        "three runs show how fast it is.",
+    )
     max_files: int = 2_000
     max_files_bytes: int = 64 * MIB
     max_env_bytes: int = 256 * 1024
     max_argv_bytes: int = 256 * 1024
     max_output_bytes: int = 1024 * 1024 * MIB
     max_grace: float = 3_600.0
-    test_run_time: float = 120.0
-    jobs_without_gpus: int = 4
-    explore_placements: bool = False
-    keep_jobs: float = 90 * DAY
-    keep_files: float = 7 * DAY
     keep_audit: float = 730 * DAY
     keep_events: int = 20_000
     keep_decisions: int = 5_000

@@ -59,14 +59,13 @@ class AttemptKey(msgspec.Struct, frozen=True, order=True):
 class AttemptSpec(msgspec.Struct, frozen=True):
     """The program of an attempt, and its placement.
 
-    ``argv`` and the values of ``env`` may contain ``{code}``, which stands for the directory of ``files``; these
+    ``argv`` and the values of ``env`` may contain ``{code}``, the placeholder of the directory of ``files``; these
     are the same in every attempt of a job. ``grace`` is the time between a pause and the kill, in seconds.
-    ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
-    that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
-    which is another one in every attempt. ``requirements`` are packages to install, on a single machine.
-    ``cpus`` and ``memory``, in bytes, are what each worker asked for, 0 for what the executor gives by itself;
-    with ``rdma`` each has RDMA.
-    ``test_run`` says that it only shows whether the program runs. ``datasets`` are those that the program reads.
+    ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are a trial's sweep id and
+    its number there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between
+    attempts. ``requirements`` are packages to install, on a single machine. ``cpus`` and ``memory``, in bytes, are
+    the request of each worker, 0 for the executor's defaults; with ``rdma`` each has RDMA. ``test_run``: it only
+    shows whether the program runs. ``datasets`` are the datasets of the program.
     """
 
     key: AttemptKey
@@ -105,14 +104,14 @@ class ExitKind(StrEnum):
     """The kind of an attempt's end."""
 
     EXITED = "exited"
-    """All workers ended; ``code`` or ``signal`` is that of the first that did not exit with 0."""
+    """All workers ended; ``code`` or ``signal`` is that of the first one without exit code 0."""
     REFUSED = "refused"
     """The attempt never started, for a reason in the job, such as a missing program that ``detail`` names."""
     BLOCKED = "blocked"
     """The attempt never started, for a reason outside of the job: an admission policy, a quota, a registry, a full
     disk. ``detail`` has the words of cluster or machine. The same job may start later."""
     OVER_DISK = "over-disk"
-    """It was ended because the job keeps more on the disk than it may; ``detail`` says what."""
+    """It was ended because the job exceeds its disk limit; ``detail`` has the reason."""
     EVICTED = "evicted"
     """Something other than the pool asked it to stop, such as a cluster that drains its node or needs the place
     for another pod; ``detail`` says what. ``code`` and ``signal`` are known if it could end by itself."""
@@ -121,17 +120,17 @@ class ExitKind(StrEnum):
 
 
 NEVER_STARTED = frozenset({ExitKind.REFUSED, ExitKind.BLOCKED})
-"""The kinds of ends of attempts of which no process of the job ran."""
+"""The kinds of ends without any process of the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
     """The end of an attempt, ``at`` in seconds since the epoch.
 
-    ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
-    grace period, ``complete`` that the job reported its work as complete. ``ran`` is how long its processes ran,
-    in seconds, measured by a clock that nobody sets; None if only ``at`` tells. ``block`` is what kept an attempt
-    from starting, None if that concerns this attempt alone.
+    ``paused``: a pause was requested before the end; ``killed``: the attempt did not stop within its grace period;
+    ``complete``: the job reported its work as complete. ``ran`` is the run time of its processes in seconds, by a
+    monotonic clock, None if unknown. ``block`` is the obstacle to the start, None if it concerns this attempt
+    alone.
     """
 
     kind: ExitKind
@@ -147,7 +146,7 @@ class Exit:
 
 
 def exit_of(error: ExecutorError, at: float) -> Exit:
-    """Return the end of an attempt that ``error`` keeps from starting."""
+    """Return the end of an attempt whose start failed with ``error``."""
     if isinstance(error, BlockedError):
         return Exit(ExitKind.BLOCKED, at, detail=str(error), block=error.block)
     return Exit(ExitKind.REFUSED, at, detail=str(error))
@@ -169,10 +168,10 @@ class AttemptStatus(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """What a trial of a sweep reports of itself: its parameters, the value of the sweep's metric, its course.
+    """The report of a trial of a sweep: its parameters, the value of the sweep's metric, its curve.
 
-    ``curve`` has pairs of step and value; ``pruned`` says that it ends itself early because others were better.
-    ``memo`` is text that later trials of the sweep understand.
+    ``curve`` has pairs of step and value; ``pruned``: it ends itself early because others were better. ``memo`` is
+    text for later trials of the sweep.
     """
 
     parameters: Mapping[str, str | int | float | bool | None] | None = None
@@ -183,21 +182,21 @@ class TrialReport:
 
 
 class Milestone(StrEnum):
-    """What a job reports of itself beside its progress."""
+    """Reports of a job beside its progress."""
 
     PAUSE_SEEN = "pause-seen"
-    """The program has learnt that it has to pause."""
+    """The program has noticed the request to pause."""
     RETURNED = "returned"
-    """The function or notebook has returned, without having been told to stop by a signal of its own."""
+    """The function or notebook has returned, without a signal of its own that requested a stop."""
     DONE = "done"
-    """The program says that the work of the job is complete."""
+    """The program declares the work of the job complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint.
 
-    ``numbered`` says that the line names its attempt. ``lost_result`` says why the job's result could not be kept.
+    ``numbered``: the line names its attempt. ``lost_result`` is the reason why the job's result could not be kept.
     """
 
     seq: int
@@ -218,9 +217,9 @@ class Report:
 class Reported:
     """The newest report of an attempt; sent at most a few times a second per job.
 
-    ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when one
-    after it did not fit on the disk, None if none failed since. ``trial`` is what it last reported of itself as a
-    trial of a sweep, ``lost_result`` why its result could not be kept.
+    ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when a
+    later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
+    sweep, ``lost_result`` the reason why its result could not be kept.
     """
 
     key: AttemptKey
@@ -248,10 +247,10 @@ class InventoryChanged:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Train nodes of one kind of which the cluster adds more when asked.
+    """Train nodes of one kind, of which the cluster adds more on request.
 
-    ``node`` is one of them as it would be, under a name that no node has. There are at most ``most``; ``closed``
-    is the number of those that were taken out of use outside of the pool: these count, and take no jobs.
+    ``node`` is an example of them, under a name that no node has. There are at most ``most``; ``closed`` is the
+    number of nodes taken out of use outside of the pool: these count, and take no jobs.
     """
 
     name: str
@@ -262,9 +261,9 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """Nodes of one group that the cluster is asked for: since when, for each, in seconds since the epoch.
+    """The requested nodes of one group: the time of each request, in seconds since the epoch.
 
-    ``error`` says why the cluster cannot be asked for more of them, empty if it can.
+    ``error`` is the reason why no more can be requested from the cluster, empty if they can.
     """
 
     since: tuple[float, ...] = ()
@@ -278,9 +277,9 @@ Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 
 @dataclass(frozen=True, slots=True)
 class RunningNotebook:
-    """A notebook server that runs, or has left processes behind, whatever the hub knows of it.
+    """A notebook server that runs, or has left processes behind, known to the hub or not.
 
-    ``uuids`` are its GPUs, as far as the executor knows them; ``place`` says where it runs, in words.
+    ``uuids`` are its GPUs, as far as the executor knows them; ``place`` describes its machine in words.
     """
 
     user: str
@@ -303,8 +302,8 @@ class OutputFile:
 class LogPiece:
     """Bytes of a job's log.
 
-    Offsets count over all attempts; ``offset`` is later than requested where old bytes were deleted. ``size`` is
-    the present end of the log.
+    Offsets count over all attempts; ``offset`` is later than requested if old bytes were deleted. ``size`` is the
+    present end of the log.
     """
 
     data: bytes
@@ -324,20 +323,20 @@ class Executor(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop observing; attempts go on."""
+        """Stop observing; attempts keep running."""
 
     @abstractmethod
     async def inventory(self) -> tuple[Node, ...]:
         """Return the present state of all nodes, build and train."""
 
     async def node_groups(self) -> tuple[NodeGroup, ...]:
-        """Return the groups of which nodes can be asked for; none where the nodes are what they are."""
+        """Return the groups from which nodes can be requested; empty if the number of nodes is fixed."""
         return ()
 
     async def request_nodes(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:  # noqa: ARG002
-        """Ask for so many more nodes of each group, and for none of the others; return what is asked for.
+        """Request these numbers of further nodes by group, and none of other groups; return all requests.
 
-        What was asked for before counts, also before a restart. None changes nothing.
+        Earlier requests count, also those before a restart. None changes nothing.
         """
         return {}
 
@@ -348,16 +347,16 @@ class Executor(ABC):
     """Whether `gpu_samples` returns anything."""
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:  # noqa: ARG002 - some need it
-        """Return what the GPUs report now; nothing from an executor that does not measure them.
+        """Return the present readings of the GPUs; nothing from an executor that does not measure them.
 
-        ``workspaces`` tell an executor that does not choose GPUs by itself whose the GPUs of notebooks are.
+        From ``workspaces``, executors that do not choose GPUs by themselves learn the owners of notebooks' GPUs.
         """
         return ()
 
     async def notebooks(self) -> Sequence[RunningNotebook]:
-        """Return the notebook servers that run. Their GPUs are not free, also if the hub knows nothing of them.
+        """Return the running notebook servers. Their GPUs are not free, even if the hub does not know them.
 
-        Raises `ExecutorError` while it is not known which run.
+        Raises `ExecutorError` while they are unknown.
         """
         return ()
 
@@ -374,7 +373,7 @@ class Executor(ABC):
 
     @abstractmethod
     async def take_over(self, epoch: int) -> None:
-        """Refuse requests of older epochs from now on, also after a restart, as far as that can be recorded."""
+        """Refuse requests of older epochs from now on, also after a restart, if the epoch can be recorded."""
 
     @abstractmethod
     async def attempts(self) -> tuple[AttemptStatus, ...]:
@@ -385,12 +384,12 @@ class Executor(ABC):
         """Start an attempt. One that cannot start, such as for lack of its program, is reported as an exit."""
 
     checks_starts = False
-    """Whether `check` can find out more than that it cannot."""
+    """Whether `check` ever gives an answer."""
 
     async def check(self, spec: AttemptSpec) -> Exit | None:  # noqa: ARG002 - some need it
-        """Return how an attempt would end that could not start here now, None if it could; nothing is started.
+        """Return the end of the attempt if it could not start here now, None if it could; nothing is started.
 
-        Raises `ExecutorError` if that cannot be found out.
+        Raises `ExecutorError` if that cannot be checked.
         """
         raise ExecutorError("Only a start shows whether an attempt can start here.")
 
@@ -414,14 +413,14 @@ class Executor(ABC):
 
     @abstractmethod
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
-        """Return the status of an attempt, also of one that was discarded: that is then among `attempts` again.
+        """Return the status of an attempt; a discarded one is among `attempts` again.
 
-        For a store restored from a copy, which does not know that end, and for attempts whose files were removed.
-        None if nothing of the attempt is recorded, and nothing of it runs.
+        For a store restored from a copy without the attempt's end, and for attempts whose files were removed. None
+        if nothing of the attempt is recorded, and none of its processes runs.
         """
 
     async def living(self, key: AttemptKey) -> str:
-        """Return what lives of an attempt, as a noun; empty if nothing does."""
+        """Return the live parts of an attempt, as a noun; empty if there are none."""
         phases = {status.key: status.phase for status in await self.attempts()}
         alive = phases.get(key, AttemptPhase.GONE) is not AttemptPhase.GONE
         return "an attempt that the executor follows" if alive else ""

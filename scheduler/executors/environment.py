@@ -39,8 +39,8 @@ def job_environment(
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
-    Libraries start as many threads as the job asked for cores, unless the job says otherwise. The mark of the
-    notebook that it came from is left out: the job is none of its processes.
+    Libraries start as many threads as the requested number of cores, unless the job sets its own. The mark of the
+    submitting notebook is left out: the job is not one of its processes.
 
     Raises `ExecutorError` for a name or value that no environment can contain.
     """
@@ -55,7 +55,7 @@ def job_environment(
 
 
 def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:
-    """Return the variables that `springtide.training` reads; the paths are those that the job sees."""
+    """Return the variables that `springtide.training` reads, with paths as seen by the job."""
     return {
         "SPRINGTIDE_JOB_ID": spec.key.job,
         "SPRINGTIDE_JOB_NAME": spec.name.replace("\0", ""),
@@ -74,7 +74,7 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
 
 def check_datasets(spec: AttemptSpec) -> None:
     """Raise `ExecutorError` if a dataset of the job was withdrawn since it was accepted."""
-    gone = next((each for each in spec.datasets if not each.is_there), None)
+    gone = next((dataset for dataset in spec.datasets if not dataset.is_there), None)
     if gone is not None:
         raise ExecutorError(
             f"The dataset {given(gone.name)} is no longer there for project {given(spec.project)}. An admin of "

@@ -1,4 +1,4 @@
-"""Notebook servers of one machine: found in the process table, whatever the hub knows of them.
+"""Notebook servers of one machine: found in the process table, known to the hub or not.
 
 The spawner puts a mark into the environment of each server, which all that the server starts inherits. So a server
 is found after the hub was killed while it started, and after the hub's database was lost.
@@ -48,13 +48,13 @@ UidsOf = Callable[[str], Collection[int]]
 
 
 class NotebooksUnknownError(Exception):
-    """It is not known which notebook servers run; the message says why."""
+    """The running notebook servers are unknown; the message has the reason."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What the environment of a server says: the pool's state directory, whose it is, and the uuids of its GPUs.
+    """The mark in a server's environment: the pool's state directory, its user, and the uuids of its GPUs.
 
-    ``start`` tells this start of the server from all others. The server listens on ``port``.
+    ``start`` identifies this start of the server. The server listens on ``port``.
     """
 
     pool: str
@@ -92,7 +92,7 @@ def before_exec(state_dir: Path, parent: int) -> None:
 
 
 def running(state_dir: Path, uids_of: UidsOf = lambda _: ()) -> tuple[Notebook, ...]:
-    """Return the servers of the pool that run, or have left processes. May block for `LOCK_PATIENCE_S`.
+    """Return the pool's servers with live processes. May block for `LOCK_PATIENCE_S`.
 
     A process counts as a user's only if it has a uid of hers. Raises `NotebooksUnknownError`.
     """
@@ -103,12 +103,14 @@ def running(state_dir: Path, uids_of: UidsOf = lambda _: ()) -> tuple[Notebook, 
             if mark is not None and mark.pool == str(state_dir) and _is_hers(each.pid, uids_of(mark.user)):
                 found.setdefault(mark, []).append(each)
     ordered = ((mark, tuple(sorted(of, key=lambda one: (one.start, one.pid)))) for mark, of in found.items())
-    return tuple(Notebook(*each) for each in sorted(ordered, key=lambda each: each[1][0].start))
+    return tuple(Notebook(*item) for item in sorted(ordered, key=lambda item: item[1][0].start))
 
 
 def of_server(notebooks: tuple[Notebook, ...], user: str, server: str) -> tuple[Notebook, ...]:
     """Return the starts of one server, oldest first."""
-    return tuple(each for each in notebooks if (each.mark.user, each.mark.server) == (user, server))
+    return tuple(
+        notebook for notebook in notebooks if (notebook.mark.user, notebook.mark.server) == (user, server)
+    )
 
 
 def end(
@@ -118,18 +120,18 @@ def end(
 
     Raises `NotebooksUnknownError`.
     """
-    started, asked = time.monotonic(), set[Process]()
+    started, signalled = time.monotonic(), set[Process]()
     while True:
         mine = of_server(running(state_dir, uids_of), user, server)
-        left = tuple(process for each in mine for process in each.processes)
+        left = tuple(process for notebook in mine for process in notebook.processes)
         waited = time.monotonic() - started
         if not left or waited > grace + KILLED_WITHIN_S:
             return left
         for process in left:
             if waited > grace:
                 send(process, signal.SIGKILL)
-            elif _stable(process) not in asked:
-                asked.add(_stable(process))
+            elif _stable(process) not in signalled:
+                signalled.add(_stable(process))
                 send(process, signal.SIGTERM)
         time.sleep(LOOK_S)
 

@@ -17,7 +17,7 @@ PLACE = "{place}"
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Where the workers of an attempt meet.
+    """The meeting point of the workers of an attempt.
 
     ``host`` and ``port`` are those of the worker with index 0; ``workers`` are the workers' own addresses
     (``host:port``), ``gpus`` the number of GPUs of each.
@@ -115,9 +115,9 @@ GANG: tuple[Variable, ...] = (
 
 
 def template(meeting: Rendezvous, *, gang: bool) -> dict[str, str]:
-    """Return the variables of all workers of an attempt, in which `PLACE` stands for a worker's index.
+    """Return the variables of all workers of an attempt, with `PLACE` in place of a worker's index.
 
-    ``gang`` tells whether the job has several workers, however many of them the attempt has.
+    ``gang``: the job has several workers, however many of them the attempt has.
     """
     return _values(LAUNCHER + GANG if gang else LAUNCHER, meeting)
 
@@ -128,4 +128,4 @@ def worker_environment(variables: Mapping[str, str], place: int) -> dict[str, st
 
 
 def _values(variables: Iterable[Variable], meeting: Rendezvous) -> dict[str, str]:
-    return {each.name: each.value(meeting) for each in variables}
+    return {variable.name: variable.value(meeting) for variable in variables}

@@ -1,1 +1,1 @@
-"""What ended jobs tell of those like them."""
+"""Estimates from ended jobs: run times of similar jobs, and the recent use of projects."""

@@ -14,7 +14,7 @@ INTERVAL_PER_PROJECT = 0.06
 
 
 def used_by(record: RecentUse, now: float, half_life: float) -> float:
-    """Return the recent use at ``now``, in GPU-seconds: what is left of the past and of what is borrowed since."""
+    """Return the recent use at ``now``, in GPU-seconds: past use and GPUs borrowed since, both with decay."""
     kept = math.exp2(-max(0.0, now - record.at) / half_life)
     return record.gpu_seconds * kept + record.borrowed * half_life / math.log(2) * (1.0 - kept)
 
@@ -29,8 +29,8 @@ def renewed(
 ) -> list[RecentUse]:
     """Return the records that change because these numbers of GPUs are borrowed from ``now`` on.
 
-    Where any number has changed, the use of all other projects that borrow is computed again, too: jobs that end
-    or start are when projects are compared.
+    If any number has changed, the use of all other borrowing projects is computed again, too: projects are
+    compared when jobs end or start.
     """
     changed = {
         key: replace(as_of(before, now, half_life), borrowed=gpus)
@@ -41,4 +41,4 @@ def renewed(
         return []
     others = [record for key, record in records.items() if record.borrowed and key not in changed]
     interval = INTERVAL_PER_PROJECT * len(others)
-    return [*changed.values(), *(as_of(each, now, half_life) for each in others if now > each.at + interval)]
+    return [*changed.values(), *(as_of(record, now, half_life) for record in others if now > record.at + interval)]

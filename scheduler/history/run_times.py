@@ -15,7 +15,7 @@ Kind = tuple[str | int, ...]
 
 
 class Described(Protocol):
-    """What a job tells of itself at its submission."""
+    """The description of a job at its submission."""
 
     @property
     def user(self) -> str:
@@ -61,7 +61,7 @@ MAX_SAMPLES = 50
 MAX_KINDS = 10_000
 """Maximum number of kinds, the most recently used ones."""
 MIN_SAMPLES = 3
-"""Minimum number of run times of a kind that is not the most specific one."""
+"""Minimum number of run times of any kind but the most specific one."""
 LATEST = 9
 """Number of latest run times whose median is the usual one: jobs are most like those just before them."""
 
@@ -85,7 +85,7 @@ class RunTimes:
         self._samples: LruCache[Kind, _Samples] = LruCache(MAX_KINDS)
 
     def learn(self, job: Described, seconds: float) -> None:
-        """Add the run time of a job that has ended, in whatever way, in seconds with all workers."""
+        """Add the run time of an ended job, successful or not, in seconds with all workers."""
         if seconds <= 0:
             return
         for kind in kinds(job):
@@ -106,22 +106,22 @@ class RunTimes:
         return samples.ordered
 
     def usual(self, job: Described) -> float | None:
-        """Return how long the latest jobs like this one took, the median in seconds; None if there is none."""
+        """Return the median run time of the latest similar jobs, in seconds; None if there is none."""
         return self.usual_of(kinds(job))
 
     def usual_of(self, own: Iterable[Kind]) -> float | None:
-        """Return how long the latest jobs took that are like one of these kinds, the most specific one first."""
+        """Return the median run time of the latest jobs of the first known kind, the most specific one first."""
         samples = self._similar(own)
         if samples is not None and samples.usual is None:
             samples.usual = median(list(samples.latest)[-LATEST:])
         return None if samples is None else samples.usual
 
     def source(self, own: Sequence[Kind]) -> int:
-        """Return the place of the kind among ``own`` that `usual_of` takes, their number if it takes none."""
+        """Return the index in ``own`` of the kind that `usual_of` uses, or their number if it uses none."""
         return next((place for place, kind in enumerate(own) if self._known(kind, place)), len(own))
 
     def _similar(self, own: Iterable[Kind]) -> _Samples | None:
-        return next((found for place, kind in enumerate(own) if (found := self._known(kind, place))), None)
+        return next((samples for place, kind in enumerate(own) if (samples := self._known(kind, place))), None)
 
     def _known(self, kind: Kind, place: int) -> _Samples | None:
         """Return the run times of a kind, None if they are too few; ``place`` is 0 for the most specific one."""
@@ -137,7 +137,7 @@ Jobs are ordered in doubling steps, so that smaller differences would change man
 
 
 class Renewal(NamedTuple):
-    """Jobs that are alike, by id, and how long they are expected to run from now on, in seconds."""
+    """Ids of similar jobs, and their new expected run time, in seconds."""
 
     jobs: tuple[str, ...]
     seconds: float
@@ -154,9 +154,10 @@ class _Alike:
 
 
 class ExpectedRunTimes:
-    """The expected run times of unfinished jobs, by what jobs like them took.
+    """The expected run times of unfinished jobs, from the run times of similar ones.
 
-    Jobs of one most specific kind expect the same, so that none of them goes before another that was sent earlier.
+    Jobs of one most specific kind have equal expectations, so that none of them overtakes an earlier submitted
+    one.
     """
 
     def __init__(self, run_times: RunTimes) -> None:
@@ -176,7 +177,7 @@ class ExpectedRunTimes:
         return None if alike is None else next(iter(alike.jobs))
 
     def put(self, job_id: str, job: Described, seconds: float | None) -> None:
-        """Take in that an unfinished job is expected to run for ``seconds``, and with it all that are like it."""
+        """Set the expected run time of an unfinished job, and of all jobs of its kind, in seconds."""
         most_specific = next(kinds(job))
         alike = self._alike.get(most_specific)
         if alike is None:
@@ -205,14 +206,14 @@ class ExpectedRunTimes:
                 del self._below[kind]
 
     def learn(self, job: Described, seconds: float) -> None:
-        """Add the run time of a job that has ended, in seconds with all workers."""
+        """Add the run time of an ended job, in seconds with all workers."""
         self._run_times.learn(job, seconds)
         for place, kind in enumerate(kinds(job)):
             below = self._below.get(kind, {})
-            self._due.update((each, None) for each in below if self._alike[each].source >= place)
+            self._due.update((specific, None) for specific in below if self._alike[specific].source >= place)
 
     def renewals(self) -> Iterator[Renewal]:
-        """Iterate over what is to be renewed: the same again until `put` has taken it in."""
+        """Yield the renewals that are due: each comes again until `put` has recorded it."""
         for most_specific in list(self._due):
             alike = self._alike[most_specific]
             alike.source = self._run_times.source(alike.kinds)

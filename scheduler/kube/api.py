@@ -97,7 +97,7 @@ class Api:
     async def list_raw(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> RawList:
-        """Return what `list` does, with each object as JSON."""
+        """Return the result of `list`, with each object as JSON."""
         items: list[msgspec.Raw] = []
         query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
         while True:
@@ -256,7 +256,7 @@ def connect(
     watch_seconds: float = WATCH_SECONDS,
     watch_overdue: float = WATCH_OVERDUE,
 ) -> Api:
-    """Return a client of the cluster that the kubeconfig file names, or of the one that this pod runs in.
+    """Return a client of the cluster in the kubeconfig file, or of this pod's own cluster for None.
 
     Nothing is read or connected before the first request. The other arguments are those of `Api`.
     """

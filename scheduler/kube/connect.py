@@ -1,4 +1,4 @@
-"""The connection to a cluster's API: where it is and the credentials, as ``kubectl`` and pods find them."""
+"""The connection to a cluster's API: its address and the credentials, found as by ``kubectl`` and pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TLS_SHUTDOWN = 0.05
 """Time for connections to end TLS before the event loop may stop, in seconds."""
 
 _UNREADABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
-"""What the package raises for a configuration that is missing or malformed."""
+"""Exceptions of the package for a missing or malformed configuration."""
 
 
 class _StrippedConfiguration(Configuration):
@@ -36,9 +36,9 @@ class _StrippedConfiguration(Configuration):
 class Connection:
     """The package's ``ApiClient``, for requests whose answers are read as bytes.
 
-    It is configured by the file ``kubeconfig``, or by the service account of the pod that this runs in if that is
-    None. Nothing is read or connected before the first request. The pool of connections has no limit: watches hold
-    theirs for long, and `Api` limits the other requests.
+    The file ``kubeconfig`` configures it, or the service account of this process's pod if that is None. Nothing is
+    read or connected before the first request. The pool of connections has no limit: watches hold theirs for long,
+    and `Api` limits the other requests.
     """
 
     def __init__(self, kubeconfig: Path | None) -> None:
@@ -94,7 +94,7 @@ class Connection:
             return self._client
 
     async def _renew(self, client: ApiClient, refused: Configuration) -> None:
-        """Load the credentials again, unless another request that was refused too has done it meanwhile."""
+        """Load the credentials again, unless another refused request has done it meanwhile."""
         async with self._loading:
             if client.configuration is refused:
                 try:
@@ -155,7 +155,7 @@ def _no_credentials(error: Exception) -> ApiError:
 
 
 def no_answer(error: Exception) -> ApiError:
-    """Return the error of a request that was sent, or was to be, and has no answer."""
+    """Return the error of a request without an answer, sent or not."""
     if isinstance(error, TimeoutError):
         return ApiError(0, "Timeout", "The cluster's API did not answer in time.")
     return ApiError(0, "Unreachable", f"The cluster's API cannot be reached: {error or type(error).__name__}.")

@@ -15,8 +15,8 @@ class ApiError(Exception):
 
     ``status`` is the HTTP status, 0 if there was no answer. ``reason`` is the API's word for the error
     (``NotFound``, ``AlreadyExists``, ``Conflict``, ``Expired``…); without an answer it is ``Unreachable``,
-    ``Timeout``, ``Unreadable`` or ``Configuration``. ``message`` is a sentence. ``retry_after`` is the pause that
-    the server asked for, in seconds.
+    ``Timeout``, ``Unreadable`` or ``Configuration``. ``message`` is a sentence. ``retry_after`` is the pause
+    requested by the server, in seconds.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:

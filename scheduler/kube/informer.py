@@ -1,4 +1,4 @@
-"""A cache of part of the cluster, kept current by list and watch, that tells how far it can be trusted."""
+"""A cache of part of the cluster, kept current by list and watch, with its freshness."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Informer(Generic[T]):
     # ---------- start and stop
 
     async def start(self) -> None:
-        """List, and go on watching in the background. Raises `ApiError` if the first list fails."""
+        """List, and keep watching in the background. Raises `ApiError` if the first list fails."""
         await self._list()
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"informer of {self._resource.plural}"
@@ -143,7 +143,7 @@ class Informer(Generic[T]):
 
     @property
     def fresh(self) -> bool:
-        """Whether the cache is recent enough to conclude that what is *not* in it does not exist."""
+        """Whether the cache is recent enough to conclude that an object *not* in it does not exist."""
         return self.seconds_since_event < max(STALE_AFTER, 2 * self._api.watch_seconds)
 
     # ---------- list and watch

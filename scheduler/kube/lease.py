@@ -55,7 +55,7 @@ class Lease:
         self._seen_version = ""
         self._seen_at = 0.0
 
-    # ---------- taking it
+    # ---------- acquisition
 
     async def acquire(self, on_waiting: Callable[[str], None] = lambda _: None) -> None:
         """Wait until this process holds the lease; call ``on_waiting`` with the holder, once for each holder.
@@ -97,10 +97,10 @@ class Lease:
             return None
         return holder
 
-    # ---------- holding it
+    # ---------- renewal
 
     async def renew_until_lost(self) -> None:
-        """Renew the lease without end. Raises `LeaseLostError` when this process does not hold it any more."""
+        """Renew the lease without end. Raises `LeaseLostError` once this process no longer holds it."""
         backoff = Backoff(self._duration / 15, self._duration / 10)
         delay = self._duration / 3
         while True:

@@ -1,4 +1,4 @@
-"""The resources of the API that Springtide reads and writes."""
+"""The API resources that Springtide reads and writes."""
 
 from __future__ import annotations
 

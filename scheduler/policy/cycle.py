@@ -1,6 +1,6 @@
-"""One plan: the phases in their order, and the means from the gentlest to the hardest (DESIGN §4, cycle).
+"""One plan: the order of the phases, from the gentlest means to the hardest (docs/policy.md, How a plan is made).
 
-Each GPU type is planned by itself. A job that accepts several types is tried on each in its order, first within
+Each GPU type is planned separately. A job that accepts several types is tried on each in its order: first within
 the quota of its project on any of them, then beyond it.
 """
 
@@ -31,7 +31,7 @@ from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
 def plan(memos: Iterable[Memo], now: float) -> Plan:
-    """Return what to do at ``now``, in seconds. The states are changed meanwhile, and restored."""
+    """Return the plan for ``now``, in seconds. The states change during the call and are restored."""
     shared: dict[str, str] = {}
     builders = [PlanBuilder(memo, now, shared) for memo in memos if memo.state.jobs]
     if not builders:
@@ -52,13 +52,13 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
 
 def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     turns = [Turns(builder) for builder in builders]
-    for each in turns:
-        each.find()
+    for turn in turns:
+        turn.find()
     for builder in builders:
         fulfil_reservations(builder)
         repair_gangs(builder)
     replace_reservations(builders, FreeGpus)
-    if any(max(each.state.ranks) or each.state.tree.oversubscribed for each in builders):
+    if any(max(builder.state.ranks) or builder.state.tree.oversubscribed for builder in builders):
         _serve_guaranteed(builders)
     for builder in _in_turn(builders):
         FreeGpus(builder).serve()
@@ -77,8 +77,8 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     for builder in _in_turn(builders):
         if builder.is_calm:
             FreeGpus(builder, borrowing=True).serve()
-    for each in turns:
-        each.take()
+    for turn in turns:
+        turn.take()
     for builder in _in_turn(builders):
         ReserveGuaranteed(builder).serve()
         ReserveAhead(builder).serve()
@@ -87,7 +87,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
 def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
     """Serve requests within quota, so that no job borrows GPUs of one type while another owes it GPUs.
 
-    Nor does a job borrow what its parent is entitled to and owes to another child, where quotas do not add up.
+    Nor does a job borrow GPUs that its parent owes to another child if quotas do not add up.
     """
     for builder in _in_turn(builders, guaranteed=True):
         FreeGpus(builder).serve()
@@ -102,10 +102,10 @@ def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
 
 
 def _in_turn(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> Iterator[PlanBuilder]:
-    """Yield the builders, each with the waiting jobs selected that it considers.
+    """Yield the builders, each with the waiting jobs that it considers selected.
 
-    Where jobs accept several types, a builder has a turn for each rank of its type among those that waiting jobs
-    accept, first ranks first.
+    If jobs accept several types, each builder comes once for every rank that its type has among the types that
+    waiting jobs accept, first ranks first.
     """
     ranks = {builder: builder.state.ranks for builder in builders}
     last = max(map(max, ranks.values()))
@@ -117,6 +117,6 @@ def _in_turn(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> It
 
 
 def _free_pausing(state: ClusterState) -> None:
-    """Count the GPUs of attempts that are stopping as free: from here on, placements are reserved, not started."""
+    """Count the GPUs of stopping attempts as free: from here on, placements are reserved, not started."""
     for job in state.pausing.values():
         state.pool.vacate(job.id, job.placement)

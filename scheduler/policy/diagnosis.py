@@ -1,4 +1,4 @@
-"""Why a job waits: facts about the pool. What would let it start is checked by planning (`starts_if`)."""
+"""Why a job waits: facts about the pool. `starts_if` plans to find the changes that would let it start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from springtide.scheduler.resources.per_gpu import PerGpu, nearest
 
 
 def reason(memo: Memo, job: Job, now: float) -> Reason:
-    """Return why the job does not run, or that it does, and which GPU type its numbers are about."""
+    """Return why the job does not run, or that it runs, with the GPU type of the numbers."""
     why = _reason(memo, job, now)
     return replace(why, params={**why.params, **of_type(memo.state)})
 
@@ -49,17 +49,17 @@ def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
     holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
     if not holders:
         return _awaits_bound(job, leaf, gpus) if job.turn else _starts(leaf, gpus)
-    pausing = int(all(each.id in state.pausing for each in holders))
+    pausing = int(all(holder.id in state.pausing for holder in holders))
     until = runtimes_awaited_until(builder, job)
-    borrowed = all(each.preemptible and _exceeds_quota(state, each) for each in holders)
+    borrowed = all(holder.preemptible and _exceeds_quota(state, holder) for holder in holders)
     known = borrowed and until > builder.now
     rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if known else {}
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})
 
 
 def _awaits_bound(job: Job, leaf: ProjectNode, need: int) -> Reason:
-    """Tell a job that has the turn, and whose GPUs are free, at which project others have to end before it."""
-    full = next((each for each in leaf.path if each.held + need > each.limit), None)
+    """Return the bound at which the job with the turn, whose GPUs are free, waits for others to end."""
+    full = next((project for project in leaf.path if project.held + need > project.limit), None)
     full = full or admission.beyond_quota(leaf, job, 0)
     return Reason("next", {"gpus": need}) if full is None else Reason("bound", {"gpus": need, "at": full.name})
 
@@ -70,7 +70,7 @@ def _exceeds_quota(state: ClusterState, job: Job) -> bool:
 
 
 def _starts(leaf: ProjectNode, need: int) -> Reason:
-    """Tell a job for which GPUs are free that it starts, or what keeps it from it until pausing jobs are gone."""
+    """Return that the job starts on free GPUs, or the limit that blocks it until pausing jobs have ended."""
     for project in leaf.path:
         if project.held + need > project.limit:
             held, limit = project.held, project.limit
@@ -79,7 +79,7 @@ def _starts(leaf: ProjectNode, need: int) -> Reason:
 
 
 def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
-    """What no change in the pool's load can help."""
+    """Return the reason that more free GPUs would not remove, if any."""
     need = job.need
     about: dict[str, Param]
     never = demand.impossible(state.pool, leaf, job)
@@ -96,7 +96,7 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
 
 
 def _beyond_pool(pool: NodePool, job: Job, never: Impossible) -> Reason:
-    """What the nodes lack that the job needs, whatever runs on them."""
+    """Return what even empty nodes lack for the job."""
     rdma = int(job.per_gpu.rdma > 0)
     about: dict[str, Param] = {
         "workers": job.min_workers,
@@ -119,12 +119,12 @@ def _beyond_pool(pool: NodePool, job: Job, never: Impossible) -> Reason:
 
 
 def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
-    """Tell what the job lacks, and where its project stands."""
+    """Return what the job lacks: share, room, or the end of minimum run times."""
     state, need = memo.state, job.need
     if gang_placement.place_gang(state.pool, job, job.min_workers) is not None:
         return _starts(leaf, need)
     state.update_shares()
-    over = next((each for each in leaf.path if each.claimed + need > each.entitled), None)
+    over = next((project for project in leaf.path if project.claimed + need > project.entitled), None)
     position = state.queue_position(job) or 1
     at = state.tree.project_nodes[job.project if over is None else over.name]
     about = _about_room(state, job, at, position)
@@ -144,7 +144,7 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
 
 
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
-    """What the job needs, how much of it is free, and what the project ``project_node`` holds of its quota."""
+    """Return the job's needs, the free GPUs, and the usage and quota of ``project_node``."""
     pool = state.pool
     within = pool.suitable(job.gpu_types, job.per_gpu)
     roomiest = next(pool.roomiest_first(within), None)
@@ -174,16 +174,16 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
 
 
 def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
-    """The cores and the memory of one worker."""
+    """Return the cores and the memory of one worker."""
     return {"cpus": per_gpu.cpus * job.gpus, "memory": per_gpu.memory * job.gpus}
 
 
 def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason:
-    """What the GPUs of no node come with, RDMA or as many cores and as much memory."""
+    """Return what every node lacks: RDMA, or enough cores and memory for each GPU."""
     offered = [pool.node_states[index].node.per_gpu for index in bits(pool.all)]
-    with_rdma = [each for each in offered if each.holds(PerGpu(rdma=job.per_gpu.rdma))]
+    with_rdma = [per_gpu for per_gpu in offered if per_gpu.holds(PerGpu(rdma=job.per_gpu.rdma))]
     if not with_rdma:
         return Reason("no-rdma")
     most = _cores_and_memory(job, nearest(job.per_gpu, with_rdma))
-    asked = _cores_and_memory(job, job.per_gpu)
-    return Reason("per-gpu-too-large", {**asked, "most_cpus": most["cpus"], "most_memory": most["memory"]})
+    request = _cores_and_memory(job, job.per_gpu)
+    return Reason("per-gpu-too-large", {**request, "most_cpus": most["cpus"], "most_memory": most["memory"]})

@@ -1,4 +1,4 @@
-"""Where a gang goes: packed onto the fullest nodes, in the tightest topology domain that holds it."""
+"""Gang placement: packed onto the fullest nodes, in the tightest topology domain that holds the gang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Allocation = list[tuple[NodeState, int]]
 
 
 def place_gang(pool: NodePool, job: Job, workers: int, within: int = EVERYWHERE) -> Allocation | None:
-    """Free GPUs for ``workers`` workers of ``job``, on these nodes or anywhere; None if there is no room."""
+    """Return free GPUs for ``workers`` workers of ``job``, on these nodes or anywhere; None without room."""
     nodes = pool.suitable(job.gpu_types, job.per_gpu) & within
     if pool.slots(job.gpus, nodes) < workers:
         return None
@@ -33,12 +33,12 @@ def place_gang(pool: NodePool, job: Job, workers: int, within: int = EVERYWHERE)
 
 
 def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
-    """Topology levels above nodes, given the domains of each: the tightest first, which has the most of them."""
+    """Return the topology levels above nodes by their domains: the tightest, with the most domains, first."""
     return sorted(domains, key=lambda level: (-len(domains[level]), level))
 
 
 def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Allocation | None:
-    """Room to sit as those like this job did that ran fastest, with equally many workers on each node, if any."""
+    """Return room for the spread of the fastest similar jobs, with the workers evenly on its nodes, if any."""
     if job.fastest is None or job.fastest.nodes > workers or workers < job.workers:
         return None
     level, count = job.fastest
@@ -54,16 +54,16 @@ def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Alloc
             found.append((pool.slots(job.gpus, domain & nodes), name, fullest))
     if not found:
         return None
-    node_states = min(found, key=lambda each: each[:2])[2]
+    node_states = min(found, key=lambda option: option[:2])[2]
     whole, more = divmod(workers, count)
     parts = (_on_node(node, job.gpus, whole + (at < more)) for at, node in enumerate(node_states))
     return list(chain.from_iterable(parts))
 
 
 def _at_level(pool: NodePool, job: Job, workers: int, nodes: int, level: str) -> Allocation | None:
-    """Room in one group or on one node, the fullest one that has it, or in the domain that it fills best.
+    """Return room in one group or on one node, the fullest with enough, or in the domain of the best fit.
 
-    Where a level within nodes does not divide a node, all its GPUs are one group.
+    If a level within nodes does not divide a node, all GPUs of the node are one group.
     """
     if level not in WITHIN_NODES and level != NODE:
         if all(pool.slots(job.gpus, domain & nodes) < workers for domain in pool.levels.get(level, {}).values()):
@@ -121,19 +121,19 @@ def _next_node(pool: NodePool, gpus: int, left: int, within: int) -> NodeState |
 
 
 def _tightest(node: NodeState, sets: Iterable[int], need: int) -> int:
-    """The GPUs of the tightest group of a node, within one of these sets, that so many fit into and fill best.
+    """Return the smallest set of at least ``need`` GPUs: the tightest group of a node within one of these sets.
 
-    0 if no set has so many. Sets stand for themselves if no group within any of them has.
+    The sets themselves if no group within them is large enough; 0 if no set is.
     """
-    rooms = [each for each in sets if each.bit_count() >= need]
+    rooms = [gpus for gpus in sets if gpus.bit_count() >= need]
     for groups in node.groups.values():
         tighter = [group & room for room in rooms for group in groups if (group & room).bit_count() >= need]
         rooms = tighter or rooms
-    return min(rooms, key=lambda each: (each.bit_count(), each), default=0)
+    return min(rooms, key=lambda gpus: (gpus.bit_count(), gpus), default=0)
 
 
 def _on_node(node: NodeState, gpus: int, workers: int, free: int | None = None) -> Allocation:
-    """The workers on free GPUs of a node that has enough: those stay in one group who all fit into it.
+    """Place workers on free GPUs of a node with enough of them, in one group if all remaining ones fit into it.
 
     Each gets the lowest GPUs of the tightest group.
     """
@@ -152,7 +152,7 @@ def _on_node(node: NodeState, gpus: int, workers: int, free: int | None = None) 
 def place_more(
     pool: NodePool, job: Job, held: Placement, workers: int = 1, within: int = EVERYWHERE
 ) -> Allocation | None:
-    """Free GPUs for more workers of a job that sits on ``held`` already, as near to them as it demands."""
+    """Return free GPUs for more workers of a job, as near to those ``held`` already as it requires."""
     first = pool.by_name.get(held[0].node)
     if first is not None and job.require in first.groups:
         mine = mask_of(held[0].gpus)
@@ -173,7 +173,7 @@ def place_more(
 
 
 def nodes_for_growth(pool: NodePool, job: Job, held: Placement) -> int:
-    """The nodes where more workers of the job may sit, on any of their GPUs."""
+    """Return the nodes on any GPUs of which more workers of the job may run."""
     first = pool.by_name.get(held[0].node)
     if first is None or job.require in first.groups:
         return 0

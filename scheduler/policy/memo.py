@@ -1,4 +1,4 @@
-"""All that is remembered from plan to plan: fair orders, entitled and idle projects."""
+"""The memory between plans: fair orders, entitled and idle projects."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_ORDERS = 16
 class Memo:
     """Results that stay valid until changes of the state, or times, make them expire.
 
-    Times are seconds, sets of nodes are bit masks. An idle project is one within which no running job has to make
-    room for a waiting one. Events that may change that are: a change of the project; the end of its idle time;
-    GPUs that stay free on a node where it runs, or on any node for a project that depends on others.
+    Times are seconds, sets of nodes are bit masks. In an idle project no running job has to make room for a
+    waiting one. Three events end that: a change of the project; the end of its idle time; GPUs that stay free on
+    one of its nodes, or on any node if the project depends on others.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -39,7 +39,7 @@ class Memo:
         self._changed_nodes = 0
 
     def begin_plan(self, now: float) -> None:
-        """Expire what depends on changes of the state since the last plan, and idle times that are over."""
+        """Expire the results that changes since the last plan concern, and past idle times."""
         for job in self.state.changed_jobs:
             self._expire(job)
         changed = self.state.changed_projects
@@ -51,7 +51,7 @@ class Memo:
         self._activate(*self._idle_until.take_up_to(now))
 
     def _expire(self, job: Job) -> None:
-        """Expire what depends on the job, its project and its nodes."""
+        """Expire the results that depend on the job, its project or its nodes."""
         nodes = self.state.pool.nodes_of((*job.placement, *job.reserved))
         self._changed_nodes |= nodes
         self._activate(job.project)
@@ -104,7 +104,7 @@ class Memo:
     def mark_idle(self, project: str, until: float, *, depends: bool) -> None:
         """Skip the project in `projects_to_search` until that time or an event that may change the result.
 
-        ``depends`` tells that free GPUs on any node, or fewer jobs that cannot be paused, may do so.
+        ``depends``: free GPUs on any node, or fewer jobs that cannot be paused, may do so.
         """
         self._active.discard(project)
         self._idle_until.set(project, until)
@@ -130,5 +130,5 @@ class NoMemo(Memo):
     """Forgets everything before each plan. The plans are the same; property tests compare the two."""
 
     def begin_plan(self, now: float) -> None:
-        """Forget all that is known."""
+        """Forget all results."""
         self._forget()

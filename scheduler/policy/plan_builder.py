@@ -1,4 +1,4 @@
-"""The decisions of a plan that is being built, and the proposals that it is built of."""
+"""A plan under construction: its decisions, and the proposals that lead to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Eviction(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """A running job of which some workers leave their GPUs for others."""
+    """A running job some of whose workers move to other GPUs."""
 
     job: Job
     taken: Placement
@@ -41,12 +41,12 @@ class Relocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """GPUs for a job, and what has to happen before it gets them.
+    """GPUs for a job, with the evictions and moves that free them.
 
-    ``grows`` tells that ``placement`` are more workers of a job that runs or is being started. The GPUs are free
-    now, or become free ``later``: then they are reserved. ``why`` is the reason, None for a start on free GPUs or
-    for room made by other jobs. ``set_aside`` are evicted GPUs that nobody else may get in this plan, ``dropped``
-    jobs that lose their reservations.
+    ``grows``: ``placement`` are more workers for a running or starting job. The GPUs are free now, or become free
+    ``later`` and are reserved until then. ``why`` is the reason, None for a start on free GPUs or for room made by
+    other jobs. ``set_aside`` are evicted GPUs that no other job may get in this plan, ``dropped`` the jobs that
+    lose their reservations.
     """
 
     job: Job
@@ -61,7 +61,7 @@ class Proposal:
 
     @property
     def disruptions(self) -> tuple[Eviction | Relocation, ...]:
-        """What becomes of the running jobs that make room."""
+        """The evictions and moves of the running jobs that make room."""
         return (*self.evictions, *self.relocations)
 
 
@@ -82,23 +82,22 @@ MAX_DOUBLINGS = 16
 """Maximum number of times that a job's minimum run time doubles."""
 
 TURN = 3600.0
-"""Time for which only guaranteed jobs take the GPUs of a job that had the turn when it started, in seconds."""
+"""Time for which only guaranteed jobs take the GPUs of a job started in its turn, in seconds."""
 
 NO = Answer(None)
 """Nothing can be done for a request until something happens."""
 
 
 class PlanBuilder:
-    """The decisions made so far for one GPU type, and the state as it will be once they are carried out.
+    """The decisions so far for one GPU type, and the state that follows from them.
 
-    At present the waiting jobs are considered that have this GPU type at position ``rank`` among those that they
-    accept, all for None; only jobs within the quota of their project where ``guaranteed``. ``decided`` are the
-    jobs about which nothing more is decided in this plan, except that they may get more workers, by id, with their
-    projects; the builders of all types share it. ``changed_nodes`` are the nodes where jobs that run or have a
-    reservation lose GPUs; ``guarantee_pending`` tells that a request waits that fits the pool and its project's
-    quota; ``reclaiming`` are the projects that get GPUs of others, with all above them; ``retry_at`` is the
-    earliest time at which time alone may change the plan. ``turn`` is the id of the job that has the turn,
-    ``displaced`` are those of jobs that lose their reservations to others.
+    The builder considers the waiting jobs that accept this GPU type at position ``rank``, or all for None; if
+    ``guaranteed``, only those within the quota of their project. ``decided`` maps the ids of decided jobs to their
+    projects: these jobs get no other decision in this plan than more workers; the builders of all types share it.
+    ``changed_nodes`` are the nodes where running or reserving jobs lose GPUs; ``guarantee_pending``: a waiting
+    request fits the pool and its project's quota; ``reclaiming`` are the projects that get GPUs of others, with
+    their ancestors; ``retry_at`` is the earliest time at which the passing of time may change the plan. ``turn``
+    is the id of the job with the turn, ``displaced`` are the ids of jobs that lose their reservations to others.
     """
 
     def __init__(self, memo: Memo, now: float, decided: dict[str, str] | None = None) -> None:
@@ -118,7 +117,7 @@ class PlanBuilder:
         self._decisions: dict[str, Start | Pause | Move | Reserve] = {}
         self._workers: dict[str, Placement] = {}
 
-    # ---------- asking
+    # ---------- queries
 
     @property
     def is_calm(self) -> bool:
@@ -126,30 +125,30 @@ class PlanBuilder:
         return not (self.changed_nodes or self.state.pausing or self.guarantee_pending)
 
     def considers(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether the waiting jobs of a class are considered."""
+        """Return whether the waiting jobs of a class are considered."""
         if self.guaranteed and leaf.claimed + scheduling_class.need > leaf.quota:
             return False
         return self.rank is None or self.rank == self.state.rank_of(scheduling_class.constraints.gpu_types)
 
     def undecided(self, jobs: Iterable[Job]) -> Iterator[tuple[ProjectNode, Job]]:
-        """Yield those of the jobs about which nothing is decided, with their projects; none of unknown ones."""
+        """Yield the undecided jobs with their projects; no job of an unknown project."""
         for job in jobs:
             leaf = self.state.tree.leaves.get(job.project)
             if leaf is not None and job.id not in self.decided:
                 yield leaf, job
 
     def reclaims_too_much(self, leaf: ProjectNode, need: int) -> bool:
-        """Tell whether a project that gets GPUs of others in this plan would exceed what it is entitled to."""
+        """Return whether a project that gets GPUs of others in this plan would exceed its entitlement."""
         return any(
             project in self.reclaiming and project.claimed + need > project.entitled for project in leaf.path
         )
 
     def is_shrunk(self, job: Job) -> bool:
-        """Tell whether the plan takes some of the job's workers."""
+        """Return whether the plan takes some of the job's workers."""
         return job.id in self._decisions and job.id not in self.decided
 
     def workers_planned(self, job: Job) -> Placement:
-        """Return the workers that a job has after this plan, on the GPUs that it has now where it is moved."""
+        """Return the workers of a job after this plan; a moved job's are on their present GPUs."""
         return self._workers.get(job.id, job.placement)
 
     def reserved_for(self, job: Job) -> Placement:
@@ -165,7 +164,7 @@ class PlanBuilder:
         ]
 
     def may_stop(self, job: Job) -> bool:
-        """Tell whether the attempt can be paused or moved, its minimum run time aside."""
+        """Return whether the attempt can be paused or moved, its minimum run time aside."""
         return (
             job.preemptible
             and job.phase is Phase.RUNNING
@@ -174,16 +173,16 @@ class PlanBuilder:
         )
 
     def may_restart(self, job: Job) -> bool:
-        """Tell whether a running job would be started again if it was stopped now; note when that changes."""
+        """Return whether a running job would start again if it was stopped now; record when that changes."""
         self.retry(job.not_before)
         return job.not_before <= self.now
 
     def protected_until(self, job: Job, guaranteed: Job | None = None) -> float:
         """Return the end of the job's minimum run time, in seconds.
 
-        For a ``guaranteed`` job it doubles with each attempt, so that short requests that are withdrawn again and
-        again do not keep pausing the same job. The guarantee's deadline stays: the guaranteed job waits one
-        minimum run time at most.
+        Against a ``guaranteed`` job it doubles with each attempt, so that requests submitted and withdrawn
+        repeatedly do not keep pausing the same job. The deadline of the guarantee stays: the guaranteed job waits
+        one minimum run time at most.
         """
         started, least = job.started or 0.0, self.state.settings.min_runtime
         usual = started + (max(least, MIN_RESUMED_RUNTIME) if job.attempts > 1 else least)
@@ -192,15 +191,15 @@ class PlanBuilder:
         doubled = started + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
         return max(usual, min(doubled, waiting_since(guaranteed) + least))
 
-    # ---------- deciding
+    # ---------- decisions
 
     def retry(self, at: float) -> None:
-        """Note a time at which the plan may change."""
+        """Record a time at which the plan may change."""
         if self.now < at < self.retry_at:
             self.retry_at = at
 
     def accept(self, leaf: ProjectNode, proposal: Proposal) -> list[ProjectNode]:
-        """Decide what is proposed for a job of ``leaf``; return the projects that lose GPUs."""
+        """Accept a proposal for a job of ``leaf``; return the projects that lose GPUs."""
         pool, job = self.state.pool, proposal.job
         for waiting in proposal.dropped:
             self.displaced.add(waiting.id)
@@ -224,18 +223,18 @@ class PlanBuilder:
         self._decide_placement(leaf, proposal)
         pool.reserve(proposal.set_aside)
         if self.guaranteed:
-            for each in proposal.disruptions:
-                pool.reserve(each.taken)
+            for disruption in proposal.disruptions:
+                pool.reserve(disruption.taken)
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
         return [self.state.leaf_of(loser) for loser in losing]
 
     def take(self, job: Job, taken: Placement, left: Placement) -> None:
-        """Take GPUs from a running job, which keeps those of ``left``; the log of the state can take it back."""
+        """Take GPUs from a running job, which keeps ``left``; the undo log of the state can revert it."""
         self.state.pool.vacate(job.id, taken)
         self._set_workers(job, left)
 
     def give_back(self, job: Job, taken: Placement) -> None:
-        """Give a running job GPUs back that were taken from it."""
+        """Give GPUs back to a running job."""
         self.state.pool.occupy(job.id, taken)
         self._set_workers(job, self.workers_planned(job) + taken)
 
@@ -247,7 +246,7 @@ class PlanBuilder:
         self._workers[job.id] = workers
 
     def decide_eviction(self, job: Job, beneficiary: str | None, why: Reason) -> None:
-        """Decide that a job of which GPUs were taken is paused, or goes on with the others, for another job."""
+        """Decide that a job pauses, or continues with its remaining workers, for another job."""
         left = self.workers_planned(job)
         self.changed_nodes |= self.state.pool.nodes_of(job.placement)
         if left:
@@ -256,7 +255,7 @@ class PlanBuilder:
             self.decide(job, Pause(job.id, beneficiary, why))
 
     def decide(self, job: Job, decision: Start | Pause | Move | Reserve) -> None:
-        """Decide about a job; all that may be decided about it later is that it gets more workers."""
+        """Decide about a job; the only later decision about it is more workers."""
         self._decisions[job.id] = decision
         self.decided[job.id] = job.project
 
@@ -267,13 +266,13 @@ class PlanBuilder:
         self.release_reservation(job)
 
     def release_reservation(self, job: Job) -> None:
-        """Release GPUs reserved for the job, which can be used by other jobs, or freed for them."""
+        """Release the GPUs reserved for the job, for use by other jobs."""
         self.state.release(job)
         self.changed_nodes |= self.state.pool.nodes_of(job.reserved)
         self.memo.reservation_released(job)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return all decisions, those first that drop reservations."""
+        """Return all decisions, dropped reservations first."""
         return (*self._drops, *self._decisions.values())
 
     def _decide_placement(self, leaf: ProjectNode, proposal: Proposal) -> None:
@@ -293,7 +292,7 @@ class PlanBuilder:
         if isinstance(before, Start):
             why = None if before.reason.code in reasons.STARTED else before.reason
         if why is None and later:
-            holders = reasons.of_holders([each.job for each in proposal.disruptions])
+            holders = reasons.of_holders([disruption.job for disruption in proposal.disruptions])
             why = reasons.of("room-made", job, gpus=gpus, **holders)
         elif why is None:
             why = reasons.started(job, leaf, len(placement))

@@ -1,4 +1,4 @@
-"""The policy: the state of the pool in indexes, one for each GPU type, and the plan that follows from it."""
+"""The planner: indexed state of the pool, separate for each GPU type, and the plan that follows from it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Planner:
         self._memos = {gpu_type: self._make_memo(state) for gpu_type, state in self._states.items()}
 
     def _state(self, gpu_type: str | None) -> ClusterState:
-        """Return the state of a type, without jobs; None for that of jobs that accept no type of the pool."""
+        """Return the state of a type, without jobs; type None is for jobs that accept no type of the pool."""
         if gpu_type is None:
             return ClusterState((), self._projects, self._settings)
         nodes = (node for node in self._nodes if node.gpu_type == gpu_type)
@@ -66,7 +66,7 @@ class Planner:
         return ClusterState(nodes, projects, self._settings, gpu_type=gpu_type, types=self.types)
 
     def apply(self, change: Change) -> None:
-        """Take note of a change. A changed job costs the same however many jobs wait."""
+        """Apply a change. The cost of a changed job does not depend on the number of waiting jobs."""
         match change:
             case JobChanged(job):
                 self._upsert(job)
@@ -91,11 +91,11 @@ class Planner:
             self._states[use.gpu_type].set_use(use)
 
     def take_borrowing(self) -> Mapping[UseKey, int]:
-        """Return what projects hold beyond their quotas, of those whose jobs have changed since the last call."""
-        found: dict[UseKey, int] = {}
+        """Return the borrowed GPUs of the projects whose jobs have changed since the last call."""
+        borrowed: dict[UseKey, int] = {}
         for gpu_type in self.types:
-            found |= self._states[gpu_type].take_borrowing()
-        return found
+            borrowed |= self._states[gpu_type].take_borrowing()
+        return borrowed
 
     def _upsert(self, job: Job) -> None:
         places = self._types_for(job)
@@ -104,7 +104,7 @@ class Planner:
         self._jobs[job.id] = job
         self._places[job.id] = places
         if len(self.types) > 1 and job.phase is Phase.WAITING and not job.reserved:
-            job = structs.replace(job, gpu_types=tuple(each for each in places if each is not None))
+            job = structs.replace(job, gpu_types=tuple(gpu_type for gpu_type in places if gpu_type is not None))
         for gpu_type in places:
             self._states[gpu_type].upsert_job(job)
 
@@ -114,9 +114,9 @@ class Planner:
             self._states[gpu_type].remove_job(job_id)
 
     def _types_for(self, job: Job) -> tuple[str | None, ...]:
-        """Return the type of the GPUs that the job holds or awaits; if it waits, all types on which it could run.
+        """Return the type of the job's held or reserved GPUs; for a waiting job, all types that it could run on.
 
-        A job that cannot run on any type has the first one that it accepts, and stands in no line there.
+        A job that cannot run on any type gets the first one that it accepts, but no place in a queue there.
         """
         if len(self.types) == 1 and not job.gpu_types:
             return self.types
@@ -126,10 +126,10 @@ class Planner:
         accepted = accepted_types(job.gpu_types, self.types) or (self.types[0] if job.placement else None,)
         if job.phase is not Phase.WAITING or job.reserved:
             return accepted[:1]
-        return tuple(each for each in accepted if self._states[each].could_run(job)) or accepted[:1]
+        return tuple(gpu_type for gpu_type in accepted if self._states[gpu_type].could_run(job)) or accepted[:1]
 
     def plan(self, now: float) -> Plan:
-        """Return what to do at ``now``, in seconds. It changes no job."""
+        """Return the plan for ``now``, in seconds. It changes no job."""
         return cycle.plan(tuple(self._memos.values()), now)
 
     def reason(self, job_id: str, now: float) -> Reason:
@@ -146,7 +146,7 @@ class Planner:
         """
         job = self._jobs[job_id]
         causes: list[Cause] = []
-        for state in (self._states[each] for each in accepted_types(job.gpu_types, self.types) or (None,)):
+        for state in (self._states[gpu_type] for gpu_type in accepted_types(job.gpu_types, self.types) or (None,)):
             leaf = state.tree.leaves.get(job.project)
             never = None if leaf is None else demand.impossible(state.pool, leaf, job)
             if never is None:
@@ -165,7 +165,7 @@ class Planner:
         return self._states[self._places[job_id][0]].queue_position(job)
 
     def standing(self) -> Mapping[str, Standing]:
-        """Return what every project holds, requests and is entitled to, in GPUs."""
+        """Return the held, requested and entitled GPUs of every project."""
         by_type: dict[str, Mapping[str, Standing]] = {}
         for gpu_type in self.types:
             self._states[gpu_type].update_shares()
@@ -173,4 +173,4 @@ class Planner:
         if len(by_type) == 1:
             return by_type[self.types[0]]
         names = (project.name for project in self._projects)
-        return {name: summed({each: by_type[each][name] for each in self.types}) for name in names}
+        return {name: summed({gpu_type: by_type[gpu_type][name] for gpu_type in self.types}) for name in names}

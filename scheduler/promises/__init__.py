@@ -1,8 +1,8 @@
 """Checks of the promises: on a plan, on a pool at rest, over a history and on a replay.
 
-`check_plan` checks one plan. `Watch` checks a history change by change, looking only at what a change touches; the
-simulator and the engine run one. `check_history` runs a `Watch` over a recorded history. The rules
-behind the promises, and what the checks excuse, are in docs/policy.md.
+`check_plan` checks one plan. `Watch` checks a history change by change, and only the parts that a change affects;
+the simulator and the engine run one. `check_history` runs a `Watch` over a recorded history. The rules behind the
+promises and the exceptions of the checks are in docs/policy.md.
 """
 
 from springtide.scheduler.model import Plan, Snapshot

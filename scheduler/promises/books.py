@@ -81,7 +81,8 @@ class Account:
 
     Descendants included: ``held`` counts GPUs of live attempts, ``promised`` those of reservations, ``claimed``
     both without attempts that are stopping, and ``pinned`` the part of ``claimed`` that belongs to jobs that are
-    not preemptible. ``direct`` counts what a project's own jobs hold, ``pinned_directly`` theirs of ``pinned``.
+    not preemptible. ``direct`` counts the GPUs of a project's own jobs, ``pinned_directly`` their part of
+    ``pinned``.
     """
 
     def __init__(self, books: Books, gpu_type: str) -> None:
@@ -104,8 +105,8 @@ class Account:
         return min(self.firm_quota(project), self.limit(project))
 
     def quota_left(self, project: str) -> float:
-        """Return what the quotas of the projects below leave to a project's own jobs, infinite if unlimited."""
-        below = (each.name for each in self._books.projects.values() if each.parent == project)
+        """Return the quota left to a project's own jobs by the projects below, infinite if unlimited."""
+        below = (other.name for other in self._books.projects.values() if other.parent == project)
         return max(0.0, self.quota(project) - math.fsum(map(self.quota, below)))
 
     def leaves_no_quota(self, kind: Kind, need: int) -> bool:
@@ -145,9 +146,9 @@ class Account:
 class Books:
     """The state of a pool, with the sums that the checks need.
 
-    ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every job that holds a GPU, so
-    that a collision is visible. ``rooms`` counts nodes by GPU type and number of GPUs that are free and not
-    reserved. ``recent_use`` is what was told of it.
+    ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every holder of a GPU, so that
+    a collision is visible. ``rooms`` counts nodes by GPU type and number of free, unreserved GPUs. ``recent_use``
+    has the latest records.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -200,10 +201,10 @@ class Books:
     def account_at(self, placement: Placement) -> Account | None:
         """Return the account of the type of these GPUs; None if none of their nodes is known."""
         types = (self.nodes[worker.node].gpu_type for worker in placement if worker.node in self.nodes)
-        return next((self.accounts[each] for each in types if each in self.accounts), None)
+        return next((self.accounts[gpu_type] for gpu_type in types if gpu_type in self.accounts), None)
 
     def accepted(self, job: Job | Kind) -> tuple[str, ...]:
-        """Return the types of the pool that a job accepts, in its order."""
+        """Return the pool's GPU types accepted by a job, in its order."""
         return accepted_types(job.gpu_types, self.types)
 
     def usable(self, slot: GpuSlot) -> bool:
@@ -239,7 +240,7 @@ class Books:
     def _open_accounts(self) -> None:
         train = (node for node in self.nodes.values() if node.environment is Environment.TRAIN)
         self.types = pool_types(train, self.settings.gpu_types)
-        self.accounts = {each: Account(self, each) for each in self.types}
+        self.accounts = {gpu_type: Account(self, gpu_type) for gpu_type in self.types}
         self._account_of.clear()
 
     def _recount(self) -> None:

@@ -13,15 +13,15 @@ from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 Owed: TypeAlias = tuple[str, Kind]
-"""A GPU type, and the kind of the jobs that are owed GPUs of it."""
+"""A GPU type, and a kind of jobs owed GPUs of it."""
 
 
 @dataclass(slots=True)
 class _Wait:
     """A time during which jobs of one kind are owed GPUs: ``job`` waits longest, ``since`` then, in seconds.
 
-    ``opened`` is when the first of them was owed its GPUs, ``held`` what the project holds meanwhile of its
-    ``quota``, and ``reported`` tells whether the wait of ``job`` is known as a breach.
+    ``opened`` is when the first of them was owed its GPUs, ``held`` the project's usage of its ``quota``
+    meanwhile; ``reported``: the wait of ``job`` is already a breach.
     """
 
     opened: float
@@ -60,7 +60,7 @@ class GuaranteeMeter:
         return self._books.settings.min_runtime + self._books.settings.grace
 
     def _pass(self, now: float) -> Iterator[Breach]:
-        """Measure the time up to ``now``, during which nothing happened; return each violation found."""
+        """Measure the time up to ``now``, during which nothing happened; yield the violations."""
         late: dict[str, float] = {}
         for (gpu_type, kind), wait in self._waits.items():
             due = wait.since + self._allowed
@@ -74,7 +74,7 @@ class GuaranteeMeter:
         self._measured = now
 
     def settled(self, now: float) -> Iterator[Breach]:
-        """Measure until an instant at which no more decisions are due; return each violation found."""
+        """Measure until an instant at which no more decisions are due; yield the violations."""
         yield from self._pass(now)
         owed = self._owed()
         self._waits = {key: wait for key, wait in self._waits.items() if key in owed}
@@ -82,16 +82,16 @@ class GuaranteeMeter:
             (gpu_type, kind), wait = key, self._waits.get(key)
             if wait is None or wait.job not in jobs:
                 opened = max(now, kind.not_before) if wait is None else wait.opened
-                job = min(jobs, key=lambda each: self._waits_since.get(each, now))
+                job = min(jobs, key=lambda job_id: self._waits_since.get(job_id, now))
                 wait = self._waits[key] = _Wait(opened, job, max(opened, self._waits_since.get(job, now)))
             account = self._books.accounts[gpu_type]
             wait.held, wait.quota = account.held[kind.project], account.quota(kind.project)
         self._allowed = self.allowance
 
     def finish(self, now: float, *, over: bool) -> Iterator[Breach]:
-        """Measure until the end of a history; return each violation found.
+        """Measure until the end of a history; yield the violations.
 
-        ``over`` says that nothing happens after it, so that what waits then waits for ever.
+        ``over``: nothing happens after it, so that waiting jobs wait for ever.
         """
         yield from self._pass(now)
         for (gpu_type, kind), wait in self._waits.items():
@@ -100,7 +100,7 @@ class GuaranteeMeter:
         self._waits.clear()
 
     def _owed(self) -> dict[Owed, Collection[str]]:
-        """Return the jobs that are kept from the quotas of their projects, or will be at the end of a back-off."""
+        """Return the jobs owed GPUs of their projects' quotas, now or at the end of a back-off."""
         books = self._books
         owed: dict[Owed, Collection[str]] = {
             (gpu_type, kind): jobs
@@ -129,7 +129,7 @@ class GuaranteeMeter:
         )
 
     def _reserved_beside(self, kind: Kind) -> int:
-        """Return how many GPUs are reserved for jobs of other kinds of the project: these are its next ones."""
+        """Return how many GPUs are reserved for the project's jobs of other kinds, which come next."""
         books = self._books
         reserved = (books.jobs[job_id] for job_id in books.reserved)
         return sum(size(job.reserved) for job in reserved if job.project == kind.project and kind_of(job) != kind)
@@ -200,7 +200,7 @@ def _kept(jobs: list[Job], quota: float) -> list[int]:
 
 
 def _runs_anywhere(books: Books, gpu_type: str, per_gpu: PerGpu) -> bool:
-    """Return whether all nodes of a type have what is asked for with each GPU."""
+    """Return whether all nodes of a type offer ``per_gpu`` with each GPU."""
     return per_gpu == UNSPECIFIED or all(node.per_gpu.holds(per_gpu) for node in _nodes(books, gpu_type))
 
 

@@ -149,12 +149,12 @@ class _PlanCheck:
         """Return whether the job ends, by time limits, before all GPUs reserved for ``promised`` are free."""
         reserved = set(gpu_slots(self.books.jobs[promised].reserved))
         holders = {owner for slot in reserved for owner in self.books.owners.get(slot, ())}
-        ends = [self.books.jobs[each].latest_end(self.now) for each in holders]
+        ends = [self.books.jobs[holder].latest_end(self.now) for holder in holders]
         return bool(ends) and job.latest_end(self.now) <= max(ends) < math.inf
 
 
 def domains(books: Books, placement: Placement, level: str) -> set[object]:
-    """Return the topology domains of a level that a placement uses; a node in no domain is its own domain."""
+    """Return the topology domains of a placement at a level; a node in no domain is its own domain."""
     touched: set[object] = set()
     for worker in placement:
         node = books.nodes.get(worker.node)

@@ -21,9 +21,9 @@ def compare_plans(plan: Plan, again: Plan) -> tuple[Breach, ...]:
     A plan may request an earlier wake-up than its replay, for a reason that no longer applies, but not
     a later one.
     """
-    for was, other in zip_longest(plan.decisions, again.decisions):
-        if was != other:
-            return (Breach(Promise.REPLAYABLE, f"replayed, the plan has {other} where it had {was}"),)
+    for recorded, replayed in zip_longest(plan.decisions, again.decisions):
+        if recorded != replayed:
+            return (Breach(Promise.REPLAYABLE, f"replayed, the plan has {replayed} instead of {recorded}"),)
     late = math.inf if plan.wake_at is None else plan.wake_at
     due = math.inf if again.wake_at is None else again.wake_at
     if late > due:

@@ -35,7 +35,7 @@ def check_job(books: Books, job: Job) -> Iterator[Breach]:
 
 
 def check_rest(books: Books, now: float) -> tuple[Breach, ...]:
-    """Return the breaches of work conservation, at an instant at which the policy has no more decisions.
+    """Return the breaches of work conservation at an instant without further decisions of the policy.
 
     The cost grows with the number of kinds of waiting jobs and with the reservations, not with the queue.
     """
@@ -47,9 +47,9 @@ def _idle(books: Books, now: float) -> Iterator[Breach]:
     for kind, jobs in books.waiting.items():
         if kind.gpus > largest or kind.not_before > now:
             continue
-        if any(allowed(books, kind, each) for each in fitting_types(books, kind)):
+        if any(allowed(books, kind, gpu_type) for gpu_type in fitting_types(books, kind)):
             job = next(iter(jobs))
-            message = f"job {job} waits, though its {kind.need} GPUs are free and reserved for nobody"
+            message = f"job {job} waits, though its {kind.need} GPUs are free and not reserved"
             yield Breach(Promise.WORK_CONSERVING, message, job, kind.project)
 
 
@@ -72,7 +72,7 @@ def _ready(books: Books, slot: GpuSlot) -> bool:
 
 
 def fitting_types(books: Books, kind: Kind) -> set[str]:
-    """Return the types of which a job of this kind fits on GPUs that are free and not reserved."""
+    """Return the types with free, unreserved GPUs that hold a job of this kind."""
     if kind.require is not None:
         return _types_with_domain(books, kind, kind.require)
     room: Counter[str] = Counter()
@@ -114,8 +114,8 @@ def _unclaimed(books: Books, slot: GpuSlot) -> bool:
 def allowed(books: Books, kind: Kind, gpu_type: str, own: int = 0) -> bool:
     """Return whether limits, and quotas for jobs that are not preemptible, permit a job of this kind on a type.
 
-    What a project's own jobs hold for good is within what the quotas below it leave. Reserved GPUs count as held,
-    except for the ``own`` GPUs that are reserved for the job itself.
+    Non-preemptible jobs of a project itself stay within the quota that the projects below it leave. Reserved GPUs
+    count as held, except for the ``own`` GPUs reserved for the job itself.
     """
     need, account = max(kind.need, own) - own, books.accounts[gpu_type]
     if account.leaves_no_quota(kind, need):

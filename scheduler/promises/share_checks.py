@@ -1,4 +1,4 @@
-"""Checks of a plan on the GPUs of one type: limits, quotas, and who has to give way to whom."""
+"""Checks of a plan on the GPUs of one type: limits, quotas, and which jobs make room for which."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class ShareCheck:
 
     def _unjust(self, job: Job, decision: Pause | Move, served: set[str]) -> Iterator[str]:
         helped = self.books.jobs.get(decision.beneficiary) if decision.beneficiary else None
-        if len(job.placement) < job.min_workers:  # a gang that has lost workers cannot go on
+        if len(job.placement) < job.min_workers:  # an incomplete gang cannot continue
             return
         if not job.preemptible:
             yield "but cannot be paused"
         if isinstance(decision, Pause) and helped is None and not self._above_limit(job):
-            yield "for nobody"
+            yield "but for no other job"
         if helped is not None and helped.id not in served:
             yield f"but {helped.id} gets neither a start nor a reservation"
         kept = set(gpu_slots(decision.placement)) if isinstance(decision, Move) else set()
@@ -86,7 +86,7 @@ class ShareCheck:
             and not any(slot in self.claims for slot in freed)
             and not self._in_the_way(job, helped)
         ):
-            yield "but nobody is given its GPUs"
+            yield "but no job gets its GPUs"
         urgent = helped is not None and not helped.preemptible
         ran = self.now - (self.now if job.started is None else job.started)
         if ran < self.books.settings.min_runtime and not urgent:
@@ -103,7 +103,7 @@ class ShareCheck:
     def _in_the_way(self, job: Job, helped: Job) -> bool:
         """Return whether a bound above both keeps ``helped`` from starting: a limit, quota or entitlement.
 
-        What other jobs get by the same plan counts.
+        GPUs that other jobs get by the same plan count.
         """
         shared = set(self.books.paths.get(job.project, ())) & set(self.books.paths.get(helped.project, ()))
         bounded = any(self.account.limit(project) < math.inf for project in shared)

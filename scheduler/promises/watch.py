@@ -109,11 +109,11 @@ class Watch:
                 self.breaches.append(breach)
 
     def finish(self, now: float, *, over: bool = False) -> None:
-        """End the history; ``over`` says that nothing happens after it, so that what waits then waits for ever."""
+        """End the history; ``over``: nothing happens after it, so that waiting jobs wait for ever."""
         self.report(self.meter.finish(now, over=over))
 
     def _note_waiting(self, now: float) -> None:
-        """Note since when the jobs wait that have begun to since the last plan."""
+        """Record the start of each wait that began after the last plan."""
         self._waits_since.update(dict.fromkeys(self._newly_waiting, now))
         self._newly_waiting.clear()
 
@@ -122,7 +122,7 @@ class Watch:
         self._newly_waiting.discard(job)
 
     def _restless(self, plan: Plan) -> Iterable[Breach]:
-        """Return breaches where plans keep pausing, or pause one job repeatedly, without a new event."""
+        """Return the breaches of plans that keep pausing, or pause one job repeatedly, without a new event."""
         stops = [decision for decision in plan.decisions if isinstance(decision, Pause | Move)]
         for_others = [decision.job for decision in stops if decision.beneficiary is not None]
         self._rounds += bool(stops)

@@ -1,4 +1,4 @@
-"""Which network cards of a machine are nearest to a GPU: by PCIe switch, else by processor socket; pure."""
+"""The network cards of a machine nearest to a GPU: by PCIe switch, else by processor socket; pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
 
 class PciPlace(NamedTuple):
-    """Where a device is: the directories on the kernel's path to it, and its processor socket if that is known.
+    """The place of a device: the directories on the kernel's path to it, and its processor socket if known.
 
-    The path has the bridges that lead to the device: those of a PCIe switch are shared by all devices behind it.
+    The path has the bridges that lead to the device; all devices behind a PCIe switch share those of the switch.
     """
 
     path: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class PciPlace(NamedTuple):
 
 
 class NearestCards(NamedTuple):
-    """The names of the network cards nearest to a GPU, and what they share with it: `SWITCH` or `SOCKET`."""
+    """The names of the network cards nearest to a GPU, and the shared part: `SWITCH` or `SOCKET`."""
 
     within: Within
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class NearestCards(NamedTuple):
 def nearest_cards(gpu: PciPlace, cards: Iterable[tuple[str, PciPlace]]) -> NearestCards | None:
     """Return the cards behind most of the PCI bridges of a GPU, else those of its socket.
 
-    None where no card is near, or where nothing is known.
+    None if no card is near, or if nothing is known.
     """
     bridges = {name: gpu.shared_bridges(place) for name, place in cards}
     most = max(bridges.values(), default=0)

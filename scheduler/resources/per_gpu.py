@@ -11,23 +11,22 @@ ROUNDING = 1.0 + 1e-9
 
 
 class PerGpu(NamedTuple):
-    """What a node has for each of its GPUs, or what a job asks for with each: CPU cores, and bytes of memory.
+    """CPU cores and bytes of memory for each GPU, of a node or of a job's request.
 
-    0 means unknown of a node, and nothing in particular of a job. ``rdma`` is the number of workers with RDMA that
-    comes with one GPU: of a node how many it can have at a time, of a job 1, divided by the number of GPUs. 0 is
-    none.
+    0 means unknown for a node, and no request for a job. ``rdma`` is the number of workers with RDMA for each GPU:
+    for a node the number that it can have at a time, for a job 1, divided by the number of GPUs. 0 is none.
     """
 
     cpus: float = 0.0
     memory: float = 0.0
     rdma: float = 0.0
 
-    def holds(self, asked: PerGpu) -> bool:
-        """Return whether a node whose GPUs come with this has enough for a job; an unknown amount is enough."""
+    def holds(self, request: PerGpu) -> bool:
+        """Return whether a node that offers this has enough for a job's request; an unknown amount is enough."""
         return (
-            (not self.cpus or asked.cpus <= self.cpus * ROUNDING)
-            and (not self.memory or asked.memory <= self.memory * ROUNDING)
-            and asked.rdma <= self.rdma * ROUNDING
+            (not self.cpus or request.cpus <= self.cpus * ROUNDING)
+            and (not self.memory or request.memory <= self.memory * ROUNDING)
+            and request.rdma <= self.rdma * ROUNDING
         )
 
     def rdma_workers(self, gpus: int) -> int:
@@ -36,24 +35,24 @@ class PerGpu(NamedTuple):
 
 
 UNSPECIFIED = PerGpu()
-"""Of jobs that ask for nothing besides GPUs, and of nodes of which nothing is known."""
+"""Value for jobs that request only GPUs, and for unknown nodes."""
 
 
 def per_gpu_of(cpus: float, memory: float, gpus: int, rdma: int = 0) -> PerGpu:
-    """Return what one of ``gpus`` GPUs comes with that have so many cores, bytes and workers with RDMA together.
+    """Return the amounts for one of ``gpus`` GPUs, from the totals of cores, bytes and workers with RDMA.
 
-    Each worker has a GPU of its own, so more workers with RDMA than GPUs are as many as GPUs.
+    Each worker has a GPU of its own, so the workers with RDMA count only up to the number of GPUs.
     """
     if not gpus or not (cpus or memory or rdma):
         return UNSPECIFIED
     return PerGpu(cpus / gpus, memory / gpus, min(rdma, gpus) / gpus)
 
 
-def nearest(asked: PerGpu, offered: Iterable[PerGpu]) -> PerGpu:
-    """Return the amount that comes nearest to what a job asks for, by the part that it has least of."""
+def nearest(request: PerGpu, offered: Iterable[PerGpu]) -> PerGpu:
+    """Return the offer nearest to a job's request, by its scarcest part."""
 
-    def part(each: PerGpu) -> float:
-        known = ((have, want) for have, want in zip(each, asked, strict=True) if have and want)
+    def part(offer: PerGpu) -> float:
+        known = ((have, want) for have, want in zip(offer, request, strict=True) if have and want)
         return min((min(1.0, have / want) for have, want in known), default=1.0)
 
-    return max(offered, key=lambda each: (part(each), each))
+    return max(offered, key=lambda offer: (part(offer), offer))

@@ -25,7 +25,7 @@ _MEMORY: Final = re.compile(r"(?P<number>[\d.]+)\s*(?P<unit>[kKMGTP]?)(?P<binary
 def cores(value: object) -> float:
     """Return a number of cores, in thousandths at most.
 
-    Accept a number, and text such as ``4``, ``0.5`` or ``500m``. Raise `ValueError` for anything else.
+    Accept a number, and text such as ``4``, ``0.5`` or ``500m``. Raises `ValueError` for anything else.
     """
     if isinstance(value, str):
         text = value.strip()
@@ -43,7 +43,7 @@ def memory(value: object) -> int:
     """Return an amount of memory in bytes.
 
     Accept a whole number of bytes, and text such as ``16Gi``, ``16 GiB``, ``16 GB`` or ``512M``: with an i a unit
-    is a power of 1024, else of 1000. Raise `ValueError` for anything else.
+    is a power of 1024, else of 1000. Raises `ValueError` for anything else.
     """
     if isinstance(value, str):
         text = value.strip()

@@ -17,7 +17,7 @@ YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 class ScenarioError(ValueError):
-    """A file that cannot be used; the message names the file, the field and what was expected."""
+    """An unusable file; the message names the file, the field and the expected value."""
 
     def __init__(self, file: str, field: str, message: str) -> None:
         text = f"{file}: {field}: {message}" if field else f"{file}: {message}"
@@ -27,7 +27,7 @@ class ScenarioError(ValueError):
 
 
 def load(path: Path, shown: str) -> bytes:
-    """Return the bytes of a file. Raise `ScenarioError`, naming the file as ``shown``."""
+    """Return the bytes of a file. Raises `ScenarioError`, naming the file as ``shown``."""
     try:
         if not path.is_file():
             raise ScenarioError(shown, "", "no such file" if not path.exists() else "expected a plain file")
@@ -41,7 +41,7 @@ def load(path: Path, shown: str) -> bytes:
 def decode(raw: bytes, shown: str, *, as_yaml: bool) -> Any:
     """Return the data of a JSON or YAML document.
 
-    NaN and infinities are kept; the check of their field rejects them. Raise `ScenarioError` for bytes that are
+    NaN and infinities are kept; the check of their field rejects them. Raises `ScenarioError` for bytes that are
     not UTF-8, syntax errors, duplicate keys, YAML aliases and documents nested too deeply.
     """
     try:

@@ -28,7 +28,7 @@ from springtide.scheduler.wording import given
 
 
 def types_of(document: Document, shown: str) -> tuple[str, ...]:
-    """Return the GPU types of the nodes in the pool's order. Raise `ScenarioError` for an order that is none."""
+    """Return the GPU types of the nodes in the pool's order. Raises `ScenarioError` for an invalid order."""
     found = dict.fromkeys(node.gpu_type for node in document.nodes)
     for at, name in enumerate(document.gpu_types):
         if name not in found or name in document.gpu_types[:at]:
@@ -38,9 +38,9 @@ def types_of(document: Document, shown: str) -> tuple[str, ...]:
 
 
 def check_amounts(document: Document, types: Sequence[str], shown: str) -> None:
-    """Check the numbers of GPUs of projects. Raise `ScenarioError`.
+    """Check the numbers of GPUs of projects. Raises `ScenarioError`.
 
-    Tables name types of the pool; where it has several, plain numbers other than 0 are no answer.
+    Tables name types of the pool; if it has several, plain numbers other than 0 are ambiguous.
     """
     for at, project in enumerate(document.projects):
         amounts: tuple[tuple[str, Amount], ...] = (("quota", project.quota), ("limit", project.limit))
@@ -65,7 +65,7 @@ def some(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A pool at one moment. ``durations`` are run times in seconds, by job id, of the jobs that have one.
+    """A pool at one moment. ``durations`` are the given run times in seconds, by job id.
 
     A job's id is its name. Jobs are in the file's order; those with workers in ``placed`` are running.
     ``gpu_types`` are those of the nodes in the pool's order.
@@ -80,18 +80,18 @@ class Scenario:
 
 
 def read(path: Path) -> Scenario:
-    """Return the scenario in a JSON or YAML file. Raise `ScenarioError`."""
+    """Return the scenario in a JSON or YAML file. Raises `ScenarioError`."""
     shown = str(path)
     return parse(load(path, shown), shown, as_yaml=path.suffix.lower() in YAML_SUFFIXES)
 
 
 def parse(raw: bytes, shown: str, *, as_yaml: bool = False) -> Scenario:
-    """Return the scenario in a document that messages call ``shown``. Raise `ScenarioError`."""
+    """Return the scenario in a document that messages call ``shown``. Raises `ScenarioError`."""
     return checked(decode(raw, shown, as_yaml=as_yaml), shown)
 
 
 def checked(data: Any, shown: str) -> Scenario:
-    """Return the scenario in plain data. Raise `ScenarioError`."""
+    """Return the scenario in plain data. Raises `ScenarioError`."""
     document = shaped(data, shown)
     _check_names(document, shown)
     _check_nodes(document.nodes, shown)
@@ -246,7 +246,7 @@ def _seated(
 
 
 def _per_gpu(part: NodePart | JobPart, gpus: int) -> PerGpu:
-    """Return what one of the GPUs of a node comes with, or what a worker asks for with each."""
+    """Return the cores, memory and RDMA for each GPU of a node or a worker."""
     cpus = 0.0 if part.cpus is None else quantities.cores(part.cpus)
     memory = 0 if part.memory is None else quantities.memory(part.memory)
     return per_gpu_of(cpus, memory, gpus, int(part.rdma))

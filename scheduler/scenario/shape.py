@@ -58,9 +58,9 @@ class ProjectPart(Part, frozen=True, kw_only=True):
 
 
 class JobPart(Part, frozen=True, kw_only=True):
-    """A job. ``placed`` names the node of each worker that runs; ``duration`` is its whole run time.
+    """A job. ``placed`` names the node of each running worker; ``duration`` is its whole run time.
 
-    ``cpus`` and ``memory`` are what each worker asks for; with ``rdma`` each has RDMA.
+    ``cpus`` and ``memory`` are the request of each worker; with ``rdma`` each has RDMA.
     """
 
     name: Name
@@ -102,7 +102,7 @@ _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 
 def shaped(data: Any, shown: str) -> Document:
-    """Return ``data`` as a `Document`. Raise `ScenarioError` naming the field, the value and the expected form."""
+    """Return ``data`` as a `Document`. Raises `ScenarioError` with the field, the value and the expected form."""
     try:
         return msgspec.convert(data, Document)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""The one place where reasons become sentences.
+"""The rendering of reasons as sentences, used by all front ends.
 
 A reason is a code with parameters (`springtide.scheduler.model.Reason`). `render` makes its sentences, each with a
 role; all front ends pass them on unchanged and choose which roles to show.
@@ -63,7 +63,7 @@ CODES = frozenset(_TABLE)
 
 
 def render(reason: Reason) -> tuple[Sentence, ...]:
-    """Return the sentences of a reason. A code that is not known, of another version, is told as it is."""
+    """Return the sentences of a reason. An unknown code, of another version, is returned as it is."""
     make = _TABLE.get(reason.code)
     if make is None:
         return (Sentence(Role.STATE, f"The reason has the code {quoted(reason.code)}."),)
@@ -72,7 +72,7 @@ def render(reason: Reason) -> tuple[Sentence, ...]:
 
 def joined(sentences: Iterable[Sentence]) -> str:
     """Return sentences as one text."""
-    return " ".join(each.text for each in sentences)
+    return " ".join(sentence.text for sentence in sentences)
 
 
 def text(reason: Reason) -> str:

@@ -1,4 +1,4 @@
-"""How attempts and jobs ended, what users asked for, and why a start cannot be foreseen."""
+"""Ends of attempts and jobs, requests of users, and starts that cannot be predicted."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from springtide.scheduler.sentences.sentence import (
 from springtide.scheduler.wording import amount, count, duration, exactly, sentence
 
 OWN_FILES = "unless the program finds files of its own"
-"""What the pool cannot know of a job that has reported no checkpoint."""
+"""The exception for jobs without reported checkpoints, which the pool cannot check."""
 NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
 
 
 def _held(p: Params) -> Sentences:
     yield cause(f"It was paused by {quoted_name(p, 'by')}.")
-    yield follows("It goes on when it is resumed.")
+    yield follows("It continues when it is resumed.")
 
 
 def _drained(p: Params) -> Sentences:
     yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
-    yield follows("It goes on by itself as soon as GPUs are free for it.")
+    yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _drained_without_gpus(p: Params) -> Sentences:
@@ -44,12 +44,12 @@ def _gpu_drained(p: Params) -> Sentences:
     whose = f"by {quoted_name(p, 'by')}" if p.get("by") else "because of a fault"
     yield cause(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} was drained {whose}.")
     yield from detail(p)
-    yield follows("It goes on by itself as soon as GPUs are free for it.")
+    yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _moved_off(p: Params) -> Sentences:
     yield cause(f"It was on GPUs that are not for jobs any more, and {quoted_name(p, 'by')} had it leave them.")
-    yield follows("It goes on by itself as soon as GPUs are free for it.")
+    yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _cancelled(p: Params) -> Sentences:
@@ -84,7 +84,7 @@ def _never_saved(_: Params) -> Sentences:
 def _evicted(p: Params) -> Sentences:
     yield cause("Something other than this pool ended it.")
     yield from detail(p)
-    yield follows("It goes on by itself as soon as GPUs are free for it.")
+    yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _held_and_resumed(p: Params) -> Sentences:
@@ -123,7 +123,7 @@ def _lost(p: Params) -> Sentences:
     yield cause("Its node or supervisor was lost.")
     yield from detail(p)
     if p.get("saved", 1):
-        yield follows("It goes on from its last checkpoint.")
+        yield follows("It resumes from its last checkpoint.")
     else:
         yield follows(f"Nothing was saved: it starts from the beginning, {OWN_FILES}.")
 
@@ -221,20 +221,21 @@ STARTS: Table = {
     "engine-starts-failed": lambda _: _unforeseen(
         "When it starts could not be worked out; the service's log says why."
     ),
-    "engine-starts-deep": lambda _: _unforeseen("Too many jobs are before it to tell when it starts."),
+    "engine-starts-deep": lambda _: _unforeseen("Too many jobs are before it to predict its start."),
     "engine-starts-far": _far,
     "engine-starts-gone": lambda _: _unforeseen("It does not wait."),
     "engine-starts-large": lambda _: _unforeseen(
-        "So much runs and waits here that it takes too long to tell when it starts."
+        "The pool has too many jobs to predict its start within a reasonable time."
     ),
     "engine-starts-never": lambda _: _unforeseen(
         "It does not start as long as the nodes, quotas and limits stay as they are, even when all that runs has"
         " ended."
     ),
     "engine-starts-grows": lambda _: _unforeseen(
-        "It may have to wait for a node that the cluster adds, and when that comes cannot be told."
+        "It may have to wait for a new node of the cluster, whose arrival cannot be predicted."
     ),
     "engine-starts-open": lambda _: _unforeseen(
-        "Nothing bounds how long the jobs before it may run, so no latest time can be told: a time limit would."
+        "Nothing bounds the run times of the jobs before it, so its latest start is unknown: time limits would"
+        " bound it."
     ),
 }

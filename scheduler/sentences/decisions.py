@@ -17,23 +17,23 @@ from springtide.scheduler.wording import amount, count, gpus, listed, plural, qu
 
 
 def quoted_name(p: Params, key: str) -> str:
-    """Return a name among the parameters, in quotes where it needs them."""
+    """Return a name among the parameters, in quotes if it needs them."""
     return quoted(str(p.get(key) or ""))
 
 
 def job_of(p: Params) -> str:
-    """Return what to call the job that another one makes way for: with its project, and whose it is."""
+    """Return the beneficiary, for which another job makes room, with its user and project."""
     return f"the job {quoted_name(p, 'for_name')} of {_whose(p)}"
 
 
 def _whose(p: Params) -> str:
-    """Return whose the job is that another one makes way for: ``susan in vision``, or ``susan`` in her own."""
+    """Return user and project of that job: ``susan in vision``, or ``susan`` for her own project."""
     project, user = quoted_name(p, "for_project"), quoted_name(p, "for_user")
     return f"{user} in {project}" if p.get("for_user") and user != project else project
 
 
 def jobs_of(p: Params) -> str:
-    """Return the names of several jobs and of the projects that they belong to; empty if there are none."""
+    """Return the names of several jobs and of their projects; empty if there are none."""
     jobs = [quoted(name) for name in names(p, "names")]
     projects = [quoted(name) for name in names(p, "projects")]
     whose = f" of {listed(projects)}" if projects else ""
@@ -41,7 +41,7 @@ def jobs_of(p: Params) -> str:
 
 
 def split(own: int, borrowed: int) -> str:
-    """Return ``2 within the quota, 6 borrowed``, or the one of both that there is."""
+    """Return ``2 within the quota, 6 borrowed``, or only one of both if the other is 0."""
     if not borrowed:
         return "within the quota" if own == 1 else "all within the quota"
     if not own:
@@ -118,7 +118,7 @@ def _gang_broken(p: Params) -> Sentences:
 def _gang_mended(p: Params) -> Sentences:
     left = number(p, "before")
     yield cause(f"Only {count(left, 'worker')} {plural(left, 'was', 'were')} left.")
-    yield follows(f"It goes on with {count(number(p, 'workers'), 'worker')}.")
+    yield follows(f"It continues with {count(number(p, 'workers'), 'worker')}.")
 
 
 def _moved(p: Params) -> Sentences:
@@ -126,14 +126,14 @@ def _moved(p: Params) -> Sentences:
 
 
 def reserved(p: Params) -> Sentences:
-    """Yield what is reserved for the job, and who holds it."""
+    """Yield the job's reservation, with the holders of its GPUs."""
     need = number(p, "gpus")
     held = f" that {jobs_of(p)} {plural(len(names(p, 'names')), 'holds', 'hold')}" if names(p, "names") else ""
     yield state(f"It has a reservation for {gpus(need)}{held}.")
 
 
 def reserved_until_stopped(p: Params) -> Sentences:
-    """Yield what is reserved for the job, and that it starts once those who hold it have stopped."""
+    """Yield the job's reservation, and that it starts once the holders of its GPUs have stopped."""
     need, holders = number(p, "gpus"), jobs_of(p)
     yield state(f"It has a reservation for {gpus(need)}.")
     if holders:
@@ -159,16 +159,16 @@ def _reserved_ahead(p: Params) -> Sentences:
 
 def _made_way(p: Params) -> Sentences:
     if kept := number(p, "keeps"):
-        yield follows(f"It goes on with {count(kept, 'worker')}.")
+        yield follows(f"It continues with {count(kept, 'worker')}.")
 
 
 def _reclaimed(p: Params) -> Sentences:
     need = number(p, "gpus")
-    asked = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
+    request = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
     person = p.get("for_user")
     whose = f" of {quoted_name(p, 'for_user')}" if person and person != p.get("for_project") else ""
     job = f"the job {quoted_name(p, 'for_name')}{whose}"
-    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for {job}.")
+    yield cause(f"{_project(p, 'for_project')} asked for {request}, for {job}.")
     yield from _made_way(p)
 
 

@@ -1,4 +1,4 @@
-"""What to expect of a job: when it would start, what that would mean for others, how fast jobs like it were."""
+"""Estimates for a job: its start, the effects on other jobs, the speed of similar jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _room(p: Params) -> Sentences:
 _PARTS = ("names", "users", "projects")
 _MADE = {
     "paused": "be paused and resumed later",
-    "shrunk": "go on with fewer GPUs",
+    "shrunk": "continue with fewer GPUs",
     "moved": "move to other GPUs",
 }
 
@@ -89,7 +89,7 @@ def _smaller(p: Params) -> Sentences:
 
 
 def spread_words(level: str, nodes: int) -> str:
-    """Return ``on one node``, ``on 2 nodes of one rack``: how the workers of a job sit."""
+    """Return the placement of a job's workers: ``on one node``, ``on 2 nodes of one rack``."""
     if nodes > 1:
         return f"on {count(nodes, 'node')}{f' of one {quoted(level)}' if level else ''}"
     return {"island": "in one GPU link island", "socket": "on one processor socket"}.get(level, "on one node")

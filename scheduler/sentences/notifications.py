@@ -1,4 +1,4 @@
-"""What notifications say, and why one did not arrive."""
+"""The texts of notifications, and the reasons why one did not arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from springtide.scheduler.sentences.sentence import (
 from springtide.scheduler.wording import amount, count, duration, exactly, plural
 
 GONE = frozenset({401, 403, 404, 410})
-"""Statuses with which a server says that a webhook address is not valid any more."""
+"""Statuses of a server for a webhook address that is no longer valid."""
 
 
 def _job(p: Params, what: str) -> Sentences:
@@ -109,6 +109,11 @@ def _no_mail(_: Params) -> Sentences:
     yield change("An administrator of the pool can set one up.")
 
 
+def _not_set_up(_: Params) -> Sentences:
+    yield cause("This channel is not set up here.")
+    yield change("An administrator of the pool can set it up.")
+
+
 def _workspace(p: Params) -> str:
     return f"Your workspace {quoted_name(p, 'server')}" if p.get("server") else "Your workspace"
 
@@ -151,14 +156,14 @@ def _launch_stopped_next(_: Params) -> Sentences:
 
 NOTIFICATIONS: Table = {
     "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
-    "notify-resumed": lambda p: _job(p, "goes on"),
+    "notify-resumed": lambda p: _job(p, "continues"),
     "notify-succeeded": lambda p: _job(p, "succeeded"),
     "notify-cancelled": lambda p: _job(p, f"was cancelled{_by(p)}"),
     "notify-failed": lambda p: _job(p, "failed"),
     "notify-attempt-failed": _attempt_failed,
     "notify-limit-near": _limit_near,
     "notify-limit": _limit,
-    "notify-held": lambda _: iter([follows("It goes on when it is resumed.")]),
+    "notify-held": lambda _: iter([follows("It continues when it is resumed.")]),
     "notify-saved": _saved,
     "notify-ran": _ran,
     "notify-many": _many,
@@ -188,7 +193,8 @@ NOTIFICATIONS: Table = {
     ),
     "delivery-no-mail": _no_mail,
     "delivery-no-address": lambda _: iter([cause("Your user name makes no e-mail address here.")]),
-    "delivery-no-webhooks": lambda _: iter([cause("Webhooks are not allowed here.")]),
-    "delivery-no-webhook": lambda _: iter([cause("The address of the webhook was removed.")]),
+    "delivery-not-set-up": _not_set_up,
+    "delivery-address-removed": lambda _: iter([cause("The address was removed.")]),
+    "delivery-no-channel": lambda _: iter([cause("The pool has this channel no longer.")]),
     "delivery-failed": lambda _: iter([cause("The pool failed to send it; the service's log says why.")]),
 }

@@ -1,4 +1,4 @@
-"""What a job that holds GPUs does now."""
+"""The present state of jobs that hold GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _starting(p: Params) -> Sentences:
 
 
 def _unused(p: Params) -> str:
-    """Return that so many GPUs have hardly been used for so long."""
+    """Return the low utilization of the job's GPUs, and for how long it has lasted."""
     held, used, over = number(p, "gpus"), number(p, "used_percent"), duration(real(p, "unused_seconds"))
     return f"Its {gpus(held)} {plural(held, 'has', 'have')} been {used} % used for {over}."
 
@@ -55,7 +55,7 @@ def _running(p: Params) -> Sentences:
         yield from _slow(p)
     if p.get("unsaved"):
         yield state("Its newest checkpoint could not be saved: the disk is full. The one before it is kept.")
-        yield follows("It goes on, and saves again when there is room.")
+        yield follows("It continues, and saves again when there is room.")
 
 
 def _gives_back(p: Params) -> str:

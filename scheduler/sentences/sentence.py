@@ -1,4 +1,4 @@
-"""A sentence of a reason, and what it is good for."""
+"""A sentence of a reason, and its role."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ Params: TypeAlias = Mapping[str, Param]
 
 
 class Role(StrEnum):
-    """What a sentence tells, so that a page can choose which ones it shows and in what order."""
+    """The role of a sentence, by which a page chooses the sentences to show and their order."""
 
     STATE = "state"
-    """What is so now."""
+    """The present state."""
     CAUSE = "cause"
-    """What happened, and why."""
+    """An event and its reason."""
     DETAIL = "detail"
-    """What others said about it, in their words."""
+    """The original words of others, such as the cluster or an administrator."""
     CHANGE = "change"
-    """What a person would have to change; nothing else lets the job start."""
+    """A change that a person would have to make; nothing else lets the job start."""
     EASE = "ease"
-    """What would let the job start, or start earlier, and comes about by itself: others end or ask for less."""
+    """An event that would let the job start, or start earlier, on its own: other jobs end or request less."""
     NEXT = "next"
-    """What happens next by itself."""
+    """The event that follows on its own."""
     PLACE = "place"
-    """The place in line."""
+    """The position in the queue."""
     ADVICE = "advice"
-    """What earlier runs say about other GPUs for it."""
+    """The speed of earlier runs on other GPUs."""
 
 
 class Sentence(NamedTuple):
-    """A whole sentence with a capital and a full stop. It is shown as it is, or not at all."""
+    """A whole sentence with a capital and a full stop, shown unchanged or not at all."""
 
     role: Role
     text: str
@@ -42,44 +42,44 @@ class Sentence(NamedTuple):
 
 Sentences: TypeAlias = Iterator[Sentence]
 Table: TypeAlias = Mapping[str, Callable[[Params], Sentences]]
-"""By the code of a reason, what makes its sentences from its parameters."""
+"""Functions by the code of a reason, which make its sentences from its parameters."""
 
 
 def state(text: str) -> Sentence:
-    """Make a sentence that tells what is so now."""
+    """Return a sentence about the present state."""
     return Sentence(Role.STATE, text)
 
 
 def cause(text: str) -> Sentence:
-    """Make a sentence that tells what happened."""
+    """Return a sentence about an event and its reason."""
     return Sentence(Role.CAUSE, text)
 
 
 def change(text: str) -> Sentence:
-    """Make a sentence that tells what a person would have to change."""
+    """Return a sentence about a change that a person would have to make."""
     return Sentence(Role.CHANGE, text)
 
 
 def ease(text: str) -> Sentence:
-    """Make a sentence that tells what would let the job start and comes about by itself."""
+    """Return a sentence about an event that would let the job start on its own."""
     return Sentence(Role.EASE, text)
 
 
 def follows(text: str) -> Sentence:
-    """Make a sentence that tells what happens next."""
+    """Return a sentence about the event that follows on its own."""
     return Sentence(Role.NEXT, text)
 
 
 def advice(text: str) -> Sentence:
-    """Make a sentence that tells how fast earlier runs were on other GPUs."""
+    """Return a sentence about the speed of earlier runs on other GPUs."""
     return Sentence(Role.ADVICE, text)
 
 
 def detail(params: Params) -> Sentences:
-    """Yield what others said, if they said anything."""
-    said = sentence(str(params.get("detail") or ""))
-    if said:
-        yield Sentence(Role.DETAIL, said)
+    """Yield the original words of others, if there are any."""
+    words = sentence(str(params.get("detail") or ""))
+    if words:
+        yield Sentence(Role.DETAIL, words)
 
 
 def number(params: Params, key: str) -> int:
@@ -95,12 +95,12 @@ def real(params: Params, key: str) -> float:
 
 
 def typed_gpus(params: Params, number: int) -> str:
-    """Return ``4 GPUs``, where the pool has several types ``4 t4 GPUs``: of the type that the reason is about."""
+    """Return ``4 GPUs``, or ``4 t4 GPUs`` with the reason's GPU type if the pool has several types."""
     return count(number, gpu_noun(params))
 
 
 def gpu_noun(params: Params) -> str:
-    """Return ``GPU``, where the pool has several types ``t4 GPU``: of the type that the reason is about."""
+    """Return ``GPU``, or ``t4 GPU`` with the reason's GPU type if the pool has several types."""
     of_type = params.get("of_type")
     return f"{quoted(str(of_type))} GPU" if of_type else "GPU"
 

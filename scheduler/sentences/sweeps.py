@@ -1,4 +1,4 @@
-"""What a sweep does, and how it ended."""
+"""The present state and the end of sweeps."""
 
 from __future__ import annotations
 

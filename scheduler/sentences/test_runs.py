@@ -1,4 +1,4 @@
-"""Test runs: how one goes, and what follows for its job."""
+"""Test runs: their course, and the consequences for their jobs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from springtide.scheduler.wording import duration
 
 
 def test_run_text(stage: str, ran: float) -> str:
-    """Return ``Test run: passed in 40 s.`` for a stage, and how long the test run has run, in seconds."""
-    told = {
+    """Return ``Test run: passed in 40 s.`` for a stage and the test run's run time in seconds."""
+    texts = {
         "waiting": "waits for a GPU",
         "running": "runs on 1 GPU",
         "passed": f"passed in {duration(ran)}",
         "failed": f"failed after {duration(ran)}",
     }
-    return f"Test run: {told.get(stage, stage)}."
+    return f"Test run: {texts.get(stage, stage)}."
 
 
 def _first(p: Params) -> Sentences:

@@ -1,4 +1,4 @@
-"""Why a job waits, what would have to change for it to start, and its place in line."""
+"""Why a job waits, the changes that would let it start, and its position in the queue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEVER = "The pool as it is can never run it."
 
 def _held(_: Params) -> Sentences:
     yield state("It was paused by its user.")
-    yield follows("It goes on when it is resumed.")
+    yield follows("It continues when it is resumed.")
 
 
 def _back_off(p: Params) -> Sentences:
@@ -102,12 +102,12 @@ def _beyond_quota(p: Params) -> Sentences:
 
 def _typed(p: Params, noun: str) -> str:
     """Return the noun with the GPU types that the job accepts: ``GPU``, ``v100 GPU``, ``v100 or t4 node``."""
-    types = " or ".join(quoted(each) for each in names(p, "gpu_types"))
+    types = " or ".join(quoted(gpu_type) for gpu_type in names(p, "gpu_types"))
     return f"{types} {noun}" if types else noun
 
 
 def _with_rdma(p: Params) -> str:
-    """Return what stands behind the nodes that a job can run on if its workers need RDMA."""
+    """Return the suffix for the job's nodes if its workers need RDMA, else an empty text."""
     return " with RDMA" if number(p, "rdma") else ""
 
 
@@ -123,10 +123,10 @@ def _too_large(p: Params) -> Sentences:
 
 def _per_gpu_too_large(p: Params) -> Sentences:
     who = "Each worker" if number(p, "workers") > 1 else "It"
-    asked, most = (cores_and_memory(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
+    request, most = (cores_and_memory(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
     need = _gpus(p)
     node = f"node{_with_rdma(p)}"
-    yield state(f"{who} needs {asked} with {need}, and no {node} has that for {need}: the nearest has {most}.")
+    yield state(f"{who} needs {request} with {need}, and no {node} has that for {need}: the nearest has {most}.")
     yield change(NEVER)
 
 
@@ -140,12 +140,12 @@ def _no_rdma(p: Params) -> Sentences:
 
 
 def _suitable(p: Params) -> Sentences:
-    """Tell on how many nodes a worker can run that asks for more than GPUs, if not on all."""
+    """Yield on how many nodes a worker with further requests than GPUs can run, if not on all."""
     if "suitable" in p:
         amounts, suitable = cores_and_memory(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
-        asked = [*([f"{amounts} for {_gpus(p)}"] if amounts else []), *(["RDMA"] if number(p, "rdma") else [])]
+        requests = [*([f"{amounts} for {_gpus(p)}"] if amounts else []), *(["RDMA"] if number(p, "rdma") else [])]
         nodes = count(number(p, "nodes"), _typed(p, "node"))
-        yield state(f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {listed(asked)}.")
+        yield state(f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {listed(requests)}.")
 
 
 def _gang_too_large(p: Params) -> Sentences:
@@ -196,7 +196,7 @@ def _next(_: Params) -> Sentences:
 
 
 def _room(p: Params) -> Sentences:
-    """Tell what the job waits for, how much of it is free, and what its project holds."""
+    """Yield the job's request, the free GPUs, and the usage of its project."""
     need, workers, free, room = (number(p, key) for key in ("gpus", "workers", "node_free", "room"))
     what = _workers(p) if workers > 1 else _gpus(p)
     level = p.get("require")
@@ -216,40 +216,42 @@ def _room(p: Params) -> Sentences:
 
 
 def _full_groups(p: Params) -> Sentences:
-    """Tell which node groups could hold the job and get no more nodes."""
+    """Yield the node groups that could hold the job but have reached their maximum."""
     if groups := names(p, "full_groups"):
-        which = f"The node {plural(len(groups), 'group')} {listed([quoted(each) for each in groups])}"
+        which = f"The node {plural(len(groups), 'group')} {listed([quoted(group) for group in groups])}"
         yield state(f"{which} {plural(len(groups), 'has or awaits', 'have or await')} as many nodes as allowed.")
 
 
 def _awaits_node(p: Params) -> Sentences:
-    """Tell that the nodes which are there have no room, and for which node the cluster was asked when."""
+    """Yield that the present nodes have no room, and which nodes were requested from the cluster, and when."""
     what = (
         _workers(p) if number(p, "workers") > 1 else f"{_gpus(p)}{' on one node' if number(p, 'gpus') > 1 else ''}"
     )
-    asked, most, group = number(p, "asked"), number(p, "most"), quoted_name(p, "group")
+    requested, most, group = number(p, "asked"), number(p, "most"), quoted_name(p, "group")
     yield state(f"No node that is there has room for {what} now.")
     have = f"it has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
-    if not asked:
+    if not requested:
         if error := p.get("error"):
             yield state(f"A node of the group {group} cannot be asked for: {str(error).rstrip('.')}.")
         else:
             yield follows(f"A node of the group {group} is asked for if that stays so; {have}.")
         return
     nodes = (
-        f"A node of the group {group} was" if asked == 1 else f"Of the group {group} {amount(asked)} nodes were"
+        f"A node of the group {group} was"
+        if requested == 1
+        else f"Of the group {group} {amount(requested)} nodes were"
     )
     since = real(p, "seconds")
     when = f"{duration(since)} ago" if since >= 1 else "just now"
     yield state(f"{nodes} asked for {when}; {have}.")
     if p.get("late"):
-        yield change("It should have come by now: an administrator of the cluster can tell what keeps it.")
+        yield change("It should have come by now: an administrator of the cluster can find the cause.")
     else:
         yield follows("It starts once there is room.")
 
 
 def _holds(p: Params) -> str:
-    """Return what the project holds, compared with its quota."""
+    """Return the project's usage, compared with its quota."""
     held, quota = number(p, "held"), p.get("quota")
     if quota is None:
         return f"holds {typed_gpus(p, held)}" if held else f"holds no {gpu_noun(p)}"
@@ -366,30 +368,30 @@ Amounts = Mapping[str, tuple[Amount, Amount]]
 """The quota and the limit of each project."""
 
 Named = Callable[[str], tuple[str, str]]
-"""Returns what people call a job with this id, and its project."""
+"""Returns the name for people of the job with this id, and its project."""
 
 
 def starts_if_sentences(starts_if: StartsIf, named: Named, amounts: Amounts) -> tuple[Sentence, ...]:
-    """Return the sentence that names the first alternative that is short enough; none if there is none.
+    """Return the sentence with the first alternative of readable length; empty if there is none.
 
     ``amounts`` are the present quotas and limits of the projects.
     """
-    for each in starts_if.alternatives:
-        if len(each.remove_jobs) <= MOST_NAMED and each.add_nodes <= MOST_NEW_NODES:
-            told = f"It could start {alternative_words(each, named, amounts)}."
-            return (ease(told) if each.remove_jobs else change(told),)
+    for alternative in starts_if.alternatives:
+        if len(alternative.remove_jobs) <= MOST_NAMED and alternative.add_nodes <= MOST_NEW_NODES:
+            text = f"It could start {alternative_words(alternative, named, amounts)}."
+            return (ease(text) if alternative.remove_jobs else change(text),)
     return ()
 
 
 def alternative_words(change_: Alternative, named: Named, amounts: Amounts) -> str:
     """Return ``if the job a of vision ended``, ``with a quota of 4 for vision``, and so on."""
     if change_.remove_jobs:
-        return f"if {_jobs([named(each) for each in change_.remove_jobs])} ended"
+        return f"if {_jobs([named(job_id) for job_id in change_.remove_jobs])} ended"
     if change_.add_nodes:
         return f"with {count(change_.add_nodes, 'more node')} like the largest"
-    raised = [("quota", each, amounts.get(each, (0, None))[0], to) for each, to in change_.quota.items()]
-    raised += [("limit", each, amounts.get(each, (0, None))[1], to) for each, to in change_.limit.items()]
-    return listed([_raised(*each) for each in raised])
+    raised = [("quota", project, amounts.get(project, (0, None))[0], to) for project, to in change_.quota.items()]
+    raised += [("limit", project, amounts.get(project, (0, None))[1], to) for project, to in change_.limit.items()]
+    return listed([_raised(*bound) for bound in raised])
 
 
 def _jobs(jobs: Sequence[tuple[str, str]]) -> str:
@@ -405,7 +407,7 @@ def _raised(what: str, project: str, before: Amount, to: Amount) -> str:
     if isinstance(to, Mapping):
         earlier = before if isinstance(before, Mapping) else {}
         missing = 0 if what == "quota" else None
-        parts = {each: gpus for each, gpus in to.items() if gpus != earlier.get(each, missing)}
+        parts = {gpu_type: gpus for gpu_type, gpus in to.items() if gpus != earlier.get(gpu_type, missing)}
         return listed([_with_bound(what, gpus, f" {quoted(each)} GPUs", project) for each, gpus in parts.items()])
     return _with_bound(what, to, "", project)
 
@@ -417,30 +419,31 @@ def _with_bound(what: str, gpus: int | None, of: str, project: str) -> str:
 
 
 STARTS_NEVER = "engine-starts-never"
-"""Code of a start that no end of running jobs makes possible."""
+"""Code for a job that does not start even after the end of all running jobs."""
 AT_ONCE_S = 10.0
 """Time below which a start is expected at once, in seconds; front ends say "any moment"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A forecast: the seconds from its making to the likely start, or the code of why that cannot be told."""
+    """A forecast: the seconds from its making to the likely start, or the code of why that is unknown."""
 
     after: float | None
     code: str = ""
 
 
 def agreed(said: Sequence[Sentence], expected: Expected | None) -> tuple[tuple[Sentence, ...], bool]:
-    """Return the sentences that are true beside the forecast, and whether the forecast adds to them.
+    """Return the sentences that agree with the forecast, and whether the forecast adds to them.
 
-    What would let the job start earlier is left out where it starts at once, and where no end of other jobs lets
-    it start. A job that needs a change by a person is told that change alone.
+    Events that would let the job start earlier are left out if it starts at once, or if no end of other jobs lets
+    it start. If only a change by a person lets the job start, the forecast adds nothing.
     """
     if expected is None:
         return tuple(said), True
     never = expected.code == STARTS_NEVER
-    if never and any(each.role is Role.CHANGE for each in said):
+    if never and any(sentence.role is Role.CHANGE for sentence in said):
         return tuple(said), False
     at_once = expected.after is not None and expected.after < AT_ONCE_S
-    kept = tuple(each for each in said if each.role is not Role.EASE) if never or at_once else tuple(said)
-    return kept, True
+    if never or at_once:
+        return tuple(sentence for sentence in said if sentence.role is not Role.EASE), True
+    return tuple(said), True

@@ -1,4 +1,4 @@
-"""What `springtide plan` prints for a scenario: where it comes to rest, and why and until when each job waits."""
+"""The output of `springtide plan` for a scenario: its stable state, and why and until when each job waits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from springtide.scheduler.simulate.starts_if import EFFORT, Diagnosis, Origin
 
 
 def planned(scenario: Scenario, file: str, effort: int = EFFORT) -> dict[str, object]:
-    """Return what `springtide plan` prints for one file; ``effort`` bounds what is planned for ``starts_if``."""
+    """Return the output of `springtide plan` for one file; ``effort`` bounds the planning for ``starts_if``."""
     start = opening(scenario)
     rest = settle(start)
     diagnosis = diagnosis_of(start, rest, effort)
     standing = rest.planner.standing()
     reasons = _reasons(rest)
-    amounts = {each.name: (each.quota, each.limit) for each in start.projects}
+    amounts = {project.name: (project.quota, project.limit) for project in start.projects}
     return {
         "file": file,
         "stable": rest.stable,
@@ -40,7 +40,7 @@ def planned(scenario: Scenario, file: str, effort: int = EFFORT) -> dict[str, ob
 
 
 def diagnosis_of(start: Snapshot, rest: Rest, effort: int = EFFORT) -> Diagnosis:
-    """Return the diagnosis of a scenario: changes have to help it as written, and where it has come to rest."""
+    """Return the diagnosis of a scenario: changes have to help it both as written and in its stable state."""
     at_rest = replace(start, jobs=tuple(rest.jobs.values()))
     decisions = sum(before is not after for before, after in zip(start.jobs, at_rest.jobs, strict=True))
     origins = [Origin(start, opened, decisions)]
@@ -50,14 +50,14 @@ def diagnosis_of(start: Snapshot, rest: Rest, effort: int = EFFORT) -> Diagnosis
 
 
 def _why(rest: Rest, diagnosis: Diagnosis, amounts: Amounts, job: Job, why: Reason) -> dict[str, object]:
-    """Return why a job is as it is, and what lets it start if it waits."""
+    """Return the reason for a job's state, and the changes that let it start if it waits."""
     said = sentences.render(why)
     if job.phase is not Phase.WAITING:
         return {"reason": sentences.joined(said)}
     starts_if = diagnosis.starts_if(job.id)
-    said += sentences.starts_if_sentences(starts_if, lambda each: (each, rest.jobs[each].project), amounts)
-    told = {"reason": sentences.joined(said), "starts_if": to_builtins(starts_if.alternatives)}
-    return {**told, "impossible": True} if starts_if.impossible else told
+    said += sentences.starts_if_sentences(starts_if, lambda job_id: (job_id, rest.jobs[job_id].project), amounts)
+    answer = {"reason": sentences.joined(said), "starts_if": to_builtins(starts_if.alternatives)}
+    return {**answer, "impossible": True} if starts_if.impossible else answer
 
 
 def _shown(standing: Standing) -> dict[str, object]:
@@ -69,16 +69,14 @@ def _shown(standing: Standing) -> dict[str, object]:
 
 
 def _reasons(rest: Rest) -> dict[str, Reason]:
-    """Return by job why it waits, or what it holds and how much of that is borrowed.
+    """Return for each job why it waits, or how many GPUs it holds and borrows.
 
     Jobs fill the quota of their project in the order in which they started, jobs that are not preemptible first.
     """
     standing = rest.planner.standing()
     filled: Counter[tuple[str, str]] = Counter()
     found: dict[str, Reason] = {}
-    for job in sorted(
-        rest.jobs.values(), key=lambda each: (each.preemptible, each.started or 0.0, each.submitted)
-    ):
+    for job in sorted(rest.jobs.values(), key=lambda job: (job.preemptible, job.started or 0.0, job.submitted)):
         why = rest.planner.reason(job.id, rest.now)
         gpu_type = rest.gpu_types[job.placement[0].node] if job.placement else ""
         quota = standing[job.project].by_type.get(gpu_type, standing[job.project]).quota

@@ -15,8 +15,8 @@ JOB_COLUMNS = ("name", "project", "submit_s", "start_s", "finish_s", "pauses")
 class Figures:
     """The figures of a pool or of one project.
 
-    Times are seconds; means and percentiles are over finished jobs, and null where none finished. ``finished``
-    are all that ended, ``timed_out`` those of them that their time limits ended. The queue is the time from
+    Times are seconds; means and percentiles are over finished jobs, and null if none finished. ``finished`` counts
+    all ended jobs, ``timed_out`` those of them that their time limits ended. The queue is the time from
     submission to the first start. ``utilization`` counts the GPUs held between the first and the
     last submission of all against all GPUs of the pool over that span, also for one project.
     """

@@ -34,7 +34,7 @@ class Policy(StrEnum):
 class Load:
     """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them.
 
-    ``gpu_types`` is the pool's order of GPU types; ``surplus`` says who gets what quotas leave.
+    ``gpu_types`` is the pool's order of GPU types; ``surplus`` is the rule for GPUs that quotas leave.
     """
 
     nodes: tuple[Node, ...]
@@ -54,7 +54,7 @@ class Result:
 
 
 def load_of(scenario: Scenario) -> Load:
-    """Return the jobs of a scenario with their durations. Raise `KeyError` with the id of a job without one."""
+    """Return the jobs of a scenario with their durations. Raises `KeyError` with the id of a job without one."""
     return Load(
         scenario.nodes,
         scenario.projects,
@@ -89,10 +89,10 @@ def simulate(
     watch: Watch | None = None
     planner: Planner | StaticPlanner
     left_out = 0
-    arriving: Iterable[tuple[Job, float]] = (each for each in load.jobs if not each[0].placement)
+    arriving: Iterable[tuple[Job, float]] = (arrival for arrival in load.jobs if not arrival[0].placement)
     if policy is Policy.STATIC:
         planner = StaticPlanner(snapshot)
-        fitting = [each for each in arriving if planner.fits_quota(each[0])]
+        fitting = [arrival for arrival in arriving if planner.fits_quota(arrival[0])]
         left_out = len(load.jobs) - len(running) - len(fitting)
         arriving = fitting
     else:

@@ -22,7 +22,7 @@ MOST_ROUNDS = 50
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The state of a scenario after ``rounds`` plans with decisions; ``stable`` tells whether they ended.
+    """The state of a scenario after ``rounds`` plans with decisions; ``stable`` if the next plan was empty.
 
     ``gpu_types`` are the types of the nodes by name.
     """
@@ -57,8 +57,7 @@ def _opened(job: Job, now: float) -> Job:
 def settle(snapshot: Snapshot, planner: Planner | None = None) -> Rest:
     """Apply the policy repeatedly, carrying out its plans at once, until a plan is empty.
 
-    ``planner`` is one that knows the snapshot. Attempts are not counted, so that none is protected for having been
-    resumed.
+    ``planner`` must have the snapshot. Attempts are not counted, so that resumed jobs are not protected.
     """
     planner = planner or Planner(snapshot)
     jobs = {job.id: job for job in snapshot.jobs}

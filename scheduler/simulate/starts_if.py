@@ -1,9 +1,9 @@
-"""What lets a waiting job start: changes of the pool, each of them checked by planning with it.
+"""Changes of the pool that let a waiting job start, each checked by planning with it.
 
-Candidates are proposed from what jobs hold and ask for, the likeliest first. A candidate becomes an alternative if
-the job runs once the pool with that change has come to rest, from every origin: the scenario as it was written and
-the state that it came to rest in, or the live pool. One plan tells of all waiting jobs, so plans are kept.
-How much is planned is bounded by an effort; beyond it, alternatives are those that follow without a plan.
+Candidates come from the usage and the requests of jobs, the likeliest first. A candidate becomes an alternative if
+the job runs once the pool with that change is at rest, from every origin: the scenario as written and its stable
+state, or the live pool. One plan answers for all waiting jobs, so plans are kept. An effort bounds the planning;
+beyond it, only alternatives that need no plan remain.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from springtide.scheduler.simulate.settle import settle
 MOST_ALTERNATIVES = 3
 
 EFFORT = 40_000
-"""How much is planned for the alternatives of a pool: jobs and nodes indexed anew, and jobs decided about."""
+"""Bound of the planning for the alternatives of a pool: jobs and nodes indexed anew, plus jobs decided about."""
 
 PLAN_EFFORT = 20
 """Effort of one plan, whatever it decides."""
 
 JOBS_COPIED = 40
-"""Number of jobs of which a copy of the pool takes an effort of 1."""
+"""Number of jobs whose copy takes an effort of 1."""
 
 MOST_SINGLE_REMOVALS = 64
 """Maximum number of jobs whose end is tried alone for one waiting job."""
@@ -51,7 +51,7 @@ REFUSALS = frozenset({Cause.LIMIT, Cause.QUOTA})
 """Causes for which a job can never run that end with another limit or quota."""
 
 FIRST, LAST = "!", "~"
-"""Beginnings of names that sort before and after those of all nodes."""
+"""Prefixes of names that sort before and after those of all nodes."""
 
 NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of new nodes that are tried."""
@@ -59,7 +59,7 @@ NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclass(slots=True)
 class Budget:
-    """The effort that is left."""
+    """The remaining effort."""
 
     left: int
 
@@ -67,12 +67,15 @@ class Budget:
 class Origin:
     """A pool from which changes are planned to rest.
 
-    ``opened`` sets the times of a changed snapshot, where they depend on its jobs. ``decisions`` is how many it
-    takes the unchanged pool to come to rest.
+    ``opened`` sets the times of a changed snapshot if they depend on its jobs. ``decisions`` is the number of
+    decisions after which the unchanged pool is at rest.
     """
 
     def __init__(
-        self, snapshot: Snapshot, opened: Callable[[Snapshot], Snapshot] = lambda each: each, decisions: int = 0
+        self,
+        snapshot: Snapshot,
+        opened: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
+        decisions: int = 0,
     ) -> None:
         self.snapshot = snapshot
         self._opened = opened
@@ -83,7 +86,7 @@ class Origin:
         self._planner: Planner | None = None
 
     def effort(self, *, removal: bool) -> int:
-        """Return how much it takes to plan a change, of which the removal of jobs takes the least."""
+        """Return the effort of planning a change; the removal of jobs takes the least."""
         return (
             self._decisions
             + self._copying
@@ -94,7 +97,7 @@ class Origin:
     def running_with(self, change: Alternative, like: Node | None, budget: Budget) -> frozenset[str] | None:
         """Return the jobs that run once the changed pool rests; None if that is beyond the budget.
 
-        ``like`` is the node that new ones are copies of.
+        New nodes are copies of ``like``.
         """
         after = self._opened(changed(self.snapshot, change, like))
         removal = bool(change.remove_jobs) and after.now == self.snapshot.now
@@ -132,15 +135,15 @@ def _at_rest(planner: Planner, snapshot: Snapshot, budget: Budget) -> tuple[froz
 
 
 def changed(snapshot: Snapshot, change: Alternative, like: Node | None = None) -> Snapshot:
-    """Return the snapshot with a change; new nodes are copies of ``like``, with names that begin as its own."""
+    """Return the snapshot with a change; new nodes are copies of ``like``, named after it."""
     removed = set(change.remove_jobs)
     projects = tuple(
         replace(
-            each,
-            quota=change.quota.get(each.name, each.quota),
-            limit=change.limit.get(each.name, each.limit),
+            project,
+            quota=change.quota.get(project.name, project.quota),
+            limit=change.limit.get(project.name, project.limit),
         )
-        for each in snapshot.projects
+        for project in snapshot.projects
     )
     names = [] if like is None else [f"{like.name}-{at:04}" for at in range(change.add_nodes)]
     new = [structs.replace(like, name=name) for name in names] if like is not None else []
@@ -149,9 +152,9 @@ def changed(snapshot: Snapshot, change: Alternative, like: Node | None = None) -
 
 
 class Diagnosis:
-    """Finds what lets the waiting jobs of a pool start.
+    """Finds the changes that let the waiting jobs of a pool start.
 
-    ``rest`` is the pool at rest, with which ``planner`` plans. Changes are planned from the ``origins``.
+    ``rest`` is the pool at rest, the state of ``planner``. Changes are planned from the ``origins``.
     """
 
     def __init__(self, rest: Snapshot, planner: Planner, origins: Sequence[Origin], effort: int = EFFORT) -> None:
@@ -163,7 +166,7 @@ class Diagnosis:
         self._outcomes: dict[tuple[str, int, int], frozenset[str]] = {}
 
     def starts_if(self, job_id: str) -> StartsIf:
-        """Return what lets a job start; nothing for one that does not wait or that a hold or delay keeps back."""
+        """Return the changes that let a job start; none for a job not waiting, or waiting by a hold or delay."""
         job = self._jobs[job_id]
         if job.phase is not Phase.WAITING or job.project not in self._pool.projects:
             return StartsIf()
@@ -171,7 +174,7 @@ class Diagnosis:
         if causes and not REFUSALS & set(causes):
             return StartsIf(impossible=True)
         refused = bool(causes)
-        found = sorted(self._checked(job, refused=refused), key=lambda each: each.size)
+        found = sorted(self._checked(job, refused=refused), key=lambda alternative: alternative.size)
         if not found and not refused and (ample := self._pool.ample(job)) is not None:
             found = [ample]
         return StartsIf(tuple(found[:MOST_ALTERNATIVES]), impossible=refused and not found)
@@ -186,12 +189,12 @@ class Diagnosis:
             self._first(job, self._pool.quotas(job)),
             None if refused else self._nodes(job),
         )
-        yield from (each for each in kinds if each is not None)
+        yield from (alternative for alternative in kinds if alternative is not None)
 
     # ---------- checking
 
     def _starts(self, job: Job, change: Alternative) -> bool | None:
-        """Tell whether the job runs after the change, from each origin; None if that is beyond the effort."""
+        """Return whether the job runs after the change, from each origin; None if that is beyond the effort."""
         likes: Sequence[Node | None] = self._pool.largest(job) if change.add_nodes else (None,)
         for like in likes:
             for number, origin in enumerate(self._origins):
@@ -226,7 +229,7 @@ class Diagnosis:
     def _removal(self, job: Job) -> Alternative | None:
         """Return the job, or the least jobs found, without which the job starts."""
         others = self._pool.in_the_way(job)
-        single = self._first(job, (Alternative((each,)) for each in others[:MOST_SINGLE_REMOVALS]))
+        single = self._first(job, (Alternative((other,)) for other in others[:MOST_SINGLE_REMOVALS]))
         if single is not None:
             return single
         count = 2
@@ -250,15 +253,15 @@ class Diagnosis:
     def _nodes(self, job: Job) -> Alternative | None:
         """Return the least number of new nodes found with which the job starts."""
         most = self._pool.most_nodes
-        counts = [each for each in NODE_COUNTS if each < most]
-        return self._first(job, (Alternative(add_nodes=each) for each in (*counts, most)))
+        counts = [number for number in NODE_COUNTS if number < most]
+        return self._first(job, (Alternative(add_nodes=number) for number in (*counts, most)))
 
 
 class _Numbers:
-    """What the projects of a pool at rest hold, claim and ask for, by GPU type, and what may be changed."""
+    """Usage, claims and requests of projects at rest, by GPU type, and the changes proposed from them."""
 
     def __init__(self, rest: Snapshot, planner: Planner) -> None:
-        self.projects = {each.name: each for each in rest.projects}
+        self.projects = {project.name: project for project in rest.projects}
         self._planner = planner
         self._types = pool_types(rest.nodes, rest.settings.gpu_types)
         self._nodes = rest.nodes
@@ -278,7 +281,7 @@ class _Numbers:
             self._count(job)
 
     def _path(self, name: str) -> tuple[Project, ...]:
-        """Return a project and all above it."""
+        """Return a project and its ancestors."""
         path = [self.projects[name]]
         while (above := path[-1].parent) in self.projects:
             assert above is not None
@@ -302,7 +305,7 @@ class _Numbers:
             self._own_firm[job.project, kind] += 0 if job.preemptible else claimed
 
     def types_of(self, job: Job) -> Sequence[str]:
-        """Return the type of the GPUs that a job holds or has reserved; if none, all types that it accepts."""
+        """Return the type of a job's held or reserved GPUs; without any, all types that it accepts."""
         for worker in (*job.placement, *job.reserved):
             if worker.node in self._type_of:
                 return (self._type_of[worker.node],)
@@ -311,10 +314,10 @@ class _Numbers:
     # ---------- nodes
 
     def largest(self, job: Job) -> Sequence[Node]:
-        """Return the nodes that new ones may be like: the largest of each type that the job accepts.
+        """Return the models for new nodes: the largest available nodes of each type that the job accepts.
 
-        None if one as large is not available. Where the largest differ, the first and the last of them, as listed
-        and by name. As order by name decides between equal nodes, each is given with names before, among and after
+        None of a type if a node as large is not available. If the largest differ, the first and the last of them,
+        as listed and by name. As names decide between equal nodes, each comes with names before, among and after
         those of the others.
         """
         largest = [self._largest[kind] for kind in accepted_types(job.gpu_types, self._types)]
@@ -330,23 +333,23 @@ class _Numbers:
             by_name = sorted(largest, key=lambda node: node.name)
             different: list[Node] = []
             for node in (largest[0], largest[-1], by_name[0], by_name[-1]) if largest else ():
-                if all(structs.replace(node, name=each.name) != each for each in different):
+                if all(structs.replace(node, name=model.name) != model for model in different):
                     different.append(node)
             available = all(node.available for node in largest)
             names = (FIRST, LAST)
-            likes = [(each, *(structs.replace(each, name=name) for name in names)) for each in different]
+            likes = [(model, *(structs.replace(model, name=name) for name in names)) for model in different]
             found[kind] = [like for some in likes for like in some] if available else ()
         return found
 
     @cached_property
     def most_nodes(self) -> int:
-        """The number of nodes that is enough for all jobs, with one for each worker."""
+        """The number of nodes that suffices for all jobs: one for each worker."""
         return sum(job.workers for job in self._jobs)
 
     def ample(self, job: Job) -> Alternative | None:
-        """Return so many nodes that the job runs beside all others, each worker of which may have one of its own.
+        """Return as many nodes as let the job run beside all others, with a node for each worker.
 
-        None where limits, the quota of jobs that are not preemptible, or topology may still keep it waiting.
+        None if limits, the quota for non-preemptible jobs, or topology may still keep it waiting.
         """
         wide = [like for like in self.largest(job) if like.gpus >= job.gpus and like.per_gpu.holds(job.per_gpu)]
         if job.require is not None or not wide or len(wide) < len(self.largest(job)):
@@ -369,7 +372,7 @@ class _Numbers:
         """Yield higher limits if a limit is in the way: as high as the job needs, then with those before it."""
         need, path = job.need, self._paths[job.project]
         for kind in self.types_of(job):
-            limits = ((each.name, limit_of(each, kind, self._types)) for each in path)
+            limits = ((project.name, limit_of(project, kind, self._types)) for project in path)
             limited = {name: limit for name, limit in limits if limit is not None}
             claimed = {name: self._claimed[name, kind] for name in limited}
             for more in dict.fromkeys((need, need + self._before(job))):
@@ -390,22 +393,24 @@ class _Numbers:
                 if raised := self._raised(job, kind, more):
                     quotas = ((self.projects[name], to) for name, to in raised.items())
                     yield Alternative(
-                        quota={each.name: self._amount(each.quota, kind, to, 0) for each, to in quotas}
+                        quota={project.name: self._amount(project.quota, kind, to, 0) for project, to in quotas}
                     )
 
     def _raised(self, job: Job, kind: str, more: int) -> dict[str, int] | None:
-        """Return the quotas with which a project may hold ``more``; None if they add up to more than there is."""
+        """Return the quotas with which a project may hold ``more``; None if they exceed the pool."""
         raised: dict[str, int] = {}
         claimed, own = (self._claimed, self._own) if job.preemptible else (self._firm, self._own_firm)
         for project in self._paths[job.project]:
             quota = quota_of(project, kind, self._types)
             children = self._children[project.name]
-            below = sum(raised.get(each.name, quota_of(each, kind, self._types) or 0) for each in children)
+            below = sum(raised.get(child.name, quota_of(child, kind, self._types) or 0) for child in children)
             own_jobs = own[job.project, kind] + more if project.name == job.project else 0
             wanted = max(claimed[project.name, kind] + more, below + own_jobs if children else 0)
             if quota is not None and quota < wanted:
                 raised[project.name] = wanted
-        top = sum(raised.get(each.name, quota_of(each, kind, self._types) or 0) for each in self._children[None])
+        top = sum(
+            raised.get(child.name, quota_of(child, kind, self._types) or 0) for child in self._children[None]
+        )
         return raised if top <= self._total[kind] else None
 
     def _amount(self, before: Amount, kind: str, to: int | None, missing: int | None) -> Amount:
@@ -415,9 +420,9 @@ class _Numbers:
     # ---------- other jobs
 
     def _before(self, job: Job) -> int:
-        """Return how many GPUs the jobs need that wait before the job in the line of its project."""
+        """Return the GPUs requested by the jobs before this one in the queue of its project."""
         line = self._lines[job.project]
-        return sum(each.need for place, each in line if place < self._place(job))
+        return sum(other.need for place, other in line if place < self._place(job))
 
     @cached_property
     def _lines(self) -> Mapping[str, Sequence[tuple[int, Job]]]:
@@ -431,7 +436,7 @@ class _Numbers:
         return self._planner.position(job.id) or 0
 
     def in_the_way(self, job: Job) -> Sequence[str]:
-        """Return all other jobs, those first whose end most likely lets the job start."""
+        """Return all other jobs, sorted by how likely their end lets the job start."""
         need, types = job.need, set(self.types_of(job))
         tight = self._tightest(job)
         place = self._place(job)
@@ -452,7 +457,7 @@ class _Numbers:
                 other.id,
             )
 
-        return [each.id for each in sorted((each for each in self._jobs if each.id != job.id), key=rank)]
+        return [other.id for other in sorted((other for other in self._jobs if other.id != job.id), key=rank)]
 
     def _tightest(self, job: Job) -> Project | None:
         """Return the lowest project whose limit, or whose quota for jobs that are not preemptible, is used up."""

@@ -42,14 +42,15 @@ class StaticPlanner:
         nodes = [node for node in snapshot.nodes if node.available]
         self._types = pool_types(nodes, snapshot.settings.gpu_types)
         self._quota = {
-            (project.name, each): quota_of(project, each, self._types)
+            (project.name, gpu_type): quota_of(project, gpu_type, self._types)
             for project in snapshot.projects
-            for each in self._types
+            for gpu_type in self._types
         }
         self._held = dict.fromkeys(self._quota, 0)
         self._queues: dict[Queue, list[tuple[float, str]]] = {queue: [] for queue in self._quota}
         self._free = {
-            each: {node.name: _gpus(node) for node in nodes if node.gpu_type == each} for each in self._types
+            gpu_type: {node.name: _gpus(node) for node in nodes if node.gpu_type == gpu_type}
+            for gpu_type in self._types
         }
         self._per_gpu = {node.name: node.per_gpu for node in nodes}
         self._type_of = {node.name: node.gpu_type for node in nodes}
@@ -63,7 +64,7 @@ class StaticPlanner:
         return self._queue_of(job) is not None
 
     def apply(self, change: Change) -> None:
-        """Record a job that was submitted, started or ended. Raise `TypeError` for any other change."""
+        """Record a job that was submitted, started or ended. Raises `TypeError` for any other change."""
         match change:
             case JobChanged(job):
                 self._forget(job.id)
@@ -91,10 +92,10 @@ class StaticPlanner:
         """Return the project and the type that the job counts for; None if no quota holds it."""
         if job.placement:
             return (job.project, self._type_of[job.placement[0].node])
-        for each in accepted_types(job.gpu_types, self._types):
-            quota = self._quota[job.project, each]
+        for gpu_type in accepted_types(job.gpu_types, self._types):
+            quota = self._quota[job.project, gpu_type]
             if quota is None or job.workers * job.gpus <= quota:
-                return (job.project, each)
+                return (job.project, gpu_type)
         return None
 
     def _forget(self, job_id: str) -> None:

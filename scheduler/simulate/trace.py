@@ -40,7 +40,7 @@ class Row:
 
 
 def read_trace(path: Path) -> list[Row]:
-    """Return the rows of a trace. Raise `ScenarioError` naming file, line and column."""
+    """Return the rows of a trace. Raises `ScenarioError` naming file, line and column."""
     return [
         Row(
             line=line,
@@ -55,7 +55,7 @@ def read_trace(path: Path) -> list[Row]:
 
 
 def read_quotas(path: Path, nodes: tuple[Node, ...]) -> tuple[Project, ...]:
-    """Return the projects of a table, oldest first. Raise `ScenarioError` naming file, line and column.
+    """Return the projects of a table, oldest first. Raises `ScenarioError` naming file, line and column.
 
     On a pool with several GPU types each row is the quota of a project for one of them.
     """
@@ -82,7 +82,7 @@ def read_quotas(path: Path, nodes: tuple[Node, ...]) -> tuple[Project, ...]:
 def parse_nodes(text: str) -> tuple[Node, ...]:
     """Return the nodes of a text such as ``88x8`` or ``10x8:t4,4x4:a100``: number of nodes times GPUs of each.
 
-    Raise `ValueError` naming the expected form.
+    Raises `ValueError` naming the expected form.
     """
     nodes: list[Node] = []
     for part in text.split(","):
@@ -101,7 +101,7 @@ def jobs_of(
 ) -> list[tuple[Job, float]]:
     """Return each row as a job with its run time; a job larger than one node gets several equal workers.
 
-    Raise `ScenarioError` for a project that has no quota, and for a GPU type that no node has.
+    Raises `ScenarioError` for a project that has no quota, and for a GPU type that no node has.
     """
     known = {project.name for project in projects}
     largest_of: dict[str, int] = {}
@@ -111,10 +111,10 @@ def jobs_of(
     for number, row in enumerate(rows, start=1):
         if row.project not in known:
             raise _bad(path, row.line, "project", f"{given(row.project)} has no quota, expected a row for it")
-        unknown = next((each for each in row.gpu_types if each not in largest_of), None)
+        unknown = next((gpu_type for gpu_type in row.gpu_types if gpu_type not in largest_of), None)
         if unknown is not None:
             raise _bad(path, row.line, TYPES_COLUMN, f"no node has GPUs of type {given(unknown)}")
-        largest = min(largest_of[each] for each in row.gpu_types or largest_of)
+        largest = min(largest_of[gpu_type] for gpu_type in row.gpu_types or largest_of)
         workers = next(
             count for count in range(1, row.gpus + 1) if row.gpus % count == 0 and row.gpus // count <= largest
         )

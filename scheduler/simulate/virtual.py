@@ -40,7 +40,7 @@ class Planner(Protocol):
         """Record a change."""
 
     def take_borrowing(self) -> Mapping[UseKey, int]:
-        """Return how many GPUs projects borrow, of those where this may have changed since the last call."""
+        """Return the borrowed GPUs of the projects for which they may have changed since the last call."""
 
     def plan(self, now: float) -> Plan:
         """Return the decisions to carry out now."""
@@ -79,9 +79,8 @@ FREE = Costs()
 class Course:
     """The course of a job.
 
-    In seconds, ``duration`` is its run time with all workers, ``done`` the saved part, ``limit`` the longest time
-    that its attempts may run together, and ``ran`` that of those that have ended. ``timed_out`` tells that the
-    limit ended it.
+    In seconds, ``duration`` is its run time with all workers, ``done`` the saved part, ``limit`` the longest total
+    run time of its attempts, and ``ran`` the total of the ended ones. ``timed_out``: the limit ended it.
     """
 
     job: Job
@@ -129,7 +128,7 @@ class Course:
         self.ran += now - self.job.started
 
     def interrupt(self, now: float, checkpoint_every: float | None) -> None:
-        """Record a pause: the work that is kept, and the work that is lost."""
+        """Record a pause: the kept and the lost work."""
         self.end_attempt(now)
         assert self.job.started is not None
         elapsed = now - self.job.started
@@ -142,7 +141,7 @@ class Course:
 
 
 def course_of(job: Job, duration: float, first_start: float | None = None) -> Course:
-    """Return the course of a job that runs, or arrives, with none of its work done."""
+    """Return the course of a running or arriving job, with none of its work done."""
     limit = math.inf if job.time_limit is None else job.time_limit
     return Course(job, duration, limit, first_start=first_start)
 
@@ -153,10 +152,10 @@ ARRIVE, FINISH, SAVE, CHANGE, WAKE = range(5)
 class VirtualPool:
     """Runs jobs in virtual time under a planner.
 
-    ``planner`` must know the pool and the running jobs already; ``running`` are the courses of the running jobs.
-    ``recent_use`` is that of the projects at the beginning, ``use_half_life`` the setting, in seconds.
-    ``expected`` learns from the jobs that end; the expected run times of those that have arrived follow it.
-    Attempts stop as soon as they are asked to. The ``submitted`` of a job that arrives is its time of arrival.
+    ``planner`` must have the pool and the running jobs already; ``running`` are the courses of the running jobs.
+    ``recent_use`` is the projects' use at the beginning, ``use_half_life`` the setting, in seconds. ``expected``
+    learns from ended jobs, and sets the expected run times of the others. Attempts stop at once on request. Jobs
+    arrive at their time ``submitted``.
     """
 
     def __init__(
@@ -265,7 +264,7 @@ class VirtualPool:
             self._expected.put(course.job.id, course.job, course.job.usual_runtime)
 
     def _learn(self, ended: Job, seconds: float) -> None:
-        """Renew what jobs like one that has ended are expected to take."""
+        """Renew the expected run times of jobs similar to an ended one."""
         if self._expected is None:
             return
         self._expected.remove(ended.id, ended)
@@ -314,7 +313,7 @@ class VirtualPool:
         return decided
 
     def _renew_use(self) -> None:
-        """Tell the planner of the recent use of projects that borrow more or less from now on."""
+        """Update the recent use of projects that borrow more or less from now on, also in the planner."""
         for use in renewed(self._use, self.planner.take_borrowing(), self.now, self._use_half_life):
             self._use[use.key] = use
             self._apply(UseChanged(use))

@@ -35,7 +35,7 @@ def settle(connection: Connection, changed: Sequence[Delivery]) -> None:
     rows = [
         {
             "of_event": delivery.event,
-            "through": delivery.channel.value,
+            "through": delivery.channel,
             "to_state": delivery.state.value,
             "changed": delivery.at,
             "reason": None if delivery.why is None else as_json(delivery.why),
@@ -56,18 +56,18 @@ def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> 
     wanted = (
         _table.c.state == DeliveryState.WAITING.value,
         _table.c.user == user,
-        _table.c.channel == channel.value,
+        _table.c.channel == channel,
     )
     query = select(_table).where(*wanted).order_by(_table.c.event).limit(limit)
     return _rows.read(connection, query)
 
 
-def latest(connection: Connection, user: str) -> dict[Channel, Delivery]:
-    """Return the latest delivery of a person through each channel that was tried, whatever became of it."""
+def latest(connection: Connection, user: str, channels: Sequence[Channel]) -> dict[Channel, Delivery]:
+    """Return the latest delivery of a person through each of the channels that was tried, whatever its outcome."""
     found = {}
-    for channel in Channel:
+    for channel in channels:
         tried = (_table.c.state != DeliveryState.WAITING.value) | _table.c.why.is_not(None)
-        query = select(_table).where(_table.c.user == user, _table.c.channel == channel.value, tried)
+        query = select(_table).where(_table.c.user == user, _table.c.channel == channel, tried)
         for delivery in _rows.read(connection, query.order_by(desc(_table.c.at), desc(_table.c.event)).limit(1)):
             found[channel] = delivery
     return found

@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.model import Reason
+from springtide.scheduler.settings import setting
 from springtide.scheduler.telemetry.sample import GpuSample
 
 HARDWARE_XIDS: Mapping[int, str] = MappingProxyType(
@@ -39,17 +42,27 @@ HARDWARE_XIDS: Mapping[int, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class FaultRules:
-    """What counts as a fault. A GPU that the driver has lost always counts.
+    """What counts as a fault. A GPU that the driver has lost always counts."""
 
-    ``xids`` are the Xid errors that count. A new uncorrected ECC error counts once there are ``ecc_errors`` since
-    the driver was loaded, or never if that is 0. A node counts as slow on which works take ``slow_ratio`` times as
-    long as on others with the same GPUs. Nothing counts unless ``enabled``.
-    """
-
-    enabled: bool = True
-    xids: frozenset[int] = frozenset(HARDWARE_XIDS)
-    ecc_errors: int = 1
-    slow_ratio: float | None = 1.5
+    drain_faulty_gpus: bool = setting(
+        True,
+        "Drain a GPU of this machine that reports a fault: nothing new starts on it, and its job continues "
+        "elsewhere. On a cluster the device plugin does this.",
+    )
+    fault_xids: frozenset[Annotated[int, Meta(ge=1)]] = setting(
+        frozenset(HARDWARE_XIDS), "The Xid errors of NVIDIA's driver that count as a fault."
+    )
+    fault_ecc_errors: int = setting(
+        1,
+        "The number of uncorrected ECC errors since the driver was loaded from which each new one counts as a "
+        "fault; 0: none does.",
+        ge=0,
+    )
+    slow_node_ratio: Annotated[float, Meta(ge=1.1)] | None = setting(
+        1.5,
+        "A node is drained if the same jobs took this many times as long on it as on at least two others with "
+        "the same GPUs, and chance is ruled out; None: no node is. Only with `drain_faulty_gpus`.",
+    )
 
 
 def fault(before: Reading | None, sample: GpuSample, rules: FaultRules) -> Reason | None:
@@ -58,18 +71,18 @@ def fault(before: Reading | None, sample: GpuSample, rules: FaultRules) -> Reaso
     Without a reading ``before``, everything that the GPU reports is new. A count that is lower than before began
     anew, because the driver was loaded again.
     """
-    if not rules.enabled:
+    if not rules.drain_faulty_gpus:
         return None
     after = sample.reading
     if after.lost and not (before is not None and before.lost):
         return Reason("gpu-lost")
-    xid = next((number for number in sample.new_xids if number in rules.xids), None)
+    xid = next((number for number in sample.new_xids if number in rules.fault_xids), None)
     if xid is not None:
         return Reason("gpu-xid", {"xid": xid, "what": HARDWARE_XIDS.get(xid, "")})
     errors = after.ecc_uncorrected or 0
     known = (before.ecc_uncorrected or 0) if before is not None else 0
     new = errors - known if errors >= known else errors
-    if new and rules.ecc_errors and errors >= rules.ecc_errors:
+    if new and rules.fault_ecc_errors and errors >= rules.fault_ecc_errors:
         return Reason("gpu-ecc", {"new": new, "errors": errors})
     return None
 

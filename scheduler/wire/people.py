@@ -9,10 +9,12 @@ from msgspec import UNSET, Meta, UnsetType
 from springtide.scheduler.wire.jobs import Hold
 from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
+from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Word
 
 EventName = Literal["paused", "resumed", "ended", "failed", "time-limit", "fault", "workspace"]
-EventNames = Annotated[list[EventName], Meta(max_length=5)]
+EventNames = Annotated[list[EventName], Meta(max_length=7)]
+MAX_CHANNELS = 20
+"""Maximum number of channels in one change."""
 
 
 class ProjectChoice(Answer, frozen=True, kw_only=True):
@@ -181,15 +183,20 @@ class AuditPage(Answer, frozen=True, kw_only=True):
 class ChannelView(Answer, frozen=True, kw_only=True):
     """A channel as its person sees it.
 
-    ``events`` are what she is told through it, ``missing`` says why she cannot use it (empty if she can), and
-    ``target`` where it leads: the e-mail address, or the webhook's host, whose address itself is never shown.
+    ``title`` and ``about`` describe it. ``events`` are those of which she is notified through it, ``missing`` says
+    why she cannot use it (empty if she can), and ``target`` is where it leads: the e-mail address, or the host of
+    the webhook, never a secret. She enters an address if there is an ``address_hint`` at the allowed ones.
     ``waiting`` messages are on their way; ``state`` is how the latest attempt ended at the time ``at``: ``sent``,
-    ``failed``, ``waiting`` (it is tried again) or ``unknown``. ``problem`` tells why it did not arrive.
+    ``failed``, ``waiting`` (it is tried again) or ``unknown``. ``problem`` says why it did not arrive.
     """
 
+    name: str
+    title: str
+    about: str
     events: list[str]
     missing: str = ""
     target: str = ""
+    address_hint: str | None = None
     waiting: int = 0
     state: str = ""
     at: float | None = None
@@ -197,24 +204,20 @@ class ChannelView(Answer, frozen=True, kw_only=True):
 
 
 class Notifications(Answer, frozen=True, kw_only=True):
-    """What the caller is told, by channel. ``webhook_hosts`` are the hosts that a webhook may lead to."""
+    """The events of which the caller is notified, by channel."""
 
-    browser: ChannelView
-    email: ChannelView
-    webhook: ChannelView
-    webhook_hosts: list[str]
+    channels: list[ChannelView]
 
 
 class NotificationsEdit(Request, frozen=True, kw_only=True):
-    """A change of what the caller is told: fields left out stay as they are.
+    """A change of the caller's choices: channels that are left out stay as they are.
 
-    Each channel has the list of its events; an empty ``webhook_url`` removes the webhook.
+    ``events`` has the complete list of a channel's events, ``addresses`` the address of a channel that needs one;
+    an empty address removes it.
     """
 
-    browser: EventNames | UnsetType = UNSET
-    email: EventNames | UnsetType = UNSET
-    webhook: EventNames | UnsetType = UNSET
-    webhook_url: Annotated[str, Meta(max_length=2_000)] | UnsetType = UNSET
+    events: Annotated[dict[Word, EventNames], Meta(max_length=MAX_CHANNELS)] = {}
+    addresses: Annotated[dict[Word, Annotated[str, Meta(max_length=2_000)]], Meta(max_length=MAX_CHANNELS)] = {}
 
 
 class TrialSent(Answer, frozen=True, kw_only=True):

@@ -193,9 +193,9 @@ class Start:
         channels = channels or Channels()
         settings = EngineSettings(
             policy=model.Settings(grace=1.0),
-            max_unfinished_per_user=most,
+            queue_cap_per_user=most,
             notifications=channels.settings,
-            idle=IdleSettings(stops=True),
+            idle=IdleSettings(stop_idle_workspaces=True),
             datasets={each.name: each for each in datasets},
         )
         engine = await open_engine(store, executor, settings)

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from ipaddress import ip_network
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from all_channels import EMAIL, WEBHOOK
 from message_servers import MailServer, Tls, WebhookServer, mail_server, until, webhook_server
 from patience import PATIENCE_S
 
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer
-from springtide.hub_extension.notifications.mail import MailSettings
-from springtide.hub_extension.notifications.webhook import WebhookRules
+from springtide.hub_extension.notifications.mail import Mail
+from springtide.hub_extension.notifications.webhook import Webhook
 from springtide.hub_extension.service.logs import log_to_stderr
 from springtide.scheduler.backoff import no_jitter
-from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent
+from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 
-PAUSES = {Channel.EMAIL: 0.0, Channel.WEBHOOK: 0.0}
-HERE = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+HERE = ("127.0.0.0/8", "::1/128")
 
 
 @pytest.fixture
@@ -44,16 +44,16 @@ async def webhook(tls: Tls) -> AsyncIterator[WebhookServer]:
 
 @pytest.fixture
 def channels(tls: Tls, mail: MailServer, webhook: WebhookServer) -> Channels:
-    settings = MailSettings(
-        "localhost",
-        mail.port,
-        "pool@example.org",
-        "{user}@example.org",
-        user="pool",
+    by_mail = Mail(
+        smtp_server=f"localhost:{mail.port}",
+        email_from="pool@example.org",
+        email_address="{user}@example.org",
+        smtp_user="pool",
         password="wave-in-the-pool",
+        tls=tls.client,
     )
-    rules = WebhookRules((f"localhost:{webhook.port}",), HERE)
-    return Channels(settings, rules, pages_url="https://hub.example.org/services/springtide/", tls=tls.client)
+    by_webhook = Webhook((f"localhost:{webhook.port}",), HERE, tls.client)
+    return Channels((by_mail, by_webhook), pages_url="https://hub.example.org/services/springtide/")
 
 
 class Delivering:
@@ -66,14 +66,14 @@ class Delivering:
         self.url = webhook.url
         self.deliverer: Deliverer | None = None
 
-    async def choose(self, *channels: Channel) -> None:
+    async def choose(self, *channels: str) -> None:
         events = dict.fromkeys(channels, frozenset(NotificationEvent))
-        await self.outbox.choose(NotificationChoice("susan", events, self.url))
+        await self.outbox.choose(NotificationChoice("susan", events, {WEBHOOK: self.url}))
 
     def start(self, first_delay: float = 0.05) -> None:
         clock = self.running.pool.clock
         self.deliverer = Deliverer(
-            self.outbox, self.channels, clock, first_delay=first_delay, pauses=PAUSES, jitter=no_jitter
+            self.outbox, self.channels, clock, first_delay=first_delay, pause=0.0, jitter=no_jitter
         )
 
     async def stop(self) -> None:
@@ -87,8 +87,8 @@ class Delivering:
         await self.running.pool.engine.idle()
 
     async def view(self, channel: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.running.as_("susan").get("/notifications")).json()[channel]
-        return found
+        views = (await self.running.as_("susan").get("/notifications")).json()["channels"]
+        return next(view for view in views if view["name"] == channel)
 
     async def state(self, channel: str, state: str) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE_S):
@@ -100,7 +100,7 @@ class Delivering:
 @pytest.fixture
 async def pool(start: Any, channels: Channels, webhook: WebhookServer) -> AsyncIterator[Delivering]:
     pool = Delivering(await start(channels=channels), channels, webhook)
-    await pool.choose(Channel.EMAIL, Channel.WEBHOOK)
+    await pool.choose(EMAIL, WEBHOOK)
     yield pool
     await pool.stop()
 
@@ -134,7 +134,7 @@ async def test_a_message_arrives_by_mail_and_at_the_webhook(
 
 
 async def test_what_waited_goes_out_as_one_message(pool: Delivering, mail: MailServer) -> None:
-    await pool.choose(Channel.EMAIL)
+    await pool.choose(EMAIL)
     for name in ("first", "second", "third"):
         await pool.ended(name)
     assert (await pool.view("email"))["waiting"] == 3
@@ -175,7 +175,7 @@ async def test_an_outage_is_shown_and_the_message_arrives_once_after_it(
 async def test_a_refusal_is_shown_and_not_tried_again(
     pool: Delivering, webhook: WebhookServer, status: int, problem: str
 ) -> None:
-    await pool.choose(Channel.WEBHOOK)
+    await pool.choose(WEBHOOK)
     webhook.statuses = [status]
     pool.start(first_delay=0.01)
     await pool.ended("digits")
@@ -190,7 +190,7 @@ async def test_a_refusal_is_shown_and_not_tried_again(
 
 
 async def test_a_message_that_may_have_arrived_is_not_sent_again(pool: Delivering, webhook: WebhookServer) -> None:
-    await pool.choose(Channel.WEBHOOK)
+    await pool.choose(WEBHOOK)
     webhook.silent = True
     pool.start(first_delay=0.01)
     await pool.ended("digits")
@@ -211,12 +211,10 @@ async def test_a_server_that_is_away_delays_no_job_and_no_other_person(
     assert mail.asked <= 1
 
 
-async def test_a_certificate_of_nobody_is_refused(
-    start: Any, channels: Channels, webhook: WebhookServer, tls: Tls
-) -> None:
-    strict = Channels(None, channels.webhooks)
+async def test_a_certificate_of_nobody_is_refused(start: Any, webhook: WebhookServer) -> None:
+    strict = Channels((Webhook((f"localhost:{webhook.port}",), HERE),))
     pool = Delivering(await start(channels=strict), strict, webhook)
-    await pool.choose(Channel.WEBHOOK)
+    await pool.choose(WEBHOOK)
     told = (await pool.running.as_("susan").post("/notifications/webhook/test")).json()
     assert told == {"delivered": False, "problem": "The server localhost has no valid certificate."}
     assert webhook.asked == 0
@@ -225,9 +223,9 @@ async def test_a_certificate_of_nobody_is_refused(
 async def test_a_webhook_inside_a_private_network_is_not_asked(
     start: Any, tls: Tls, webhook: WebhookServer
 ) -> None:
-    strict = Channels(None, WebhookRules((f"localhost:{webhook.port}",)), tls=tls.client)
+    strict = Channels((Webhook((f"localhost:{webhook.port}",), tls=tls.client),))
     pool = Delivering(await start(channels=strict), strict, webhook)
-    await pool.choose(Channel.WEBHOOK)
+    await pool.choose(WEBHOOK)
     told = (await pool.running.as_("susan").post("/notifications/webhook/test")).json()
     assert told["delivered"] is False
     assert "private network" in told["problem"]
@@ -245,12 +243,11 @@ async def test_a_test_message_is_delivered(pool: Delivering, mail: MailServer, w
 
 
 async def test_a_wrong_password_of_the_pool_is_told_without_it(
-    start: Any, channels: Channels, mail: MailServer, webhook: WebhookServer
+    start: Any, channels: Channels, webhook: WebhookServer
 ) -> None:
-    settings = MailSettings(
-        "localhost", mail.port, "pool@example.org", "{user}@example.org", user="pool", password="wrong-secret"
-    )
-    wrong = Channels(settings, channels.webhooks, tls=channels.tls)
+    by_mail, *others = channels.channels
+    assert isinstance(by_mail, Mail)
+    wrong = Channels((replace(by_mail, password="wrong-secret"), *others))
     pool = Delivering(await start(channels=wrong), wrong, webhook)
     told = (await pool.running.as_("susan").post("/notifications/email/test")).text
     assert "does not accept the log-in of the pool" in told

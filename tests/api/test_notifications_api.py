@@ -9,19 +9,26 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from httpx import Response
 from patience import PATIENCE_S
 
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.failure import NotDelivered
-from springtide.hub_extension.notifications.mail import MailSettings, mail_of
+from springtide.hub_extension.notifications.mail import Mail, mail_of
 from springtide.hub_extension.notifications.message import Message, message_of
-from springtide.hub_extension.notifications.webhook import WebhookRules, body_of, checked, is_public, resolved
-from springtide.scheduler.notifications import Channel, Notification, NotificationEvent
+from springtide.hub_extension.notifications.webhook import Webhook, body_of, is_public, resolved
+from springtide.scheduler.model import Reason
+from springtide.scheduler.notifications import Notification, NotificationEvent
 from springtide.scheduler.refusal import Refusal
 
 SLACK = "https://hooks.slack.com/services/T0/B0/very-secret"
-MAIL = MailSettings("127.0.0.1", 9, "pool@example.org", "{user}@example.org")
-CHANNELS = Channels(mail=MAIL, mail_defaults=frozenset({NotificationEvent.FAILED}))
+MAIL = Mail(
+    smtp_server="127.0.0.1:9",
+    email_from="pool@example.org",
+    email_address="{user}@example.org",
+    email_events=frozenset({NotificationEvent.FAILED}),
+)
+CHANNELS = Channels((MAIL, Webhook()))
 
 
 @pytest.fixture
@@ -29,27 +36,51 @@ async def service(start: Any) -> Any:
     return await start(channels=CHANNELS)
 
 
-async def test_a_person_sees_and_changes_what_she_is_told(service: Any) -> None:
+def by_name(answer: Response) -> dict[str, dict[str, Any]]:
+    return {view["name"]: view for view in answer.json()["channels"]}
+
+
+async def test_a_person_sees_and_changes_her_choices(service: Any) -> None:
     susan = service.as_("susan")
-    before = (await susan.get("/notifications")).json()
-    assert (before["browser"]["events"], before["email"]["events"], before["webhook"]["events"]) == (
-        [],
-        ["failed"],
-        [],
-    )
+    before = by_name(await susan.get("/notifications"))
+    assert {name: view["events"] for name, view in before.items()} == {
+        "browser": [],
+        "email": ["failed"],
+        "webhook": [],
+    }
     assert before["email"]["target"] == "susan@example.org"
-    edit = {"browser": ["paused", "ended"], "email": [], "webhook": ["failed"], "webhook_url": SLACK}
-    after = await susan.patch("/notifications", json=edit)
+    assert [view["address_hint"] for view in before.values()] == [None, None, "Allowed: https://hooks.slack.com"]
+    events = {"browser": ["paused", "ended"], "email": [], "webhook": ["failed"]}
+    after = await susan.patch("/notifications", json={"events": events, "addresses": {"webhook": SLACK}})
     assert after.status_code == 200
-    view = (await susan.get("/notifications")).json()
-    assert view == after.json()
+    view = by_name(await susan.get("/notifications"))
+    assert view == by_name(after)
     assert (view["browser"]["events"], view["webhook"]["target"]) == (["ended", "paused"], "hooks.slack.com")
-    assert (await service.as_("joe").get("/notifications")).json() == {
+    assert by_name(await service.as_("joe").get("/notifications")) == {
         **before,
         "email": {**before["email"], "target": "joe@example.org"},
     }
-    gone = (await susan.patch("/notifications", json={"webhook_url": ""})).json()
+    gone = by_name(await susan.patch("/notifications", json={"addresses": {"webhook": ""}}))
     assert (gone["webhook"]["target"], gone["browser"]) == ("", view["browser"])
+
+
+async def test_all_events_of_a_channel_can_be_chosen(service: Any) -> None:
+    everything = sorted(NotificationEvent)
+    answer = await service.as_("susan").patch("/notifications", json={"events": {"email": everything}})
+    assert by_name(answer)["email"]["events"] == everything
+
+
+@pytest.mark.parametrize(
+    ("edit", "hint"),
+    [
+        ({"events": {"pigeon": ["ended"]}}, "Channels are: email, webhook."),
+        ({"addresses": {"pigeon": "x"}}, "Channels are: email, webhook."),
+        ({"addresses": {"email": "joe@example.org"}}, ""),
+    ],
+)
+async def test_unknown_channels_and_needless_addresses_are_refused(service: Any, edit: Any, hint: str) -> None:
+    answer = await service.as_("susan").patch("/notifications", json=edit)
+    assert (answer.status_code, answer.json()["hint"]) == (422, hint)
 
 
 async def test_the_address_of_a_webhook_is_in_no_answer_event_or_log(
@@ -58,10 +89,12 @@ async def test_the_address_of_a_webhook_is_in_no_answer_event_or_log(
     caplog.set_level(logging.DEBUG)
     susan = service.as_("susan")
     answers = [
-        await susan.patch("/notifications", json={"webhook": ["ended"], "webhook_url": SLACK}),
+        await susan.patch(
+            "/notifications", json={"events": {"webhook": ["ended"]}, "addresses": {"webhook": SLACK}}
+        ),
         await susan.get("/notifications"),
-        await susan.patch("/notifications", json={"webhook_url": "https://evil.example/very-secret"}),
-        await susan.patch("/notifications", json={"webhook_url": "http://very-secret"}),
+        await susan.patch("/notifications", json={"addresses": {"webhook": "https://evil.example/very-secret"}}),
+        await susan.patch("/notifications", json={"addresses": {"webhook": "http://very-secret"}}),
         await service.as_("admin").get("/audit"),
     ]
     assert [answer.status_code for answer in answers] == [200, 200, 403, 422, 200]
@@ -91,7 +124,7 @@ async def test_the_address_of_a_webhook_is_in_no_answer_event_or_log(
 )
 def test_a_webhook_leads_by_https_to_an_allowed_host_or_is_refused(address: str) -> None:
     with pytest.raises(Refusal) as refused:
-        checked(address, WebhookRules())
+        Webhook().checked(address)
     assert refused.value.status in {403, 422}
     assert refused.value.hint
 
@@ -129,31 +162,31 @@ def test_addresses_of_the_internet_are_public(address: str) -> None:
 
 async def test_a_name_that_leads_to_this_machine_is_refused_when_it_is_looked_up() -> None:
     with pytest.raises(NotDelivered) as refused:
-        await resolved("localhost", 443, WebhookRules(("localhost",)))
+        await resolved("localhost", 443, ())
     assert refused.value.why.code == "delivery-private"
 
 
 def test_an_admin_allows_domains_and_ports() -> None:
-    rules = WebhookRules((".chat.example.org", "mattermost.example.org:8065"))
-    assert rules.allow("chat.example.org", 443)
-    assert rules.allow("A.chat.example.org", 443)
-    assert rules.allow("mattermost.example.org", 8065)
-    assert not rules.allow("mattermost.example.org", 443)
-    assert not rules.allow("notchat.example.org", 443)
-    assert not WebhookRules(()).allow("hooks.slack.com", 443)
+    webhook = Webhook((".chat.example.org", "mattermost.example.org:8065"))
+    assert webhook.allows("chat.example.org", 443)
+    assert webhook.allows("A.chat.example.org", 443)
+    assert webhook.allows("mattermost.example.org", 8065)
+    assert not webhook.allows("mattermost.example.org", 443)
+    assert not webhook.allows("notchat.example.org", 443)
+    assert not Webhook(()).allows("hooks.slack.com", 443)
 
 
 @pytest.mark.parametrize(
     "user", ["joe@evil.example", "a\nBcc: b@x.org", "a b", "joe,eve", "ü", "<joe>", "", "x" * 80, 'a"b']
 )
 def test_a_user_name_that_makes_no_address_gets_no_mail(user: str) -> None:
-    assert MAIL.address_of(user) is None
+    assert MAIL.target(user, "") == ""
 
 
 def test_user_names_that_are_addresses_are_written_to_where_the_admin_says_so() -> None:
-    settings = MailSettings("127.0.0.1", 9, "pool@example.org", "{user}")
-    assert settings.address_of("susan@example.org") == "susan@example.org"
-    assert settings.address_of("susan") is None
+    mail = replace(MAIL, email_address="{user}")
+    assert mail.target("susan@example.org", "") == "susan@example.org"
+    assert (mail.target("susan", ""), mail.missing("susan")) == ("", Reason("delivery-no-address"))
 
 
 def notification(name: str) -> Notification:
@@ -164,7 +197,7 @@ def notification(name: str) -> Notification:
         event=NotificationEvent.FAILED,
         title=f"The job {name} failed.",
         text="It ended with exit code 1.",
-        channels=(Channel.EMAIL,),
+        channels=("email",),
     )
 
 
@@ -205,7 +238,7 @@ async def test_services_and_strangers_have_no_notifications(service: Any) -> Non
     for name, status in (("bot", 403), ("springtide", 403), (None, 401), ("stranger", 401)):
         client = service.as_(name)
         assert (await client.get("/notifications")).status_code == status
-        assert (await client.patch("/notifications", json={"email": []})).status_code == status
+        assert (await client.patch("/notifications", json={"events": {"email": []}})).status_code == status
         assert (await client.post("/notifications/webhook/test")).status_code == status
 
 
@@ -219,7 +252,7 @@ async def test_test_messages_are_few_and_tell_what_became_of_them(service: Any) 
 
 async def test_only_the_person_sees_a_notification_on_the_event_stream(service: Any) -> None:
     for name in ("susan", "admin"):
-        await service.as_(name).patch("/notifications", json={"browser": ["ended"], "email": []})
+        await service.as_(name).patch("/notifications", json={"events": {"browser": ["ended"], "email": []}})
 
     async def first(name: str, kind: str) -> tuple[list[str], str]:
         kinds: list[str] = []

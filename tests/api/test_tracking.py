@@ -21,7 +21,6 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 from tracked_pool import TrackedPool
 
-from springtide.hub_extension.service.runtime import StartError
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.tracking.tracker import (
     MlflowSettings,
@@ -30,6 +29,7 @@ from springtide.hub_extension.tracking.tracker import (
     metric_name,
 )
 from springtide.hub_extension.tracking.trackers import open_trackers
+from springtide.scheduler.settings import SettingError, read
 
 pytestmark = pytest.mark.http
 
@@ -113,9 +113,11 @@ async def pool(mlflow: Mlflow, tmp_path: Path) -> AsyncIterator[TrackedPool]:
     logs, state = tmp_path / "logs", tmp_path / "pool"
     logs.mkdir()
     state.mkdir()
-    board = TensorboardSettings(logs, "https://board.example.org")
+    credentials = tmp_path / "credentials"
+    credentials.write_text("a:b\n")
+    board = TensorboardSettings(str(logs), "https://board.example.org")
     pool = TrackedPool(
-        state, TrackingSettings(MlflowSettings(mlflow.url, "https://mlflow.example.org", "a:b"), board)
+        state, TrackingSettings(MlflowSettings(mlflow.url, "https://mlflow.example.org", str(credentials)), board)
     )
     await pool.start()
     yield pool
@@ -138,7 +140,6 @@ def events(file: Path) -> Iterator[Event]:
 
 
 def board_steps(pool: TrackedPool, name: str = "loss") -> list[int]:
-    assert pool.settings.tensorboard is not None
     files = pool.settings.tensorboard.directory.glob("*/*/*tfevents*")
     return [e.step for file in files for e in events(file) for value in e.summary.value if value.tag == name]
 
@@ -197,7 +198,7 @@ async def test_the_end_of_a_job_is_the_end_of_its_run(pool, mlflow):
 
 
 async def test_those_who_see_a_job_are_told_its_links_also_while_a_tracker_is_away(start, mlflow):
-    (tracker,) = open_trackers(TrackingSettings(MlflowSettings(mlflow.url, mlflow.url)))
+    (tracker,) = open_trackers(TrackingSettings(MlflowSettings(mlflow.url)))
     running = await start(trackers=[tracker])
     job = await running.submit("susan", "true")
     unknown = {"items": [{"name": "MLflow", "url": None}]}
@@ -221,22 +222,22 @@ async def test_those_who_see_a_job_are_told_its_links_also_while_a_tracker_is_aw
     ],
 )
 def test_a_tracker_that_cannot_be_used_is_told_at_the_start(setting, value, told):
-    with pytest.raises(StartError, match=told) as refused:
-        Springtide(**{setting: value}).tracking_settings()
+    with pytest.raises(SettingError, match=told) as refused:
+        read(TrackingSettings, {**Springtide().values(), setting: value}).check()
     assert "secret" not in str(refused.value)
 
 
 def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(StartError, match=r"pip install 'springtide\[hub,tracking\]'"):
-        Springtide(tensorboard_dir=str(tmp_path)).tracking_settings()
+    with pytest.raises(SettingError, match=r"pip install 'springtide\[hub,tracking\]'"):
+        TrackingSettings(tensorboard=TensorboardSettings(str(tmp_path))).check()
 
 
 def test_nothing_is_imported_where_nothing_is_set():
     code = (
         "import sys, springtide.hub_extension.service.service as s\n"
         "from springtide.hub_extension.tracking.trackers import open_trackers\n"
-        "assert open_trackers(s.Springtide().tracking_settings()) == ()\n"
+        "assert open_trackers(s.Springtide().settings().tracking) == ()\n"
         "sys.exit(bool({'tensorboardX', 'springtide.hub_extension.tracking.mlflow'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -40,6 +40,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "scheduler.policy": ("simulate",),
     "scheduler.promises": ("simulate",),
     "scheduler.refusal": (),
+    "scheduler.settings": (),
     "scheduler.scenario": ("simulate",),
     "scheduler.simulate": ("simulate",),
     "scheduler.telemetry.agent": ("agent",),

@@ -192,7 +192,7 @@ def test_a_hub_that_is_not_roots_runs_all_as_one_account_only_if_told_to(lab: La
 
 
 class LabHub(Hub):
-    """`springtide up` of an account that is not root."""
+    """`springtide up` without root."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab.home / "state")

@@ -56,7 +56,7 @@ def database(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 def options(database: str | None) -> tuple[str, ...]:
-    """What backup and restore are told of the store."""
+    """The options for the store of backup and restore."""
     return () if database is None else ("--database", database)
 
 
@@ -261,7 +261,7 @@ def test_a_forged_backup_is_refused(state: Path, tmp_path: Path, name: str, kind
     forged(tmp_path / "forged", name, kind=kind)
     done = restored(state, tmp_path / "forged")
     assert (done.code, done.out) == (1, "")
-    assert "no backup of Springtide" in done.err or "is not what was saved" in done.err
+    assert "no backup of Springtide" in done.err or "differs from the saved file" in done.err
     assert not (state / "accounts.json").exists()
     assert not list(tmp_path.rglob("evil"))
 

@@ -27,7 +27,7 @@ SHARED = "c.Springtide.accounts = 'shared'\nc.Springtide.simulated_gpus = 8\n"
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """The state directory of a pool that has run."""
+    """The state directory of a used pool."""
     path = StateDir(tmp_path / "state").path
     StateDir(path).secret("service-token")
     Store.open(f"sqlite:///{path / 'springtide.sqlite'}", path).close()

@@ -1,4 +1,4 @@
-"""`springtide explain` tells why a job stands as it does, and what would change it, against a real service."""
+"""`springtide explain` against a real service: why a job waits, runs or has ended, and what would change it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ PIECE = b"0123456789abcdef" * 65536
 
 @dataclass
 class Upstream:
-    """A server behind the proxy, told what to do by the test."""
+    """A server behind the proxy, controlled by the test."""
 
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -112,7 +112,7 @@ class Echo(WebSocketHandler):
 
 @dataclass(frozen=True)
 class Proxy:
-    """A real proxy, the port of what is behind it, and what it logs."""
+    """A real proxy, the port of its target, and its log."""
 
     url: str
     target: int

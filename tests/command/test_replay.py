@@ -58,7 +58,7 @@ def test_a_decision_is_told_in_words(pool: Pool) -> None:
 
 @pytest.fixture
 def copy(pool: Pool, tmp_path: Path) -> Path:
-    """A copy of the store that a test may change."""
+    """A copy of the store for the test to change."""
     source = sqlite3.connect(pool.state / "springtide.sqlite")
     target = sqlite3.connect(tmp_path / "springtide.sqlite")
     with source, target:

@@ -55,7 +55,7 @@ def test_a_wait_tells_by_its_exit_code_how_jobs_ended(run: Run) -> None:
     sleeping = run("submit", "--json", "--", "sleep", "600").json["id"]
     assert run("wait", failing).code == 1
     over = run("wait", sleeping, "--timeout", "0.1s")
-    assert (over.code, over.err) == (124, "After 0.1 s not all have ended. They go on.\n")
+    assert (over.code, over.err) == (124, "After 0.1 s not all have ended. They continue.\n")
     assert run("cancel", sleeping).code == 0
     assert run("wait", failing, sleeping).code == 1
     assert run("wait", sleeping, "--timeout", "soon").code == 2

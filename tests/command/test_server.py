@@ -266,7 +266,7 @@ def test_half_requests_keep_nobody_out_of_the_proxy(proxy: Proxy) -> None:
 
 @pytest.fixture
 def large_file(tmp_path: Path) -> Iterator[str]:
-    """The address of a server that sends a large file to everybody."""
+    """The address of a server with a large file for everyone."""
     (tmp_path / "much").write_bytes(b"x" * MUCH)
     port = free_port()
     command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(tmp_path)]

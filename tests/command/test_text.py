@@ -1,4 +1,4 @@
-"""What reaches the terminal of somebody who looks at other people's jobs."""
+"""Text of other people's jobs on a terminal."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.hub_extension.doctor import pool as doctor
 from springtide.hub_extension.doctor.findings import Status
@@ -14,10 +15,10 @@ from springtide.scheduler.engine.loop import launch_stops
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError, Exit, ExitKind
 from springtide.scheduler.model import Block, BlockScope, Environment, Settings
-from springtide.scheduler.notifications import Channel, NotificationSettings
+from springtide.scheduler.notifications import NotificationSettings
 
 worlds = sys.modules["engine_worlds"]
-TOLD = NotificationSettings(frozenset(Channel), fault_recipients=frozenset({"admin"}))
+TOLD = NotificationSettings(CHANNELS, WITH_ADDRESS, fault_recipients=frozenset({"admin"}))
 SETTINGS = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0, longest=60.0), notifications=TOLD)
 WORDS = "The cluster refused the job's pod: memory is limited to 1Gi."
 LIMITS = Block(BlockScope.POOL, "memory is limited", checkable=True)
@@ -63,7 +64,7 @@ def launches(pool: Any, job: str) -> int:
 
 
 async def mails(pool: Any, user: str) -> list[str]:
-    waiting = await pool.engine.outbox.waiting((user, Channel.EMAIL))
+    waiting = await pool.engine.outbox.waiting((user, EMAIL))
     return [f"{each.notification.title} {each.notification.text}" for each in waiting]
 
 

@@ -28,7 +28,7 @@ def kept(pool: Any) -> int:
 
 @pytest.fixture
 async def small(make_pool: MakePool) -> Any:
-    settings = EngineSettings(max_kept_bytes_per_user=250 * KIB, max_kept_bytes_per_project=350 * KIB)
+    settings = EngineSettings(kept_bytes_per_user=250 * KIB, kept_bytes_per_project=350 * KIB)
     return await make_pool(settings=settings)
 
 
@@ -74,7 +74,7 @@ async def test_files_of_cancelled_jobs_go_if_none_are_kept(
     make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("springtide.scheduler.engine.loop.pruning.BUNDLES_EVERY", 0.05)
-    pool = await make_pool(settings=EngineSettings(keep_files=-1.0))
+    pool = await make_pool(settings=EngineSettings(keep_files_days=-1.0))
     jobs = [await pool.submit(files=files(1), gpus=6) for _ in range(2)]
     states = {job.id: (await pool.job(job.id)).state for job in jobs}
     waits = next(job_id for job_id, state in states.items() if state == "queued")

@@ -12,6 +12,7 @@ from springtide.scheduler.engine.state import journal
 from springtide.scheduler.engine.views import history
 from springtide.scheduler.model import Drop, Move, Pause, Plan, Reason, Reserve, Start, Worker
 from springtide.scheduler.policy.planner import Planner
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import GpuUse
 
@@ -92,7 +93,7 @@ def test_plans_survive_their_writing():
 
 
 async def test_old_jobs_are_forgotten_with_all_they_left(make_pool):
-    pool = await make_pool(settings=EngineSettings(keep_jobs=100.0, prune_every=3600.0))
+    pool = await make_pool(settings=EngineSettings(keep_days=100.0 / DAY, prune_every=3600.0))
     old = await pool.submit(gpus=1, files={"a": b"1"})
     await pool.state(old.id, "running")
     pool.executor.end(pool.key(old.id), code=0)

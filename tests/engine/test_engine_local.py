@@ -362,4 +362,4 @@ async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
     assert (await machine.engine.job(job.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
-    assert paused.reason.text == "It was paused by susan. It goes on when it is resumed."
+    assert paused.reason.text == "It was paused by susan. It continues when it is resumed."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 from msgspec.structs import replace
 
 from springtide.scheduler import wire
@@ -13,7 +14,6 @@ from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.model import Settings
 from springtide.scheduler.notifications import (
-    Channel,
     NotificationChoice,
     NotificationEvent,
     NotificationSettings,
@@ -21,7 +21,7 @@ from springtide.scheduler.notifications import (
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry import GpuSample
 
-TOLD = NotificationSettings(frozenset(Channel), fault_recipients=frozenset({"admin"}))
+TOLD = NotificationSettings(CHANNELS, WITH_ADDRESS, fault_recipients=frozenset({"admin"}))
 SETTINGS = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0), notifications=TOLD)
 
 
@@ -48,7 +48,7 @@ def drained(pool: Any) -> dict[str, wire.DrainView]:
 
 
 async def mails(pool: Any, user: str) -> list[str]:
-    waiting = await pool.engine.outbox.waiting((user, Channel.EMAIL))
+    waiting = await pool.engine.outbox.waiting((user, EMAIL))
     return [f"{each.notification.title} {each.notification.text}" for each in waiting]
 
 
@@ -89,7 +89,7 @@ async def test_the_same_error_is_told_once_and_does_not_drain_a_gpu_again_that_w
 
 async def test_who_is_told_of_faults_is_everybodys_own_choice(pool: Any) -> None:
     fault = frozenset({NotificationEvent.FAULT})
-    await pool.engine.outbox.choose(NotificationChoice("joe", {Channel.EMAIL: fault}))
+    await pool.engine.outbox.choose(NotificationChoice("joe", {EMAIL: fault}))
     await pool.engine.outbox.choose(NotificationChoice("admin", {}))
     await read(pool, GpuSample("GPU-train-0", Reading(lost=True)), GpuSample("GPU-build-0", Reading(lost=True)))
     told = await mails(pool, "joe")

@@ -107,7 +107,7 @@ async def test_a_running_job_shows_its_use_and_a_paused_one_none(pool: Any) -> N
 
 
 async def test_what_is_not_reported_is_absent_and_a_lost_gpu_counts_for_nobody(make_pool: Any) -> None:
-    pool = await make_pool(settings=EngineSettings(faults=FaultRules(enabled=False)))
+    pool = await make_pool(settings=EngineSettings(faults=FaultRules(drain_faulty_gpus=False)))
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     first, second = uuids(await pool.job(job.id))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from all_channels import WEBHOOK
 
 from springtide.hub_extension.doctor.findings import Status
 from springtide.hub_extension.doctor.pool import leavers
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.requests.hub_users import Seen
-from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent
+from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.refusal import Refusal
 
 FIRST, SECOND, OTHER = "2026-01-01T10:00:00.000001Z", "2026-06-01T10:00:00.000001Z", "2026-01-02T10:00:00.000001Z"
@@ -90,7 +91,7 @@ class TestLeaving:
         await pool.submit("susan", gpus=8, name="waits", key="twice")
         await pool.engine.default_projects.choose("susan", "jemma")
         secret = NotificationChoice(
-            "susan", {Channel.WEBHOOK: frozenset(NotificationEvent)}, "https://chat.example/x"
+            "susan", {WEBHOOK: frozenset(NotificationEvent)}, {WEBHOOK: "https://chat.example/x"}
         )
         await pool.engine.outbox.choose(secret)
         await see({"susan": SECOND, "joe": OTHER})
@@ -99,7 +100,7 @@ class TestLeaving:
             assert await of(pool, "susan") == []
             assert await of(pool, FORMER) == ["waits", "done"]
             assert pool.engine.default_projects.of("susan") is None
-            assert not pool.engine.outbox.choice("susan").webhook
+            assert not pool.engine.outbox.choice("susan").addresses
             await pool.restart()
         assert (await pool.job(done.id)).user == FORMER
         assert (await pool.submit("susan", gpus=0, name="new", key="once")).id != done.id

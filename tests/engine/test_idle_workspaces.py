@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.gpu_reading import Reading
-from springtide.scheduler.notifications import Channel, NotificationEvent, NotificationSettings
+from springtide.scheduler.notifications import NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import IdleRule, RuleScope
 from springtide.scheduler.telemetry import GpuSample
@@ -20,10 +21,10 @@ from springtide.scheduler.telemetry import GpuSample
 HOUR = 3_600.0
 POOL = (RuleScope.POOL, "")
 RULE = IdleRule(tell_after=2 * HOUR, notice=0.5 * HOUR)
-BY_MAIL = {Channel.EMAIL: frozenset({NotificationEvent.WORKSPACE})}
+BY_MAIL = {EMAIL: frozenset({NotificationEvent.WORKSPACE})}
 SETTINGS = EngineSettings(
-    idle=IdleSettings(stops=True, rules={POOL: RULE}),
-    notifications=NotificationSettings(frozenset(Channel), BY_MAIL),
+    idle=IdleSettings(stop_idle_workspaces=True, idle_tell_minutes=120.0, idle_notice_minutes=30.0),
+    notifications=NotificationSettings(CHANNELS, WITH_ADDRESS, BY_MAIL),
 )
 
 
@@ -53,7 +54,7 @@ async def told(pool: Any) -> None:
 
 
 async def messages(pool: Any) -> list[str]:
-    waiting = await pool.engine.outbox.waiting(("susan", Channel.EMAIL))
+    waiting = await pool.engine.outbox.waiting(("susan", EMAIL))
     return [f"{each.notification.title} {each.notification.text}" for each in waiting]
 
 
@@ -197,7 +198,9 @@ async def test_a_step_of_the_system_clock_shortens_no_notice(pool: Any) -> None:
 
 
 async def test_where_nothing_may_be_stopped_owners_are_only_told(make_pool: Any) -> None:
-    pool = await make_pool(settings=replace(SETTINGS, idle=IdleSettings(stops=False, rules={POOL: RULE})))
+    pool = await make_pool(
+        settings=replace(SETTINGS, idle=IdleSettings(idle_tell_minutes=120.0, idle_notice_minutes=30.0))
+    )
     await pool.engine.reserve_workspace("susan", "", 1, ["susan"])
     decision = await reported(pool, 2.0)
     idle = pool.engine.idle_workspaces

@@ -476,7 +476,7 @@ def test_every_reason_of_the_engine_has_a_sentence():
         messages.ended_cleanly(saved=True),
         messages.ended_cleanly(saved=False),
         messages.never_saved(),
-        messages.evicted("Its pod was deleted by somebody else."),
+        messages.evicted("Its pod was deleted from outside the pool."),
         messages.held_and_resumed("susan"),
         messages.succeeded("TypeError: cannot pickle it"),
         messages.asked_again(3, 40.0),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from all_channels import CHANNELS, EMAIL, WEBHOOK, WITH_ADDRESS
 
 from springtide.scheduler.engine.notifications import outbox as outbox_module
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.model import Reason, Settings
 from springtide.scheduler.notifications import (
-    Channel,
+    BROWSER,
     ChannelEvents,
     Delivery,
     DeliveryState,
@@ -20,11 +21,11 @@ from springtide.scheduler.notifications import (
 )
 
 ALL = frozenset(NotificationEvent)
-EMAIL: ChannelEvents = {Channel.EMAIL: ALL}
+BY_MAIL: ChannelEvents = {EMAIL: ALL}
 SETTINGS = EngineSettings(
     policy=Settings(grace=5.0),
     retries=Retries(first=1.0, longest=60.0),
-    notifications=NotificationSettings(frozenset(Channel)),
+    notifications=NotificationSettings(CHANNELS, WITH_ADDRESS),
 )
 
 
@@ -32,11 +33,11 @@ SETTINGS = EngineSettings(
 async def pool(make_pool: Any) -> Any:
     """A pool with all channels, in which susan is told everything by e-mail."""
     pool = await make_pool(settings=SETTINGS)
-    await pool.engine.outbox.choose(NotificationChoice("susan", EMAIL))
+    await pool.engine.outbox.choose(NotificationChoice("susan", BY_MAIL))
     return pool
 
 
-async def waiting(pool: Any, user: str = "susan", channel: Channel = Channel.EMAIL) -> list[Delivery]:
+async def waiting(pool: Any, user: str = "susan", channel: str = EMAIL) -> list[Delivery]:
     await pool.idle()
     return list(await pool.engine.outbox.waiting((user, channel)))
 
@@ -63,7 +64,7 @@ async def test_a_pause_for_somebody_else_is_told_with_its_reason_and_so_is_the_r
     await pool.later(100.0)
     await pool.state(key.job, "running", attempt=2)
     titles = [each.notification.title for each in await waiting(pool)]
-    assert titles == ["The job digits was paused.", "The job digits goes on."]
+    assert titles == ["The job digits was paused.", "The job digits continues."]
     assert await told(pool, "joe") == []
 
 
@@ -83,7 +84,7 @@ async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     await pool.engine.cancel(cancelled.job, "jemma")
     await pool.state(cancelled.job, "cancelled")
     assert await told(pool) == [
-        "The job paused was paused by jemma. It goes on when it is resumed.",
+        "The job paused was paused by jemma. It continues when it is resumed.",
         "The job cancelled was cancelled by jemma.",
     ]
 
@@ -138,17 +139,17 @@ async def test_a_time_limit_is_told_once_before_it_ends_the_job(pool: Any) -> No
 
 
 async def test_only_what_somebody_chose_is_told_and_only_where(pool: Any) -> None:
-    webhook = {Channel.WEBHOOK: ALL, Channel.BROWSER: ALL, Channel.EMAIL: frozenset({NotificationEvent.FAILED})}
+    webhook = {WEBHOOK: ALL, BROWSER: ALL, EMAIL: frozenset({NotificationEvent.FAILED})}
     await pool.engine.outbox.choose(NotificationChoice("susan", webhook))
     first = await running(pool, name="first")
     pool.executor.end(first, code=0)
     await pool.state(first.job, "succeeded")
     assert pool.engine.outbox.lanes() == []
-    await pool.engine.outbox.choose(NotificationChoice("susan", webhook, "https://hooks.slack.com/x"))
+    await pool.engine.outbox.choose(NotificationChoice("susan", webhook, {WEBHOOK: "https://hooks.slack.com/x"}))
     second = await running(pool, name="second")
     pool.executor.end(second, code=0)
     await pool.state(second.job, "succeeded")
-    assert [each.notification.title for each in await waiting(pool, channel=Channel.WEBHOOK)] == [
+    assert [each.notification.title for each in await waiting(pool, channel=WEBHOOK)] == [
         "The job second succeeded."
     ]
     assert await told(pool) == []
@@ -160,8 +161,8 @@ async def test_a_choice_and_what_waits_outlive_the_service(pool: Any) -> None:
     await pool.state(key.job, "succeeded")
     before = await waiting(pool)
     await pool.restart()
-    assert pool.engine.outbox.choice("susan") == NotificationChoice("susan", EMAIL)
-    assert (await waiting(pool), pool.engine.outbox.count_waiting("susan", Channel.EMAIL)) == (before, 1)
+    assert pool.engine.outbox.choice("susan") == NotificationChoice("susan", BY_MAIL)
+    assert (await waiting(pool), pool.engine.outbox.count_waiting("susan", EMAIL)) == (before, 1)
 
 
 async def test_what_was_being_sent_when_the_service_ended_is_not_sent_again(pool: Any) -> None:
@@ -171,7 +172,7 @@ async def test_what_was_being_sent_when_the_service_ended_is_not_sent_again(pool
     await pool.engine.outbox.settle(await waiting(pool), DeliveryState.SENDING)
     await pool.restart()
     assert await waiting(pool) == []
-    latest = (await pool.engine.outbox.latest("susan"))[Channel.EMAIL]
+    latest = (await pool.engine.outbox.latest("susan"))[EMAIL]
     assert (latest.state, latest.why) == (DeliveryState.UNKNOWN, Reason("delivery-interrupted"))
 
 

@@ -90,8 +90,9 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
     rules = {(each.scope, each.name): each.rule.notice for each in pool.engine.idle_workspaces.rules().exceptions}
     assert rules == idle_rules
     if schema >= "0005":
-        chosen = pool.engine.outbox.choice("susan").events
-        assert all(NotificationEvent.WORKSPACE in events for events in chosen.values() if events)
+        choice = pool.engine.outbox.choice("susan")
+        assert all(NotificationEvent.WORKSPACE in events for events in choice.events.values() if events)
+        assert choice.addresses == {"webhook": "https://hooks.slack.com/services/secret"}
     gpus = {cell.uuid: cell.drain.why for node in pool.engine.pool().nodes for cell in node.gpus if cell.drain}
     assert gpus == hot
     assert {entry.subject for entry in (await pool.engine.audit(None, 50)).items} >= {"vision", "joe"}

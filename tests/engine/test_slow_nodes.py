@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.placements.slow import MAX_NODES, NodeSpeeds, SlowNode
@@ -15,7 +16,7 @@ from springtide.scheduler.engine.placements.speed import STEPS, Placed, Work
 from springtide.scheduler.engine.placements.statistics import Measured
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.model import Settings, Spread
-from springtide.scheduler.notifications import Channel, NotificationSettings
+from springtide.scheduler.notifications import NotificationSettings
 from springtide.scheduler.telemetry.faults import FaultRules
 
 worlds = sys.modules["engine_worlds"]
@@ -90,7 +91,7 @@ def test_only_the_nodes_where_a_work_ran_most_recently_are_compared():
 # ---------- in the pool
 
 NODES = tuple(worlds.node(name, 2, gpu_type="h100") for name in ("a", "b", "bad"))
-TOLD = NotificationSettings(frozenset(Channel), fault_recipients=frozenset({"admin"}))
+TOLD = NotificationSettings(CHANNELS, WITH_ADDRESS, fault_recipients=frozenset({"admin"}))
 SETTINGS = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0), notifications=TOLD)
 PROJECTS = {"susan": {"quota": 6}}
 
@@ -148,10 +149,10 @@ async def test_a_slow_node_is_drained_its_job_goes_on_elsewhere_and_the_admin_is
     times = "The same jobs took 2 times as long on it as on other nodes with the same GPUs"
     why = f"{times}, by 6 runs on it and 10 elsewhere."
     assert drains(steps.pool) == {"bad": why}
-    [mail] = await steps.pool.engine.outbox.waiting(("admin", Channel.EMAIL))
+    [mail] = await steps.pool.engine.outbox.waiting(("admin", EMAIL))
     assert mail.notification.title == "The node bad was drained."
     assert mail.notification.text == (
-        f"{why} Nothing new starts on it; its jobs go on elsewhere. "
+        f"{why} Nothing new starts on it; its jobs resume elsewhere. "
         "Find what slows it, such as heat or other programs, then undrain it on the page of the pool."
     )
 
@@ -165,7 +166,7 @@ async def test_a_node_that_an_admin_gives_back_is_judged_anew(steps: Steps) -> N
 
 
 async def test_no_node_is_drained_where_an_admin_has_switched_it_off(make_pool: Any) -> None:
-    settings = replace(SETTINGS, faults=FaultRules(slow_ratio=None))
+    settings = replace(SETTINGS, faults=FaultRules(slow_node_ratio=None))
     executor = worlds.MemoryExecutor(NODES)
     steps = Steps(await make_pool(executor=executor, settings=settings, projects=PROJECTS))
     await steps.until_drained()

@@ -196,7 +196,7 @@ async def test_a_refused_submission_leaves_nothing(pool):
 
 
 async def test_one_person_cannot_fill_the_queue(make_pool):
-    pool = await make_pool(settings=EngineSettings(max_unfinished_per_user=3, max_unfinished=5))
+    pool = await make_pool(settings=EngineSettings(queue_cap_per_user=3, queue_cap=5))
     outcomes = await asyncio.gather(*(pool.submit(gpus=8) for _ in range(10)), return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
     assert len(refused) == 7

@@ -7,13 +7,15 @@ import json
 
 import engine_worlds as worlds
 import pytest
+from all_channels import CHANNELS, WITH_ADDRESS
 from engine_sweeps import counts, end_all, jobs_of, live, rows, sweep
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
-from springtide.scheduler.notifications import EVENT_KIND, Channel, NotificationEvent, NotificationSettings
+from springtide.scheduler.notifications import BROWSER, EVENT_KIND, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.queries import reading, trials
 
 JOES = {"joe": {"quota": 8}, "susan": {}, "jemma": {}}
@@ -138,7 +140,7 @@ async def test_a_paused_sweep_holds_no_gpus_and_goes_on_where_it_was(pool):
     await pool.later(10)
     held = await pool.job(one.id)
     assert (held.state, held.held_by_user, held.trials.paused, held.trials.running) == ("paused", True, 9, 0)
-    assert held.reason.text == "It was paused by susan. It goes on when it is resumed."
+    assert held.reason.text == "It was paused by susan. It continues when it is resumed."
     assert not pool.executor.live()
     await pool.engine.resume(one.id, "susan")
     found = await counts(pool, one.id)
@@ -207,7 +209,7 @@ async def test_a_sweep_does_not_go_before_colleagues_who_had_less(make_pool):
 
 
 async def test_a_sweep_without_room_for_more_jobs_goes_on_with_one(make_pool):
-    pool = await make_pool(settings=EngineSettings(max_unfinished_per_user=4))
+    pool = await make_pool(settings=EngineSettings(queue_cap_per_user=4))
     one = await sweep(pool, 5, gpus=1)
     found = await counts(pool, one.id)
     assert found.running == 3
@@ -217,7 +219,7 @@ async def test_a_sweep_without_room_for_more_jobs_goes_on_with_one(make_pool):
 
 
 async def test_a_sweep_uses_wider_limits_after_a_restart(make_pool):
-    pool = await make_pool(settings=EngineSettings(max_unfinished_per_user=4))
+    pool = await make_pool(settings=EngineSettings(queue_cap_per_user=4))
     one = await sweep(pool, 5, gpus=1)
     assert (await counts(pool, one.id)).running == 3
     pool.settings = EngineSettings()
@@ -252,8 +254,8 @@ async def test_nothing_is_lost_or_begun_twice_when_a_commit_fails(make_pool):
 
 
 async def test_a_sweep_tells_its_user_of_its_end_and_not_of_every_trial(make_pool):
-    chosen = {Channel.BROWSER: frozenset(NotificationEvent)}
-    settings = EngineSettings(notifications=NotificationSettings(frozenset(Channel), chosen))
+    chosen = {BROWSER: frozenset(NotificationEvent)}
+    settings = EngineSettings(notifications=NotificationSettings(CHANNELS, WITH_ADDRESS, chosen))
     pool = await make_pool(settings=settings)
     one = await sweep(pool, 3, gpus=1, name="search")
     await end_all(pool)
@@ -265,7 +267,7 @@ async def test_a_sweep_tells_its_user_of_its_end_and_not_of_every_trial(make_poo
 
 
 async def test_a_sweep_is_pruned_together_with_its_trials(make_pool):
-    pool = await make_pool(settings=EngineSettings(keep_jobs=100.0, prune_every=0.05))
+    pool = await make_pool(settings=EngineSettings(keep_days=100.0 / DAY, prune_every=0.05))
     one = await sweep(pool, 4, gpus=1, at_most=2, parameters=[{"n": n} for n in range(4)])
     await end_all(pool)
     pool.clock.now += 1000

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from all_channels import CHANNELS, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter
-from springtide.scheduler.notifications import EVENT_KIND, Channel, NotificationEvent, NotificationSettings
+from springtide.scheduler.notifications import BROWSER, EVENT_KIND, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import reading
 
@@ -143,8 +144,8 @@ async def test_a_sweep_has_no_test_run(pool):
 
 
 async def test_of_a_test_run_nothing_is_told_but_the_end_of_its_job(make_pool):
-    chosen = {Channel.BROWSER: frozenset(NotificationEvent)}
-    settings = EngineSettings(notifications=NotificationSettings(frozenset(Channel), chosen))
+    chosen = {BROWSER: frozenset(NotificationEvent)}
+    settings = EngineSettings(notifications=NotificationSettings(CHANNELS, WITH_ADDRESS, chosen))
     pool = await make_pool(settings=settings)
     gang = await pool.submit(**GANG)
     await pool.idle()

@@ -52,7 +52,7 @@ async def bench_with() -> AsyncIterator[Callable[..., Any]]:
     async def bench_with(variables: dict[str, str], *, accounts: bool = False, **settings: Any) -> LocalBench:
         state = Path(tempfile.mkdtemp(prefix="springtide-test-"))
         state.chmod(0o711)
-        packages = PackageSettings(variables=variables, **settings)
+        packages = PackageSettings(pip_variables=variables, **settings)
         base = {**service_environment(), "HOME": str(state / "home")}
         bench = LocalBench(state, packages=packages, base_env=base, accounts=Accounts(state) if accounts else None)
         opened.append(bench)
@@ -113,7 +113,7 @@ async def test_a_package_that_is_not_there_is_told_and_leaves_nothing(
 async def test_an_installation_that_takes_too_long_is_ended(
     bench_with: Callable[..., Any], silent_index: str
 ) -> None:
-    bench = await bench_with({"PIP_INDEX_URL": silent_index}, seconds=1.0)
+    bench = await bench_with({"PIP_INDEX_URL": silent_index}, packages_time=1.0)
     ended = await bench.run(bench.code("print('never')", requirements=("tidal",)))
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.REFUSED

@@ -100,7 +100,7 @@ async def test_a_job_is_one_run_in_mlflow_and_tensorboard_over_restarts_of_both_
     logs = tmp_path / "tensorboard"
     logs.mkdir()
     (tmp_path / "pool").mkdir()
-    settings = TrackingSettings(MlflowSettings(mlflow.url, mlflow.url), TensorboardSettings(logs))
+    settings = TrackingSettings(MlflowSettings(mlflow.url), TensorboardSettings(str(logs)))
     pool = TrackedPool(tmp_path / "pool", settings)
     await pool.start()
     job = await pool.submit("bert <b>", upto=3, last=12)

@@ -22,7 +22,7 @@ NAMES = ("digits", "sweep lr=0.017", "ended. It")
 TYPES = ((), ("v100",), ("v100", "t4"))
 STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "open", "working")
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
-UNSENT = ("interrupted", "login", "no-mail", "no-address", "no-webhooks", "no-webhook", "failed")
+UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
 LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", *MADE}
 """Parameters whose values are tuples themselves."""
@@ -212,7 +212,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-ended-cleanly": [{"saved": (0, 1)}],
     "engine-never-saved": [{}],
     "engine-again": [{}, {"quick": (2, 20), "wait": (4.0, 300.0)}],
-    "engine-evicted": [{"detail": ("", "Its pod was deleted by somebody else")}],
+    "engine-evicted": [{"detail": ("", "Its pod was deleted from outside the pool")}],
     "engine-held-and-resumed": [{"by": NAMES}],
     "engine-again-in-vain": [{"times": (1, 2), "limit": (1, 20)}],
     "engine-fruitless": [{"times": (1, 20)}],

@@ -1,4 +1,4 @@
-"""What a notebook server takes from an address that is no pool, and what it tells it."""
+"""Answers that a notebook server takes from an address that is no pool, and requests that it sends there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idle workspaces on a real hub: one that is idle is told of and stopped, one in which something runs is not."""
+"""Workspaces on a real hub: an idle one is stopped after a notification, one with a running program is not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def running(person: Person) -> Person:
 
 
 def calmly(condition: Callable[[], T]) -> Callable[[], T]:
-    """Return a condition that takes a second: what is waited for takes many, and asking costs the hub."""
+    """Return a condition that takes a second: the awaited change takes many, and asking costs the hub."""
 
     def later() -> T:
         threading.Event().wait(1.0)

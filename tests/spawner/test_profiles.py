@@ -82,7 +82,7 @@ def test_a_profile_says_which_options_there_are() -> None:
         ({"image--unlisted-choice": "evil/miner"}, "an image of lab/"),
         ({"image--unlisted-choice": 7}, "expected a text"),
         ({"image--unlisted-choice": "lab/" + "x" * 2000}, "expected a text"),
-        ({"size--unlisted-choice": "huge"}, "only what is listed"),
+        ({"size--unlisted-choice": "huge"}, "only listed values"),
         ({"profile": ["vision"]}, "There is no profile"),
         ({"profile": {"slug": "vision"}}, "There is no profile"),
         ({"profile": 1}, "There is no profile 1"),

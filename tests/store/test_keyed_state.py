@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.model import Project, RecentUse
-from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent
+from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Overlay, Overlays, Table
 from springtide.scheduler.store.queries import reading
@@ -40,13 +40,17 @@ VISION = ProjectRecord(
     ranges=JobRanges(10, 60, 4, 3600.0, ("lab/*",)),
 )
 DESK = WorkspaceRecord("susan", "", "build", (0, 2), 100.0, "l4", ("GPU-0", "GPU-2"))
-EVENTS = {Channel.EMAIL: frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED})}
+ADDRESSES = {"webhook": "https://x"}
+EVENTS = {"email": frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED})}
 
 SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     Tables.projects: (RESEARCH, VISION),
     Tables.people: (PersonRecord("susan", {"l4": 2, "t4": None}), PersonRecord("joe", 0)),
     Tables.default_projects: (DefaultProject("susan", "vision"), DefaultProject("joe", "research")),
-    Tables.notification_choices: (NotificationChoice("susan", EVENTS, "https://x"), NotificationChoice("joe")),
+    Tables.notification_choices: (
+        NotificationChoice("susan", EVENTS, ADDRESSES),
+        NotificationChoice("joe"),
+    ),
     Tables.workspaces: (DESK, replace(DESK, server="täst 🌊", gpus=(), uuids=())),
     Tables.idle_rules: (
         IdleRuleRecord(RuleScope.POOL, "", 60.0, None),

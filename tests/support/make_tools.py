@@ -32,7 +32,11 @@ def cluster() -> None:
         node_images.build(programs)
 
 
-TOOLS: dict[str, Callable[[], None]] = {"system": system, "frameworks": framework_tools.build, "cluster": cluster}
+TOOLS: dict[str, Callable[[], object]] = {
+    "system": system,
+    "frameworks": framework_tools.build,
+    "cluster": cluster,
+}
 
 
 def main(names: Sequence[str]) -> None:

@@ -16,12 +16,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from all_channels import CHANNELS, WEBHOOK, WITH_ADDRESS
+
 from springtide.scheduler import wire
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.gpu_reading import Reading
-from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
+from springtide.scheduler.notifications import NotificationChoice, NotificationEvent, NotificationSettings
 from springtide.scheduler.store import gpu_usage_writing, shown_forecasts
 from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
 from springtide.scheduler.store.records import IdleRule, RuleScope
@@ -45,7 +47,7 @@ def engine_tests() -> ModuleType:
 async def fill(path: Path) -> None:
     """Make a store with jobs in all states, projects, people, a workspace, files, decisions, audit trail, use."""
     tests = engine_tests()
-    settings = replace(tests.QUICK, notifications=NotificationSettings(frozenset(Channel)))
+    settings = replace(tests.QUICK, notifications=NotificationSettings(CHANNELS, WITH_ADDRESS))
     pool: Any = tests.Pool(path, settings=settings)
     await pool.start()
     engine, executor = pool.engine, pool.executor
@@ -55,8 +57,10 @@ async def fill(path: Path) -> None:
     await engine.reserve_workspace("susan", "", 1, ["susan"])
     await engine.drain_node(wire.DrainRequest(node="build", why="a fan", finish=True), ADMIN)
     await engine.drain_node(wire.DrainRequest(node="build", gpu=2, why="it is hot"), ADMIN)
-    chosen = {channel: frozenset(NotificationEvent) for channel in Channel}
-    await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
+    chosen = {channel: frozenset(NotificationEvent) for channel in CHANNELS}
+    await engine.outbox.choose(
+        NotificationChoice("susan", chosen, {WEBHOOK: "https://hooks.slack.com/services/secret"})
+    )
     await engine.default_projects.choose("susan", "vision")
     users = {"susan": "2026-01-01T10:00:00.000001Z", "joe": "2026-01-02T10:00:00.000001Z"}
     await engine.follow_hub(Seen(users, {"susan": ["susan"], "joe": ["joe"], "vision": ["joe", "susan"]}))

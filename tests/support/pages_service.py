@@ -148,7 +148,7 @@ class Service:
             policy=model.Settings(grace=2.0),
             retries=retries or Retries(),
             notifications=Channels().settings,
-            idle=IdleSettings(stops=True),
+            idle=IdleSettings(stop_idle_workspaces=True),
         )
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()

@@ -189,7 +189,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"It has a reservation for (?P<number>\d+) GPUs?(?: that the jobs? .+ holds?)?\.", _of_job("needs")),
     (rf"It starts as soon as the job {JOB} of (?P<project>\w+) has stopped\.", _named("pausing")),
     (r"It was paused by (?P<user>\w+)\.", _is("held by user", True)),
-    (r"It goes on when it is resumed\.", _is("held by user", True)),
+    (r"It continues when it is resumed\.", _is("held by user", True)),
     (r"It was cancelled by (?P<user>\w+)\.", _is("state", "cancelled")),
     (r"It has finished\.", _is("state", "succeeded")),
     (r"It ended with exit code (?P<number>\d+)\.", _of_job("exit code")),

@@ -100,15 +100,15 @@ def test_a_lost_gpu_is_a_fault_when_it_gets_lost() -> None:
 
 def test_the_admin_chooses_what_counts() -> None:
     bad = replace(WELL, ecc_uncorrected=2)
-    assert code(WELL, bad, 48, 94, rules=FaultRules(enabled=False)) is None
-    assert code(WELL, replace(WELL, lost=True), rules=FaultRules(enabled=False)) is None
-    reason = found(WELL, bad, 48, 94, rules=FaultRules(xids=frozenset({94})))
+    assert code(WELL, bad, 48, 94, rules=FaultRules(drain_faulty_gpus=False)) is None
+    assert code(WELL, replace(WELL, lost=True), rules=FaultRules(drain_faulty_gpus=False)) is None
+    reason = found(WELL, bad, 48, 94, rules=FaultRules(fault_xids=frozenset({94})))
     assert reason is not None
     assert (reason.params["xid"], reason.params["what"]) == (94, "")
-    tolerant = FaultRules(xids=frozenset(), ecc_errors=3)
+    tolerant = FaultRules(fault_xids=frozenset(), fault_ecc_errors=3)
     assert code(WELL, bad, 48, 94, rules=tolerant) is None
     assert code(bad, replace(bad, ecc_uncorrected=3), rules=tolerant) == "gpu-ecc"
-    assert code(WELL, bad, 48, 94, rules=FaultRules(xids=frozenset(), ecc_errors=0)) is None
+    assert code(WELL, bad, 48, 94, rules=FaultRules(fault_xids=frozenset(), fault_ecc_errors=0)) is None
 
 
 # ---------- on a machine: real pynvml, executor, processes and store

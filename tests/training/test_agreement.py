@@ -110,7 +110,7 @@ class Run:
                 process.ended = True
 
     def is_asked(self, process: Process, turn: int) -> bool:
-        """In lockstep only once all have asked twice: before, nobody knows which steps they leave out."""
+        """In lockstep only once all have asked twice: before, it is unknown which steps they leave out."""
         early = self.lockstep and any(len(each.answers) < 2 for each in self.gang)
         return process.asked is not None and turn >= process.asked and not early
 

@@ -1,4 +1,4 @@
-"""A disk without room: the checkpoint before stays, the training goes on and saves again when there is room."""
+"""A disk without room: the checkpoint before stays, the training continues and saves again when there is room."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_training_outlives_a_full_disk(place: Any, tmpfs: Path) -> None:
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "trained\n")
     assert "no room for checkpoint 00000001" in err
-    assert err.count("the training goes on") == 1
+    assert err.count("the training continues") == 1
     assert [line["step"] for line in place.reports() if line["saved"]] == [4.0, 6.0]
     assert steps(tmpfs / "checkpoints") == [6.0]
     assert sorted(path.name for path in (tmpfs / "checkpoints").iterdir()) == ["00000001", "00000002"]

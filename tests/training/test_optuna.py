@@ -23,7 +23,7 @@ RUN = ("-m", "springtide.training.run", "function")
 
 
 class Pool:
-    """Runs the trials of a sweep one after another in this process, and keeps what they told like the pool."""
+    """Runs the trials of a sweep one after another in this process, and keeps their reports like the pool."""
 
     def __init__(self, root: Path, study: Any, objective: Callable[..., Any], *, seed: int = 0) -> None:
         self._root = root
@@ -66,7 +66,7 @@ class Pool:
 
 
 def newest(reports: Path) -> dict[str, Any]:
-    """What a trial told last; nothing if it told nothing."""
+    """The last report of a trial; empty if there is none."""
     lines = [json.loads(line) for line in reports.read_text().splitlines()] if reports.exists() else []
     told = [line["trial"] for line in lines if "trial" in line]
     return told[-1] if told else {}
@@ -174,7 +174,9 @@ def test_what_the_study_had_found_before_counts(pool_of) -> None:
     study.optimize(bowl, n_trials=40)
     pool = pool_of(study, bowl)
     pool.run(*range(10), without=tuple(range(10)))
-    assert statistics.median(each["value"] for each in pool.history.values()) < 10  # 22 without what was found
+    assert (
+        statistics.median(each["value"] for each in pool.history.values()) < 10
+    )  # 22 without the earlier 40 trials
 
 
 # ---------- pauses
@@ -371,7 +373,7 @@ def test_a_history_that_is_damaged_costs_only_what_it_told(pool_of) -> None:
 
 
 def test_the_runner_makes_a_trial_of_a_study(place) -> None:
-    """In a process of its own: what was chosen, reported and returned is told; a pruned trial has no result."""
+    """In a process of its own: choices, reports and results reach the pool; a pruned trial has no result."""
     text = """
 import optuna
 def f(trial, start):

@@ -1,4 +1,4 @@
-"""Trials of a sweep, as the runner makes them: what they call, and what the pool is told."""
+"""Trials of a sweep, as the runner makes them: what they call, and their reports to the pool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_sweep(place, number: int) -> dict[str, str]:
 
 
 def told(place) -> list[dict[str, Any]]:
-    """What the pool was told of the trial, message by message."""
+    """The reports of the trial to the pool, in order."""
     return [line["trial"] for line in place.reports() if "trial" in line]
 
 

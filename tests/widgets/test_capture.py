@@ -1,4 +1,4 @@
-"""What is submitted is what was there at the moment of submission."""
+"""Jobs run the code and values of the moment of submission."""
 
 import functools
 import importlib
@@ -43,7 +43,7 @@ def module(tmp_path, monkeypatch):
 
 
 def run(captured, tmp_path):
-    """Run what was captured the way a job does, in a process of its own; the words of its result or output."""
+    """Run captured work the way a job does, in a process of its own; the words of its result or output."""
     code = tmp_path / "code of the job"
     for name, content in captured.files.items():
         path = code / name

@@ -241,7 +241,7 @@ def test_the_pool_at_a_glance_follows(pool, workdir, until):
 
 
 class Looking:
-    """Looks at one job's news; raises what it is told to."""
+    """Looks at one job's news: returns or raises the given answers."""
 
     due = math.inf
 

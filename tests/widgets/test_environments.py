@@ -40,7 +40,7 @@ NEVER_READ = "import nowhere_and_not_imported\n"
 
 @pytest.fixture
 def script(workdir: Path) -> Path:
-    """A script that imports what is there, what is beside it and what is nowhere."""
+    """A script that imports an installed module, one beside it and a missing one."""
     (workdir / "main.py").write_text(SCRIPT)
     (workdir / "helper.py").write_text(HELPER)
     (workdir / "other.py").write_text(NEVER_READ)

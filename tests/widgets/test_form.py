@@ -37,7 +37,7 @@ def double(number: int, factor: int = 2) -> int:
 
 @pytest.fixture
 def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Ask the kernel of a notebook that has a function."""
+    """Ask the kernel of a notebook with a function."""
     monkeypatch.setattr(double, "__module__", "__main__")
     backend = backend_of(pool, lambda: {"double": double, "count": 21, "_hidden": double, "wrap": textwrap.wrap})
 
@@ -218,7 +218,7 @@ def test_further_arguments_come_after_those_with_names() -> None:
     ("typed", "problems"),
     [
         ({}, {"number": "no default"}),
-        ({"number": "fast"}, {"number": "Text stands in quotes: 'fast'"}),
+        ({"number": "fast"}, {"number": "Write text in quotes: 'fast'"}),
         ({"number": "1 +"}, {"number": "cannot be read"}),
         ({"number": "open('x')"}, {"number": "neither a plain value nor a variable"}),
         ({"number": "1", "speed": "2"}, {"*": "unexpected keyword argument 'speed'"}),

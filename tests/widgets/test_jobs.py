@@ -174,7 +174,7 @@ def test_a_failed_test_run_fails_the_job_with_its_traceback_and_log(pool, workdi
 
 def test_a_result_that_is_not_there_says_why(pool, workdir):
     running = pool.submit(SLEEP)
-    with pytest.raises(NotFinishedError, match=r"still .*It goes on"):
+    with pytest.raises(NotFinishedError, match=r"still .*It continues"):
         running.result(timeout=0)
     running.cancel()
     with pytest.raises(JobCancelledError):
@@ -324,7 +324,7 @@ def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until, monk
             return super().refresh()
 
     monkeypatch.setattr(handle_module, "JobFeed", Interrupting)
-    with pytest.raises(WaitInterrupted, match=rf"The job goes on.*{job.id}"):
+    with pytest.raises(WaitInterrupted, match=rf"The job continues.*{job.id}"):
         job.wait(quiet=True)
     assert job.state == "running"
 
@@ -337,7 +337,7 @@ def test_interrupting_before_the_first_answer_is_no_other_interruption(pool, wor
 
     with monkeypatch.context() as patched:
         patched.setattr(Job, "info", property(interrupted))
-        with pytest.raises(WaitInterrupted, match="The job goes on"):
+        with pytest.raises(WaitInterrupted, match="The job continues"):
             job.wait(quiet=True)
     assert not job.done
 

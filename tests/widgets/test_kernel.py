@@ -155,7 +155,7 @@ def test_interrupting_the_kernel_ends_the_waiting_only(kernel, pool):
     kernel.interrupt()
     waiting.finish()
     assert waiting.error["ename"] == "WaitInterrupted"
-    assert "The job goes on" in "".join(waiting.error["traceback"])
+    assert "The job continues" in "".join(waiting.error["traceback"])
     assert pool.jobs()[0].state == "running"
 
 

@@ -1,4 +1,4 @@
-"""A job that events keep up to date: what is fetched, and what is newer."""
+"""A job that events keep up to date: fetched and newer states."""
 
 from __future__ import annotations
 

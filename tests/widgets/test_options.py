@@ -1,4 +1,4 @@
-"""What is an option, what is the function's own, and what is refused before anything is sent."""
+"""Options, the function's own arguments, and refusals before anything is sent."""
 
 import ast
 import inspect

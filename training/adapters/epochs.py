@@ -1,4 +1,4 @@
-"""Where trainers with callbacks pause: at the end of an epoch, or between two batches."""
+"""Points at which trainers with callbacks pause: the end of an epoch, or between two batches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from springtide.training.job import Job
 
 
 class EpochPauses:
-    """Tells when to pause, for a trainer that starts an interrupted epoch again.
+    """Decides when to pause, for a trainer that starts an interrupted epoch again.
 
-    A pause comes at the end of an epoch where epochs take less than half of the grace period, and between two
-    batches otherwise. All ranks of a gang have to call the same methods in the same order. ``clock`` returns
-    seconds.
+    A pause comes at the end of an epoch if epochs take less than half of the grace period, and between two batches
+    otherwise. All ranks of a gang have to call the same methods in the same order. ``clock`` returns seconds.
     """
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:

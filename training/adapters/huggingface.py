@@ -14,8 +14,8 @@ from springtide.training.values import plain
 
 def latest(job: Optional[Job] = None) -> Optional[str]:
     """Return the newest checkpoint for ``resume_from_checkpoint``, None if there is none."""
-    found = (current_job() if job is None else job).restore()
-    return None if found is None else str(found.path)
+    checkpoint = (current_job() if job is None else job).restore()
+    return None if checkpoint is None else str(checkpoint.path)
 
 
 def callback(job: Optional[Job] = None) -> Any:
@@ -50,7 +50,7 @@ def callback(job: Optional[Job] = None) -> Any:
 
 
 def _link(source: str, target: str) -> str:
-    """Hard-link the file to a second name, which takes no time and no disk space; copy it where that fails."""
+    """Hard-link the file to a second name, which takes no time and no disk space; copy it if that fails."""
     try:
         os.link(source, target)
     except OSError:

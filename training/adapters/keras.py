@@ -15,7 +15,7 @@ FILE = "latest.weights.h5"
 def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
     """Return a callback that loads the newest checkpoint, reports and saves after epochs, and can pause.
 
-    The model has to be built before ``fit``. It pauses as `EpochPauses` tells; after a pause between two batches
+    The model has to be built before ``fit``. It pauses as `EpochPauses` decides; after a pause between two batches
     the epoch starts again with the weights at the pause.
     """
     framework: Any = import_module("keras")
@@ -26,13 +26,13 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
         epoch = 0
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
-            found = mine.restore()
-            if found is not None:
+            checkpoint = mine.restore()
+            if checkpoint is not None:
                 optimizer = self.model.optimizer
                 if optimizer is not None and not optimizer.built:
                     optimizer.build(self.model.trainable_variables)
-                self.model.load_weights(str(found.path / FILE))
-                self.epoch = int(found.step or 0)
+                self.model.load_weights(str(checkpoint.path / FILE))
+                self.epoch = int(checkpoint.step or 0)
                 self.model._initial_epoch = self.epoch  # noqa: SLF001 - like Keras' own BackupAndRestore
 
         def on_epoch_begin(self, *_: Any, **__: Any) -> None:

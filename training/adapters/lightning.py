@@ -17,12 +17,13 @@ FILE = "lightning.ckpt"
 
 def latest(job: Optional[Job] = None) -> Optional[str]:
     """Return the newest checkpoint for ``ckpt_path``, None if there is none."""
-    found = (current_job() if job is None else job).restore()
-    return None if found is None else str(found.path / FILE)
+    checkpoint = (current_job() if job is None else job).restore()
+    return None if checkpoint is None else str(checkpoint.path / FILE)
 
 
 def callback(job: Optional[Job] = None, *, every_epochs: int = 1, shards: bool = False) -> Any:
-    """Return a callback that reports, saves after each ``every_epochs`` epochs, and pauses as `EpochPauses` tells.
+    """Return a callback that reports, saves after each ``every_epochs`` epochs, and pauses as `EpochPauses`
+    decides.
 
     Steps are Lightning's global steps: those of the optimizer, over all epochs. After a pause between two batches
     Lightning reads the epoch's data from their beginning. ``shards`` is for strategies in which every process

@@ -1,7 +1,7 @@
 """For Optuna: one trial of a study in a process of its own.
 
-A study in memory is made again in each trial, from what it held when the sweep was sent and from the earlier
-trials of the sweep. A study with a storage is used as it is.
+A study in memory is made again in each trial, from its content when the sweep was sent and from the earlier trials
+of the sweep. A study with a storage is used as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MISSING = (
     "pip install 'springtide[sweeps]'"
 )
 OURS = "springtide"
-"""User attribute of a trial in a storage: the sweep and the number that it was made for."""
+"""User attribute of a trial in a storage: its sweep and its number."""
 UNNAMED = "no-name-"
 KNOWN = (str, int, float, bool, type(None))
 """Types of parameters, which tables, filters and storages have."""
@@ -33,36 +33,36 @@ class ObjectiveError(ValueError):
     """An objective gave no value."""
 
 
-def run_trial(call: Mapping[str, Any], job: Job, told: Trial, history: List[Dict[str, Any]]) -> Any:
-    """Call the objective with a trial of the pickled study, and return its result; None of a pruned trial.
+def run_trial(call: Mapping[str, Any], job: Job, record: Trial, history: List[Dict[str, Any]]) -> Any:
+    """Call the objective with a trial of the pickled study, and return its result; None for a pruned trial.
 
     ``call`` has ``function``, ``kwargs``, ``study`` and ``seed``. The choices of Optuna's own samplers depend only
-    on the sampler, the seed, the trial's number and the history. Raise `ObjectiveError` for an objective without a
-    value.
+    on the sampler, the seed, the trial's number and the history. Raises `ObjectiveError` for an objective without
+    a value.
     """
     optuna = _optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = pickle.loads(call["study"])  # noqa: S301 - it runs with the rights of its sender
-    opened = _Study(optuna, study, told, history, call["seed"])
-    _seed(opened.study.sampler, call["seed"], told.number)
+    opened = _Study(optuna, study, record, history, call["seed"])
+    _seed(opened.study.sampler, call["seed"], record.number)
     trial = _trial_class(optuna)(opened.study, opened.trial_id)
-    trial.follow(job, told)
-    told.listener = trial.forward
+    trial.follow(job, record)
+    record.listener = trial.forward
     try:
         result = call["function"](trial, **call["kwargs"])
     except optuna.TrialPruned:
         trial.finish(state=optuna.trial.TrialState.PRUNED)
-        told.end(told.last, pruned=True)
+        record.end(record.last, pruned=True)
         return None
     except Exception:
         trial.finish(state=optuna.trial.TrialState.FAIL)
         raise
-    value = told.value_of(result)
+    value = record.value_of(result)
     if value is None or value != value:  # noqa: PLR0124 - NaN
         trial.finish(state=optuna.trial.TrialState.FAIL)
-        raise ObjectiveError(_no_value(result, value, told.metric))
+        raise ObjectiveError(_no_value(result, value, record.metric))
     trial.finish(value)
-    told.end(value)
+    record.end(value)
     return result
 
 
@@ -84,17 +84,17 @@ def _no_value(result: Any, value: Optional[float], metric: str) -> str:
 class _Study:
     """The study and the trial in it that this process makes."""
 
-    def __init__(self, optuna: Any, given: Any, told: Trial, history: List[Dict[str, Any]], seed: int) -> None:
+    def __init__(self, optuna: Any, given: Any, record: Trial, history: List[Dict[str, Any]], seed: int) -> None:
         self._optuna = optuna
-        self._told = told
-        own = told.earlier or next((each for each in history if each.get("trial") == told.number), None)
+        self._record = record
+        own = record.earlier or next((each for each in history if each.get("trial") == record.number), None)
         if isinstance(given._storage, optuna.storages.InMemoryStorage):  # noqa: SLF001 - no public name
             self.study = self._made_again(given, seed)
             waiting = given.get_trials(states=(optuna.trial.TrialState.WAITING,))
-            self._add_history(history, range(told.number))
-            queued = waiting[told.number].system_attrs if told.number < len(waiting) else {}
+            self._add_history(history, range(record.number))
+            queued = waiting[record.number].system_attrs if record.number < len(waiting) else {}
             self.trial_id = self._add_own(own, queued)
-            self._add_history(history, range(told.number + 1, 1 + max(_numbers(history), default=-1)))
+            self._add_history(history, range(record.number + 1, 1 + max(_numbers(history), default=-1)))
         else:
             self.study = given
             self.trial_id = self._in_storage(own)
@@ -115,27 +115,27 @@ class _Study:
         return study
 
     def _add_history(self, history: List[Dict[str, Any]], numbers: range) -> None:
-        """Add earlier trials so that each keeps its number; those of which nothing is known as failed."""
-        known = {each.get("trial"): each for each in history}
+        """Add earlier trials so that each keeps its number; unknown ones as failed."""
+        by_number = {entry.get("trial"): entry for entry in history}
         for number in numbers:
-            self.study.add_trial(frozen_trial(self._optuna, known.get(number, {})))
+            self.study.add_trial(frozen_trial(self._optuna, by_number.get(number, {})))
 
     def _add_own(self, own: Optional[Mapping[str, Any]], queued: Mapping[str, Any]) -> int:
-        """Add the trial of this process: with the parameters it had, or with those that were enqueued for it."""
+        """Add the trial of this process: with its earlier parameters, or with those enqueued for it."""
         had = own or {}
         attributes = {**queued, **_memo_of(had).get("system", {})}
         if had.get("parameters"):
             attributes["fixed_params"] = had["parameters"]
-        mark = {OURS: f"{self._told.sweep}/{self._told.number}"}
+        mark = {OURS: f"{self._record.sweep}/{self._record.number}"}
         running = self._optuna.trial.TrialState.RUNNING
         create = self._optuna.trial.create_trial
         self.study.add_trial(create(state=running, system_attrs=attributes, user_attrs=mark))
         return int(list(self._own())[-1]._trial_id)  # noqa: SLF001 - no public name
 
     def _own(self) -> Iterator[Any]:
-        mark = f"{self._told.sweep}/{self._told.number}"
+        mark = f"{self._record.sweep}/{self._record.number}"
         running = self.study.get_trials(deepcopy=False, states=(self._optuna.trial.TrialState.RUNNING,))
-        return (each for each in running if each.user_attrs.get(OURS) == mark)
+        return (trial for trial in running if trial.user_attrs.get(OURS) == mark)
 
     def _in_storage(self, own: Optional[Mapping[str, Any]]) -> int:
         """Return the id of the trial in the storage: the one begun by an earlier attempt, or a new one."""
@@ -143,46 +143,46 @@ class _Study:
             return int(begun._trial_id)  # noqa: SLF001 - no public name
         if (own or {}).get("parameters"):
             return self._add_own(own, {})
-        asked = self.study.ask()
-        asked.set_user_attr(OURS, f"{self._told.sweep}/{self._told.number}")
-        return int(asked._trial_id)  # noqa: SLF001 - no public name
+        trial = self.study.ask()
+        trial.set_user_attr(OURS, f"{self._record.sweep}/{self._record.number}")
+        return int(trial._trial_id)  # noqa: SLF001 - no public name
 
 
-def frozen_trial(optuna: Any, told: Mapping[str, Any]) -> Any:
+def frozen_trial(optuna: Any, entry: Mapping[str, Any]) -> Any:
     """Return an entry of a history as a trial of Optuna's; as a failed one if it is broken or has no value."""
     create, states = optuna.trial.create_trial, optuna.trial.TrialState
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         state = {"complete": states.COMPLETE, "pruned": states.PRUNED, "running": states.RUNNING}.get(
-            told["state"], states.FAIL
+            entry["state"], states.FAIL
         )
-        memo = _memo_of(told)
+        memo = _memo_of(entry)
         distributions = {
             name: optuna.distributions.json_to_distribution(text)
             for name, text in memo.get("distributions", {}).items()
-            if name in told["parameters"]
+            if name in entry["parameters"]
         }
         return create(
             state=state,
-            params={name: told["parameters"][name] for name in distributions},
+            params={name: entry["parameters"][name] for name in distributions},
             distributions=distributions,
-            value=told["value"] if state in (states.COMPLETE, states.PRUNED) else None,
-            intermediate_values={int(step): value for step, value in points_of(told) if step == int(step) >= 0},
+            value=entry["value"] if state in (states.COMPLETE, states.PRUNED) else None,
+            intermediate_values={int(step): value for step, value in points_of(entry) if step == int(step) >= 0},
             system_attrs=memo.get("system", {}),
             user_attrs=memo.get("user", {}),
         )
     return create(state=states.FAIL)
 
 
-def _memo_of(told: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the memo of what a trial told; empty if it is broken."""
+def _memo_of(entry: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the memo of an entry of a history; empty if it is broken."""
     with suppress(ValueError, TypeError):
-        memo = json.loads(told.get("memo") or "{}")
+        memo = json.loads(entry.get("memo") or "{}")
         return memo if isinstance(memo, dict) else {}
     return {}
 
 
 def _numbers(history: List[Dict[str, Any]]) -> Iterator[int]:
-    return (each["trial"] for each in history if isinstance(each.get("trial"), int))
+    return (entry["trial"] for entry in history if isinstance(entry.get("trial"), int))
 
 
 def _seed(sampler: Any, seed: int, number: int) -> None:
@@ -208,21 +208,21 @@ def _random_states(thing: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _trial_class(optuna: Any) -> Any:
-    """Return Optuna's trial that also tells the pool."""
+    """Return a class of Optuna's trials that also report to the pool."""
 
     class PoolTrial(optuna.trial.Trial):  # type: ignore[misc]
-        def follow(self, job: Job, told: Trial) -> None:
-            """Pass on what is reported to the job, and the choices to ``told``."""
-            self._job, self._told, self._earlier = job, told, points_of(told.earlier)
+        def follow(self, job: Job, record: Trial) -> None:
+            """Forward reports to the job, and choices to ``record``."""
+            self._job, self._record, self._earlier = job, record, points_of(record.earlier)
             if self.params:
-                told.choose(self.params, _memo(optuna, self))
+                record.choose(self.params, _memo(optuna, self))
 
         def report(self, value: float, step: int) -> None:
             """Report a value to the pruner and to the pool."""
-            self._job.report(step=step, **{self._told.metric: value})
+            self._job.report(step=step, **{self._record.metric: value})
 
         def forward(self, step: float, value: float) -> None:
-            """Give the pruner what was reported, and before the first report what an earlier attempt reported."""
+            """Pass a report to the pruner, and before the first one the reports of an earlier attempt."""
             if step != int(step) or step < 0:
                 return
             earlier, self._earlier = self._earlier, []
@@ -253,7 +253,7 @@ def _trial_class(optuna: Any) -> Any:
             is_new = name not in self.params
             value = suggest(name, *args, **kwargs)
             if is_new:
-                self._told.choose(self.params, _memo(optuna, self))
+                self._record.choose(self.params, _memo(optuna, self))
             return value
 
         def finish(self, value: Optional[float] = None, state: Any = None) -> None:
@@ -264,13 +264,13 @@ def _trial_class(optuna: Any) -> Any:
                 # A sampler wanted to end the study itself, which only a running `optimize` allows.
                 if not self.storage.get_trial(self._trial_id).state.is_finished():
                     raise
-            self._told.memo = _memo(optuna, self)
+            self._record.memo = _memo(optuna, self)
 
     return PoolTrial
 
 
 def _memo(optuna: Any, trial: Any) -> str:
-    """Return what later trials need of this one besides its parameters and values."""
+    """Return the data of this trial for later ones, besides its parameters and values."""
     frozen = trial.storage.get_trial(trial._trial_id)  # noqa: SLF001 - no public name
     to_json = optuna.distributions.distribution_to_json
     memo = {
@@ -282,7 +282,7 @@ def _memo(optuna: Any, trial: Any) -> str:
 
 
 def _plain(attributes: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the attributes that JSON has words for."""
+    """Return the attributes that JSON can express."""
     found = {}
     for name, value in attributes.items():
         with suppress(TypeError, ValueError):

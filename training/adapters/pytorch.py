@@ -31,10 +31,10 @@ class Resumable:
 
     def restore(self) -> int:
         """Load the newest checkpoint, if there is one; return the number of completed steps."""
-        found = self.job.restore()
-        if found is None:
+        checkpoint = self.job.restore()
+        if checkpoint is None:
             return 0
-        state = self._torch.load(str(found.path / FILE), map_location="cpu", weights_only=False)
+        state = self._torch.load(str(checkpoint.path / FILE), map_location="cpu", weights_only=False)
         for name, part in self._parts.items():
             part.load_state_dict(state["parts"][name])
         self._torch.set_rng_state(state["random"])

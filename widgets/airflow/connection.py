@@ -1,4 +1,4 @@
-"""The way from a task of Airflow to the pool, and what the end of a job means for the task."""
+"""Connection from a task of Airflow to the pool, and the outcome of the task from the end of its job."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from springtide.widgets.job import Job as Handle
 
 DEFAULT_CONNECTION = "springtide_default"
 POLL_S = 5.0
-"""Default interval of the questions whether a job has ended, in seconds."""
+"""Default interval of checks whether a job has ended, in seconds."""
 PATIENCE_S = 60.0
 """Time for which a request is repeated while the service does not answer, in seconds: a restart takes less."""
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
 
 def client_of(connection: Any) -> Client:
-    """Return a client of the pool that a connection of Airflow names.
+    """Return a client of the pool for a connection of Airflow.
 
     Raises `AirflowFailException` if the connection has no host.
     """
@@ -35,14 +35,14 @@ def client_of(connection: Any) -> Client:
 
 
 def client(conn_id: str) -> Client:
-    """Return a client of the pool that the connection of this id names."""
+    """Return a client of the pool for the connection with this id."""
     return client_of(BaseHook.get_connection(conn_id))
 
 
 def require_success(pool: Client, job: Job) -> None:
     """Raise `AirflowException` with the reason if a job failed, `AirflowFailException` if it was cancelled.
 
-    Airflow tries a failed task again as the task says, and one whose job was cancelled not.
+    Airflow retries a failed task as the task says, but not one whose job was cancelled.
     """
     if job.state == "cancelled":
         raise AirflowFailException(f"The job {job.name} ({job.id}) was cancelled.")

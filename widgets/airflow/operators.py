@@ -29,7 +29,7 @@ JOB_ID = "job_id"
 
 
 class SpringtideOperator(BaseOperator):
-    """Sends a job to the pool, defers until it has ended, and returns what a function returned.
+    """Sends a job to the pool, defers until it has ended, and returns the result of a function.
 
     ``work`` is a function, a command as text or as a list of words, or the path of a notebook, as for
     `springtide.widgets.Pool.submit`; a function is called with ``op_args`` and ``op_kwargs``. ``options`` are the
@@ -38,11 +38,11 @@ class SpringtideOperator(BaseOperator):
     interpreter of functions, notebooks and Python scripts where the job runs; it needs Springtide and, for
     functions, Airflow's version of Python.
 
-    The id of the job is in XCom as ``job_id``. The result of a function has to be what XCom can hold; commands and
-    notebooks have none. The task fails with the reason of a job that failed, and Airflow tries it again, as a new
-    job, as the task says; a job that was cancelled is not tried again. When the task is ended by someone, the
-    job is cancelled. With ``deferrable=False`` the task waits in its worker instead. ``poll_interval`` is in
-    seconds. Commands, arguments and options are templates.
+    The id of the job is in XCom as ``job_id``. XCom has to be able to hold the result of a function; commands and
+    notebooks have none. If the job fails, the task fails with its reason, and Airflow retries it with a new job as
+    the task says; after a cancelled job there is no retry. When a user ends the task, the job is cancelled. With
+    ``deferrable=False`` the task waits in its worker instead. ``poll_interval`` is in seconds. Commands, arguments
+    and options are templates.
     """
 
     template_fields: Sequence[str] = ("op_args", "op_kwargs", "options")
@@ -94,7 +94,7 @@ class SpringtideOperator(BaseOperator):
         return None
 
     def finish(self, context: Context, event: dict[str, str]) -> Any:  # noqa: ARG002 - Airflow's signature
-        """Return the result of the job that has ended. Raises `AirflowException` if there is none."""
+        """Return the result of the ended job. Raises `AirflowException` if there is none."""
         if "error" in event:
             raise AirflowException(f"What became of the job {event['job']} is not known. {event['error']}")
         with client(self.conn_id) as pool:

@@ -1,4 +1,4 @@
-"""The sensor that waits for the end of a job that others sent."""
+"""The sensor that waits for the end of a job sent elsewhere."""
 
 from __future__ import annotations
 

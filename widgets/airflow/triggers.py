@@ -14,10 +14,10 @@ from springtide.widgets.airflow.connection import DEFAULT_CONNECTION, ENDED, POL
 
 
 class JobEndTrigger(BaseTrigger):
-    """Fires when a job has ended, with its id and its state, or with the error for which that cannot be told.
+    """Fires when a job has ended, with its id and its state, or with an error if its end is unknown.
 
-    ``poll_interval`` is in seconds. A service that does not answer is asked again without end: jobs outlive it.
-    With ``cancel`` the job is cancelled when someone ends the task while it is deferred.
+    ``poll_interval`` is in seconds. A service that does not answer is asked again without limit: jobs outlive it.
+    With ``cancel`` the job is cancelled when a user ends the task while it is deferred.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class JobEndTrigger(BaseTrigger):
             pool.close()
 
     async def on_kill(self) -> None:
-        """Cancel the job, if that was asked for."""
+        """Cancel the job, if ``cancel`` is set."""
         if not self.cancel:
             return
         with await self._client() as pool:

@@ -15,12 +15,12 @@ from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.submission.functions import check_arguments
 
 REST = "*"
-"""The name under which further arguments are typed, of a function that takes any."""
+"""Name of the field for further arguments, for functions that take them."""
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter to type an argument for. ``default`` is shown where none is typed."""
+    """A parameter to type an argument for. ``default`` is shown while none is typed."""
 
     name: str
     default: str = ""
@@ -29,7 +29,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Callee(msgspec.Struct, frozen=True, kw_only=True):
-    """A function to call. ``rest`` says that it takes further arguments."""
+    """A function to call. ``rest`` is true if it takes further arguments."""
 
     name: str
     about: str
@@ -38,7 +38,7 @@ class Callee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def described(name: str, function: Callable[..., Any]) -> Callee:
-    """Return what the form shows of a function: its parameters, and the first line of its docstring."""
+    """Return the form's description of a function: its parameters, and the first line of its docstring."""
     found = _parameters(function)
     return Callee(
         name=name,
@@ -51,7 +51,7 @@ def described(name: str, function: Callable[..., Any]) -> Callee:
 def call_of(
     function: Callable[..., Any], typed: Mapping[str, str], variables: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, str]]:
-    """Return the arguments of the call, and by parameter what is wrong with those that were typed."""
+    """Return the arguments of the call, and the errors of typed ones by parameter."""
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
     further: tuple[list[Any], dict[str, Any]] = [], {}
@@ -82,7 +82,7 @@ def call_of(
 
 
 def parse_value(text: str, variables: Mapping[str, Any]) -> Any:
-    """Read one argument: a plain value, or the name of a variable. Raise `OptionError` for anything else."""
+    """Read one argument: a plain value, or the name of a variable. Raises `OptionError` for anything else."""
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, variables)
     except SyntaxError:
@@ -93,7 +93,7 @@ def parse_value(text: str, variables: Mapping[str, Any]) -> Any:
 def parse_arguments(text: str, variables: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Read ``0.1, epochs=n`` as the arguments of a call: plain values, and names of the notebook's variables.
 
-    Raise `OptionError` for anything else.
+    Raises `OptionError` for anything else.
     """
     try:
         call = ast.parse(f"_({text})", mode="eval").body
@@ -113,7 +113,7 @@ def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         written = ast.unparse(node)
-        quotes = f" Text stands in quotes: '{written}'." if isinstance(node, ast.Name) else ""
+        quotes = f" Write text in quotes: '{written}'." if isinstance(node, ast.Name) else ""
         msg = f"`{written}` is neither a plain value nor a variable of the notebook.{quotes}"
         raise OptionError(msg) from None
 
@@ -142,7 +142,7 @@ def _short(value: object) -> str:
 def _bound(
     function: Callable[..., Any], values: Mapping[str, Any], args: list[Any], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the call with the values by name; further positional arguments come after all that can be so."""
+    """Return the call with the values by name; further positional arguments come last."""
     positional: list[Any] = []
     keywords = {**values, **kwargs}
     for each in _parameters(function):

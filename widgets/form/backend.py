@@ -1,4 +1,4 @@
-"""What a form asks of its kernel: the functions of the notebook, whether a call fits, and to submit."""
+"""The kernel's part of a form: lists the notebook's functions, checks calls and submits jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Submit = Callable[..., Job]
 Describe = Callable[[Captured, Mapping[str, Any]], Environment]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a page asks. ``typed`` are options by name, ``arguments`` those of the function that ``work`` names."""
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request of a page. ``typed`` are options by name, ``arguments`` those of the function ``work``."""
 
     do: str
     kind: str = "function"
@@ -38,21 +38,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The job that was accepted, and what its user should know."""
+    """The accepted job, and notes for its user."""
 
     id: str
     notes: list[str]
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What a job would run with; ``image`` is None on one machine."""
+    """The environment of a job; ``image`` is None on one machine."""
 
     environment: JobEnvironment
     image: str | None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, or why it cannot be had; ``field`` is the one that is wrong."""
+    """The value asked for, or the error; ``field`` is the invalid one."""
 
     value: Any = None
     error: str = ""
@@ -62,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class FormBackend:
     """Answers a form. ``namespace`` gives the notebook's variables.
 
-    ``submit`` is `Pool.submit`, ``describe`` tells what a job of something captured would run with.
+    ``submit`` is `Pool.submit`, ``describe`` returns the environment of a job of captured work.
     """
 
     def __init__(
@@ -75,39 +75,39 @@ class FormBackend:
         self._connection, self._submit, self._describe = connection, submit, describe
         self._namespace = namespace
 
-    def answer(self, asked: object) -> dict[str, Any]:
-        """Return the answer to what a page asks, as plain data. What it asks is not trusted to make sense."""
+    def answer(self, message: object) -> dict[str, Any]:
+        """Return the answer to a page's message, as plain data. The message may be invalid."""
         try:
-            request = msgspec.convert(asked, Asked)
-            found = Answer(value=self._answers[request.do](self, request))
+            request = msgspec.convert(message, Request)
+            answer = Answer(value=self._answers[request.do](self, request))
         except (msgspec.ValidationError, KeyError):
-            found = Answer(
+            answer = Answer(
                 error="The page asked what this version of Springtide does not know. Run the cell again."
             )
         except PoolError as error:
-            found = Answer(error=str(error), field=error.problem.field or "")
+            answer = Answer(error=str(error), field=error.problem.field or "")
         except SpringtideError as error:
-            found = Answer(error=str(error))
-        plain: dict[str, Any] = msgspec.to_builtins(found)
+            answer = Answer(error=str(error))
+        plain: dict[str, Any] = msgspec.to_builtins(answer)
         return plain
 
-    def form(self, _request: Asked) -> Form:
-        """Return what to draw the form of."""
+    def form(self, _request: Request) -> Form:
+        """Return the contents of the form."""
         notebooks = sorted(path.name for path in Path.cwd().glob("*.ipynb"))
         return form_of(self._connection().ask(Client.me), notebooks)
 
-    def functions(self, _request: Asked) -> list[Callee]:
+    def functions(self, _request: Request) -> list[Callee]:
         """Return the functions that were written in the notebook, or in files beside it."""
-        found = {name: value for name, value in self._namespace().items() if _is_own(name, value)}
-        return [described(name, found[name]) for name in sorted(found)]
+        own = {name: value for name, value in self._namespace().items() if _is_own(name, value)}
+        return [described(name, own[name]) for name in sorted(own)]
 
-    def arguments(self, request: Asked) -> dict[str, str]:
-        """Return what is wrong with the arguments, by parameter."""
+    def arguments(self, request: Request) -> dict[str, str]:
+        """Return the errors of the arguments, by parameter."""
         variables = self._namespace()
         return call_of(self._function(request.work, variables), request.arguments, variables)[2]
 
-    def review(self, request: Asked) -> Review:
-        """Return what is wrong with the options, and what to expect of the job."""
+    def review(self, request: Request) -> Review:
+        """Return the errors of the options, and the forecast of the job."""
         what, unread = question(request.typed)
         try:
             return reviewed(unread, self._connection().ask(Client.forecast, what))
@@ -116,24 +116,24 @@ class FormBackend:
         except UnreachableError as error:
             return refused(unread, Problem(status=0, code="unreachable", message=str(error)))
 
-    def environment(self, request: Asked) -> Described:
-        """Return what the job would run with; options that cannot be read are left out."""
+    def environment(self, request: Request) -> Described:
+        """Return the environment of the job; options that cannot be read are left out."""
         options, _ = typed_options(request.typed)
         here = Here(Path.cwd())
         if request.kind == "function":
             captured = capture_sources(self._function(request.work, self._namespace()), here)
         else:
             captured = capture(Path(request.work) if request.kind == "notebook" else request.work, (), {}, here)
-        found = self._describe(captured, options)
-        return Described(found.told, found.image)
+        environment = self._describe(captured, options)
+        return Described(environment.told, environment.image)
 
-    def submit(self, request: Asked) -> Sent:
-        """Submit what is filled in. Raise `SpringtideError` if it was not taken."""
+    def submit(self, request: Request) -> Sent:
+        """Submit the job of the form. Raises `SpringtideError` if it is refused."""
         job = self.submitted(request)
         return Sent(job.id, list(job.notes))
 
-    def submitted(self, request: Asked) -> Job:
-        """Submit what is filled in, and return the handle."""
+    def submitted(self, request: Request) -> Job:
+        """Submit the job of the form, and return its handle."""
         options, problems = typed_options(request.typed)
         if problems:
             raise OptionError(" ".join(problems.values()))
@@ -147,13 +147,13 @@ class FormBackend:
         return self._submit(function, *args, kwargs=kwargs, **options)
 
     def _function(self, name: str, variables: Mapping[str, Any]) -> FunctionType:
-        found = variables.get(name)
-        if not isinstance(found, FunctionType):
+        function = variables.get(name)
+        if not isinstance(function, FunctionType):
             msg = f"There is no function {given(name)} in the notebook any more: run the cell that defines it."
             raise OptionError(msg)
-        return found
+        return function
 
-    _answers: Mapping[str, Callable[[FormBackend, Asked], Any]] = {
+    _answers: Mapping[str, Callable[[FormBackend, Request], Any]] = {
         "form": form,
         "functions": functions,
         "arguments": arguments,

@@ -32,7 +32,7 @@ class JobForm:
         return ABOUT
 
     def widget(self) -> ipywidgets.VBox:
-        """Return a new widget of the form, with the cards of the jobs that are submitted with it below."""
+        """Return a new widget of the form, with the cards of its submitted jobs below."""
         cards = ipywidgets.VBox()
 
         def sent(job_id: str) -> None:
@@ -47,7 +47,7 @@ class JobForm:
 
 
 class FormWidget(anywidget.AnyWidget):
-    """The form of a page that only the kernel can draw. Each message is a question, answered on its own thread."""
+    """The form where only the kernel can draw it. Each message is a request, answered on its own thread."""
 
     _esm = visuals.bundle("notebook/form_widget.js")
     _css = visuals.stylesheet()
@@ -58,16 +58,16 @@ class FormWidget(anywidget.AnyWidget):
         identity = uuid.uuid4().hex
         super().__init__(model_id=identity, identity=identity)
         self._backend, self._sent = backend, sent
-        self.on_msg(self._asked)
+        self.on_msg(self._received)
 
-    def _asked(self, _widget: Any, content: Any, _buffers: Any) -> None:
+    def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if isinstance(content, Mapping) and isinstance(content.get("number"), int):
             threading.Thread(target=self._answer, args=(content,), name="springtide", daemon=True).start()
 
     def _answer(self, content: Mapping[str, Any]) -> None:
-        asked = content.get("ask")
-        answer = self._backend.answer(asked)
-        if isinstance(asked, Mapping) and asked.get("do") == "submit" and answer["value"] is not None:
+        message = content.get("ask")
+        answer = self._backend.answer(message)
+        if isinstance(message, Mapping) and message.get("do") == "submit" and answer["value"] is not None:
             try:
                 self._sent(answer["value"]["id"])
             except SpringtideError as error:

@@ -1,4 +1,4 @@
-"""What the pool says of a job while it is filled in: what is wrong with which field, and what to expect of it."""
+"""The pool's review of a job while the form is filled in: errors by field, and a forecast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SERVER_ERROR: Final = 500
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """``problems`` are by field; under no field stands what is wrong with the whole.
+    """A review. ``problems`` are by field; a problem of the whole has the field ``""``.
 
-    ``estimate`` is the pool's, None if it gave none; ``later`` says why not, where asking again may help.
+    ``estimate`` is the pool's, None if it gave none; ``later`` is the reason if asking again may help.
     """
 
     problems: dict[str, str] = {}
@@ -26,14 +26,14 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question(typed: Mapping[str, str]) -> tuple[WhatIf, Review]:
-    """Return what to ask the pool about the options that can be read, and what is wrong with the others."""
+    """Return the pool's request for the valid options, and the errors of the others."""
     options, problems = typed_options(typed)
     return WhatIf(job=Wish.of(options), starts=[], smaller=not problems), Review(problems=problems)
 
 
-def reviewed(unread: Review, told: Forecast) -> Review:
+def reviewed(unread: Review, forecast: Forecast) -> Review:
     """Return the review of options that the pool takes, as far as they can be read."""
-    return unread if unread.problems else Review(estimate=told.estimate)
+    return unread if unread.problems else Review(estimate=forecast.estimate)
 
 
 def refused(unread: Review, problem: Problem) -> Review:

@@ -1,4 +1,4 @@
-"""The Jupyter server extension: the way from the pages of a notebook server to the pool.
+"""The Jupyter server extension: passes requests from the pages of a notebook server to the pool.
 
 A card in JupyterLab asks its own notebook server, which passes the request on to the pool with the token that the
 hub gave it. Only the calls listed in `allowed` are passed on, only to the address in ``SPRINGTIDE_URL``.
@@ -15,7 +15,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
-    """Add the handlers to a Jupyter server, report its use, and tell its pages where those of the pool are."""
+    """Add the handlers to a Jupyter server, report its use, and give its pages the address of the pool's pages."""
     from springtide.widgets.server_extension.activity import report  # noqa: PLC0415 - reads httpx, msgspec
     from springtide.widgets.server_extension.handlers import handlers  # noqa: PLC0415 - needs Jupyter Server
 

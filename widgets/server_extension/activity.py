@@ -1,6 +1,6 @@
 """Reports of a notebook server to its pool: whether something runs in it, and when it was last used.
 
-The pool's rule for idle workspaces needs it: the hub alone does not know of a kernel that computes silently.
+The pool's rule for idle workspaces needs it: the hub alone does not see a kernel's silent computation.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
 FIRST_REPORT: Final = 2.0
 """Delay before the first report, in seconds."""
 CHECK_INTERVAL: Final = 5.0
-"""Maximum time until it is noticed that something runs, or no longer, in seconds."""
+"""Maximum time until a change between busy and idle is noticed, in seconds."""
 AGAIN: Final = 60.0
-"""Delay before the next report where the pool did not take one, in seconds."""
+"""Delay before the next report if the pool did not take one, in seconds."""
 REPORT: Final = Target("POST", "workspace-activity", takes_body=True)
 SESSION: Final = 3
 """Index of the session's id among the fields of ``/proc/PID/stat`` after the name of the command."""
@@ -37,7 +37,7 @@ log = logging.getLogger("springtide")
 async def report(server: Any, environment: Mapping[str, str]) -> None:
     """Report the use of a running Jupyter server until it ends: as often as the pool asks for it, and on a change.
 
-    Does nothing where no hub with a pool started the server.
+    Does nothing if no hub with a pool started the server.
     """
     url, token = environment.get("SPRINGTIDE_URL", ""), environment.get("JUPYTERHUB_API_TOKEN", "")
     if not url or not token or "JUPYTERHUB_SERVER_NAME" not in environment:
@@ -68,7 +68,7 @@ async def _report_for_ever(gate: PoolGate, server: Any, name: str) -> None:
 
 
 async def _report_once(gate: PoolGate, body: bytes) -> float:
-    """Report once; return the delay before the next report, in seconds. Raise `GateError`."""
+    """Report once; return the delay before the next report, in seconds. Raises `GateError`."""
     status, answer = await gate.ask(REPORT, body)
     return msgspec.json.decode(answer, type=ReportAgain).seconds if status == 200 else AGAIN
 

@@ -1,7 +1,6 @@
 """The calls of the pool's API that a notebook server passes on, as data; pure.
 
-What reaches the pool is put together from the matched parts alone. A path that is not one of these, however it is
-written, reaches nothing.
+Requests to the pool are built from the matched parts alone. Any other path is refused, however it is written.
 """
 
 from __future__ import annotations
@@ -67,18 +66,18 @@ class Target:
 
 
 def target(method: str, path: str, query: Mapping[str, Sequence[str]]) -> Target | Problem:
-    """Return what to ask the pool for, or the refusal of a call that is not passed on."""
-    matching = [each for each in ALLOWED if re.fullmatch(each.path, path, re.ASCII)]
+    """Return the request to the pool, or the refusal of a call."""
+    matching = [call for call in ALLOWED if re.fullmatch(call.path, path, re.ASCII)]
     if not matching:
         return _refusal(404, "not_found", f"A notebook server does not pass {given(path)} on to the pool.")
-    for each in matching:
-        if each.method == method:
-            return Target(method, path + query_text(query, each.query), each.takes_body)
+    for call in matching:
+        if call.method == method:
+            return Target(method, path + query_text(query, call.query), call.takes_body)
     return _refusal(405, "method_not_allowed", f"A notebook server passes no {method[:10]} of {given(path)} on.")
 
 
 def output_target(job_id: str, name: str) -> Target | Problem:
-    """Return what to ask the pool for to get a file of a job's output directory, or the refusal of a name.
+    """Return the request to the pool for a file of a job's output directory, or the refusal of its name.
 
     ``name`` is the path of the file in that directory. Each of its parts is encoded, so none leads elsewhere.
     """

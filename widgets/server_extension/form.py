@@ -1,4 +1,4 @@
-"""The form of a page, without a kernel: what it is drawn of, and what the pool says of what is typed into it."""
+"""The form of a page, without a kernel: its contents, and the pool's review of the typed options."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from springtide.widgets.server_extension.sending import locate_directory
 
 OK: Final = 200
 MAX_NOTEBOOKS: Final = 200
-"""Maximum number of notebooks of a directory that the form offers."""
+"""Maximum number of notebooks that the form offers of a directory."""
 
 
 class Typed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is typed into the form: options by name."""
+    """The typed options, by name."""
 
     typed: dict[str, str] = {}
 
 
 async def drawn(gate: PoolGate, directory: str, root: Path) -> Form:
-    """Return what to draw the form of, for a notebook in ``directory`` below ``root``. Raise `GateError`."""
+    """Return the contents of the form, for a notebook in ``directory`` below ``root``. Raises `GateError`."""
     me = msgspec.json.decode(await _answer(gate, Target("GET", "me")), type=Me)
     place = locate_directory(directory, root)
     return form_of(me, sorted(path.name for path in place.glob("*.ipynb"))[:MAX_NOTEBOOKS])
 
 
 async def review(gate: PoolGate, body: bytes) -> Review:
-    """Return what is wrong with what is typed, and what to expect of the job. Raise `GateError`."""
+    """Return the errors of the typed options, and the forecast of the job. Raises `GateError`."""
     what, unread = question(_read(body).typed)
     try:
         content = await _answer(gate, Target("POST", "forecast", takes_body=True), msgspec.json.encode(what))
@@ -52,7 +52,7 @@ def _read(body: bytes) -> Typed:
 
 
 async def _answer(gate: PoolGate, target: Target, body: bytes | None = None) -> bytes:
-    """Return the answer of the pool. Raise `GateError` for a refusal."""
+    """Return the answer of the pool. Raises `GateError` for a refusal."""
     status, content = await gate.ask(target, body)
     if status != OK:
         raise GateError(problem_of(status, content))

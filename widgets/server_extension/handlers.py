@@ -38,7 +38,7 @@ MAX_BODY: Final = 64 * 1024
 STREAMS: Final = 16
 """Maximum number of event streams that one notebook server passes on at a time."""
 STALLED_S: Final = 10.0
-"""Time after which the connection of a page that takes no data is closed, in seconds."""
+"""Time after which the connection of a stalled page is closed, in seconds."""
 NO_POOL: Final = Problem(status=503, code="no_pool", message=NOT_ON_HUB)
 TOO_MANY: Final = Problem(
     status=429,
@@ -51,7 +51,7 @@ Handlers = list[tuple[str, type[APIHandler], dict[str, Any]]]
 
 
 class Gateway:
-    """What the handlers of one server share: the way to its pool, if there is one, and the number of streams."""
+    """Shared state of one server's handlers: the gate to its pool, if there is one, and the number of streams."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         url = environment.get("SPRINGTIDE_URL", "")
@@ -63,21 +63,21 @@ class PoolHandler(APIHandler):
     """Base of the handlers: log-in and authorisation of the notebook server, and errors as problems."""
 
     auth_resource = PREFIX
-    _track_activity = False  # an open page is no sign that anybody works
+    _track_activity = False  # an open page is no sign of activity
 
     def initialize(self, gateway: Gateway) -> None:
-        """Store what the handlers share."""
+        """Store the shared state of the handlers."""
         self.gateway = gateway
 
     @property
     def gate(self) -> PoolGate:
-        """Return the way to the pool. Raise `GateError` where there is none."""
+        """Return the gate to the pool. Raises `GateError` if there is none."""
         if self.gateway.gate is None:
             raise GateError(NO_POOL)
         return self.gateway.gate
 
     def query(self) -> dict[str, Sequence[str]]:
-        """Return the query parameters. Raise `HTTPError` 400 for one that is no text."""
+        """Return the query parameters. Raises `HTTPError` 400 for one that is no text."""
         return {name: self.get_query_arguments(name) for name in self.request.query_arguments}
 
     def check_size(self) -> None:
@@ -146,7 +146,7 @@ class CallHandler(PoolHandler):
 
 
 class RelayHandler(PoolHandler):
-    """Base of the handlers that pass pieces on as they come, no faster than the page takes them."""
+    """Base of streaming handlers, which pass data on no faster than the page takes it."""
 
     _reading: asyncio.Task[None] | None = None
 
@@ -175,7 +175,7 @@ class RelayHandler(PoolHandler):
             self._reading.cancel()
 
     async def pass_piece(self, piece: bytes) -> None:
-        """Send a piece to the page. Raise `TimeoutError` if the page does not take it."""
+        """Send a piece to the page. Raises `TimeoutError` if the page does not take it."""
         self.write(piece)
         await asyncio.wait_for(self.flush(), STALLED_S)
 
@@ -208,7 +208,7 @@ class EventsHandler(RelayHandler):
 
 
 class OutputHandler(RelayHandler):
-    """A file that a job left, to be saved or read by a script: no browser shows or runs what it is."""
+    """An output file of a job, to be saved or read by a script: no browser shows or runs it."""
 
     @authenticated
     @authorized
@@ -246,7 +246,7 @@ class SendHandler(PoolHandler):
         """Send a script, a notebook or a command as a job."""
         try:
             self.check_size()
-            _ = self.gate  # raises where there is no pool
+            _ = self.gate  # raises if there is no pool
             root = Path(self.settings["server_root_dir"])
             sent = await asyncio.to_thread(send, read(self.request.body), root, Pool())
         except GateError as error:
@@ -256,7 +256,7 @@ class SendHandler(PoolHandler):
 
 
 class EnvironmentHandler(PoolHandler):
-    """What a job that the page would send runs with."""
+    """The environment of a job before the page sends it."""
 
     @authenticated
     @authorized
@@ -264,7 +264,7 @@ class EnvironmentHandler(PoolHandler):
         """Answer the environment of a script, a notebook or a command. Nothing is submitted."""
         try:
             self.check_size()
-            _ = self.gate  # raises where there is no pool
+            _ = self.gate  # raises if there is no pool
             root = Path(self.settings["server_root_dir"])
             found = await asyncio.to_thread(describe, read(self.request.body), root, Pool())
         except GateError as error:
@@ -274,7 +274,7 @@ class EnvironmentHandler(PoolHandler):
 
 
 class FormHandler(PoolHandler):
-    """The form: what it is drawn of, and what the pool says of what is typed into it."""
+    """The form: its contents, and the pool's review of the typed options."""
 
     @authenticated
     @authorized
@@ -291,7 +291,7 @@ class FormHandler(PoolHandler):
     @authenticated
     @authorized
     async def post(self) -> None:
-        """Answer what is wrong with which field, and what to expect of the job. Nothing is submitted."""
+        """Answer the errors by field, and the forecast of the job. Nothing is submitted."""
         try:
             self.check_size()
             found = await form.review(self.gate, self.request.body)

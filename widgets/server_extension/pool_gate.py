@@ -17,7 +17,7 @@ from springtide.scheduler.wire import Problem
 from springtide.widgets.server_extension.allowed import Target
 
 MAX_ANSWER: Final = 16 * 2**20
-"""Maximum size of an answer that is passed on, in bytes."""
+"""Maximum size of a forwarded answer, in bytes."""
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0
 """Maximum silence of the pool before and during an answer, in seconds."""
@@ -31,7 +31,7 @@ OCTETS: Final = "application/octet-stream"
 class GateError(Exception):
     """The pool gave no answer that can be passed on; ``problem`` says why.
 
-    ``retry_after`` is the time after which the pool wants to be asked again as it says it, empty if it does not.
+    ``retry_after`` is the pool's header of that name, empty if there is none.
     """
 
     def __init__(self, problem: Problem, retry_after: str = "") -> None:
@@ -49,7 +49,7 @@ class Download:
 
 
 class PoolGate:
-    """The way to one pool with one token. ``url`` is the service's address, without ``/api/v1``."""
+    """A client of one pool with one token. ``url`` is the service's address, without ``/api/v1``."""
 
     def __init__(self, url: str, token: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         headers = {"Accept": "application/json", "User-Agent": "springtide-notebook"}
@@ -71,7 +71,7 @@ class PoolGate:
         await self._http.aclose()
 
     async def ask(self, target: Target, body: bytes | None = None) -> tuple[int, bytes]:
-        """Return the status and the JSON of an answer. Raise `GateError`."""
+        """Return the status and the JSON of an answer. Raises `GateError`."""
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
             request = self._request(target.method, target.path, headers=headers, content=body)
@@ -86,7 +86,7 @@ class PoolGate:
 
     @asynccontextmanager
     async def events(self, query: str, last_event_id: str | None) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open the event stream and give its pieces as they come. Raise `GateError`."""
+        """Open the event stream and give its pieces as they come. Raises `GateError`."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
@@ -97,7 +97,7 @@ class PoolGate:
 
     @asynccontextmanager
     async def file(self, target: Target) -> AsyncIterator[Download]:
-        """Open a file and give its pieces as they come. Raise `GateError`, also for one that breaks off."""
+        """Open a file and give its pieces as they come. Raises `GateError`, also for one that breaks off."""
         headers = {"Accept": OCTETS, "Accept-Encoding": "identity"}
         request = self._request(target.method, target.path, headers=headers)
         async with self._opened(request, OCTETS) as response:
@@ -108,7 +108,7 @@ class PoolGate:
 
     @asynccontextmanager
     async def _opened(self, request: httpx.Request, media: str) -> AsyncIterator[httpx.Response]:
-        """Give an answer of the type whose body has not been read. Raise `GateError` for any other."""
+        """Give an answer of the type whose body has not been read. Raises `GateError` for any other."""
         try:
             response = await self._http.send(request, stream=True)
             try:
@@ -150,7 +150,7 @@ async def _bounded(response: httpx.Response) -> bytes:
 
 
 def _json(response: httpx.Response, content: bytes) -> bytes:
-    """Return the content of an answer of the API. Raise `GateError` for any other, such as a log-in page."""
+    """Return the content of an answer of the API. Raises `GateError` for any other, such as a log-in page."""
     if is_from_hub(response):
         raise unreachable(RuntimeError("the hub answers in the service's place"))
     if response.status_code in REDIRECTS:
@@ -165,7 +165,7 @@ def _json(response: httpx.Response, content: bytes) -> bytes:
 def unreachable(error: Exception) -> GateError:
     """Return the error for a pool that does not answer."""
     message = f"The pool does not answer ({error or type(error).__name__})."
-    hint = "Running jobs go on; try again in a moment."
+    hint = "Running jobs continue; try again in a moment."
     return GateError(Problem(status=503, code="unreachable", message=message, hint=hint))
 
 

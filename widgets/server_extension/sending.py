@@ -26,7 +26,7 @@ SUFFIXES: Final = (".ipynb", ".py")
 
 
 class Sending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page sends: a file by its path below the server's directory, or a command that runs in a directory.
+    """A page's job: a file by its path below the server's directory, or a command that runs in a directory.
 
     ``options`` are those of a job, ``typed`` those that were typed into a form.
     """
@@ -39,14 +39,14 @@ class Sending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The job that was accepted, and what its user should know."""
+    """The accepted job, and notes for its user."""
 
     id: str
     notes: list[str]
 
 
 def read(body: bytes) -> Sending:
-    """Return the request. Raise `GateError`."""
+    """Return the request. Raises `GateError`."""
     try:
         return msgspec.json.decode(body, type=Sending)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -55,7 +55,7 @@ def read(body: bytes) -> Sending:
 
 
 def send(request: Sending, root: Path, pool: Pool) -> Sent:
-    """Send the file as it was last saved, or the command; return when the job is on disk. Raise `GateError`."""
+    """Send the file as it was last saved, or the command; return when the job is on disk. Raises `GateError`."""
     typed, problems = typed_options(request.typed)
     for name, words in problems.items():
         raise GateError(Problem(status=422, code="invalid", message=words, field=name))
@@ -65,10 +65,10 @@ def send(request: Sending, root: Path, pool: Pool) -> Sent:
 
 
 def describe(request: Sending, root: Path, pool: Pool) -> Described:
-    """Return what a job of the file or the command would run with. Raise `GateError`."""
+    """Return the environment of a job of the file or the command. Raises `GateError`."""
     with _as_problems():
-        found = pool.environment_of(_captured(request, root), typed_options(request.typed)[0])
-    return Described(found.told, found.image)
+        environment = pool.environment_of(_captured(request, root), typed_options(request.typed)[0])
+    return Described(environment.told, environment.image)
 
 
 def _captured(request: Sending, root: Path) -> Captured:
@@ -83,7 +83,7 @@ def _captured(request: Sending, root: Path) -> Captured:
 
 @contextmanager
 def _as_problems() -> Iterator[None]:
-    """Raise `GateError` for whatever a job is not sent for."""
+    """Raise `GateError` for any error that keeps a job from being sent."""
     try:
         yield
     except PoolError as error:
@@ -97,7 +97,7 @@ def _as_problems() -> Iterator[None]:
 
 
 def locate(path: str, root: Path) -> Path:
-    """Return the script or notebook that the path names below ``root``. Raise `GateError` for any other."""
+    """Return the script or notebook that the path names below ``root``. Raises `GateError` for any other."""
     file = _below(path, root)
     if file is None or not file.is_file():
         raise _missing("file", path)
@@ -109,7 +109,7 @@ def locate(path: str, root: Path) -> Path:
 
 
 def locate_directory(path: str, root: Path) -> Path:
-    """Return the directory that the path names: ``root`` or one below it. Raise `GateError` for any other."""
+    """Return the directory that the path names: ``root`` or one below it. Raises `GateError` for any other."""
     directory = _below(path, root)
     if directory is None or not directory.is_dir():
         raise _missing("directory", path)
@@ -117,7 +117,7 @@ def locate_directory(path: str, root: Path) -> Path:
 
 
 def _below(path: str, root: Path) -> Path | None:
-    """Return what the path names if that is ``root`` or below it."""
+    """Return the path in ``root`` if it is ``root`` or below it."""
     try:
         top = root.expanduser().resolve()
         found = (top / path.lstrip("/")).resolve()

@@ -1,1 +1,1 @@
-"""What is sent to the pool: capture, options, form and magic."""
+"""Submission of jobs from notebooks: capture, options and sweeps."""

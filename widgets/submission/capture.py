@@ -1,4 +1,4 @@
-"""Capture of what a notebook submits, as it is at this moment.
+"""Capture of a notebook's work, as it is at this moment.
 
 Commands, scripts and notebooks are captured as on the command line; functions and cells are pickled.
 """
@@ -24,7 +24,7 @@ Work: TypeAlias = Callable[..., Any] | str | Path | Sequence[str]
 
 
 def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: Here) -> Captured:
-    """Capture any kind of work. Raise `CaptureError` if it cannot be sent."""
+    """Capture any kind of work. Raises `CaptureError` if it cannot be sent."""
     with _own_errors():
         if isinstance(work, (str, Path)) or not callable(work):
             if args or kwargs:
@@ -41,14 +41,14 @@ def capture_payload(payload: Payload, function: Callable[..., Any], here: Here) 
 
 
 def capture_sources(function: Callable[..., Any], here: Here) -> Captured:
-    """Capture the files that a function is sent with, and what it imports, without what it is called with."""
+    """Capture the files and imports of a function, without its arguments."""
     modules = list(sources.local_modules(here.cwd))
     files, imports = sources_of(function, (), here.cwd, modules)
     return replace(_pickled(Payload(b"", files, "", imports=imports), called(function), here), files=files)
 
 
 def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], here: Here) -> Captured:
-    """Capture a notebook cell with the variables it reads. Raise `CaptureError`."""
+    """Capture a notebook cell with the variables it reads. Raises `CaptureError`."""
     with _own_errors():
         return _pickled(pickle_cell(text, namespace, hidden, here.cwd), "cell", here)
 

@@ -1,4 +1,4 @@
-"""Why something cannot be pickled, by the name the user knows it under."""
+"""The reason why a value cannot be pickled, by the name the user knows it under."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ATTEMPTS = 300
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The smallest part that cannot be pickled: how one gets to it, what it is, and what pickle says."""
+    """The smallest part that cannot be pickled: its path, its value, and the error of pickle."""
 
     path: tuple[str, ...]
     value: Any

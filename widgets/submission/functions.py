@@ -24,16 +24,16 @@ from springtide.widgets.submission.imports import lazy_imports, needed_modules
 from springtide.widgets.submission.names import imported_names, needed_names
 from springtide.widgets.submission.sent import Call, Cell, compile_cell
 
-WAY_OUT = "Make it inside the function instead, or pass what is needed to make it (a path, an address, a number)."
+HINT = "Make it inside the function instead, or pass the values needed to make it (a path, an address, a number)."
 LARGE = 2**20
 LAMBDA = "<lambda>"
 PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
-"""Types of values that are shown with the call of a job."""
+"""Types of the arguments that are shown with the call of a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What runs, pickled; the source files it may still import; what it imports from elsewhere; what to tell."""
+    """Pickled work, with the source files that it may still import, its other imports, and notes."""
 
     data: bytes
     files: Mapping[str, bytes]
@@ -80,9 +80,9 @@ def pickle_payload(
 def sources_of(
     function: Any, values: Iterable[Any], workdir: Path, modules: Sequence[types.ModuleType]
 ) -> tuple[dict[str, bytes], Imports]:
-    """Return the files that a function may import from the directory, and what is imported from elsewhere.
+    """Return the files that a function may import from the directory, and its imports from elsewhere.
 
-    ``values`` are those that it is called with, ``modules`` the ones that this process has from the directory.
+    ``values`` are its arguments, ``modules`` the ones that this process has from the directory.
     """
     plain = _plain(function)
     lazy = lazy_imports(plain.__code__) if isinstance(plain, types.FunctionType) else ()
@@ -168,9 +168,9 @@ def _pickle(
     for label, value in named:
         culprit = find_culprit(value, f"{name}'s {label}" if label else name)
         if culprit is not None:
-            msg = f"{culprit}. {WAY_OUT}"
+            msg = f"{culprit}. {HINT}"
             raise CaptureError(msg)
-    msg = f"{name} cannot be sent: {pickled}. {WAY_OUT}"
+    msg = f"{name} cannot be sent: {pickled}. {HINT}"
     raise CaptureError(msg)
 
 
@@ -218,7 +218,7 @@ def _sizes(data: bytes, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def called(function: Any) -> str:
-    """Return what a function is called: of a lambda, the name of the variable that it was assigned to."""
+    """Return the name of a function; for a lambda, the name of its variable."""
     plain = _plain(function)
     name = str(getattr(plain, "__name__", type(plain).__name__))
     if name != LAMBDA:

@@ -1,4 +1,4 @@
-"""Which modules a function or a cell needs, found without running anything."""
+"""The modules that a function or a cell needs, found without running anything."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from springtide.scheduler.capture.imports import Imports, imports_of_tree
 from springtide.widgets.submission.explain import parts
 
 MAX_VALUES = 2_000
-"""Maximum number of values that are looked at."""
+"""Maximum number of inspected values."""
 MAX_ITEMS = 100
-"""Maximum length of a container whose items are looked at."""
+"""Maximum length of a container whose items are inspected."""
 
 
 def needed_modules(values: Iterable[Any], own: Collection[str]) -> Imports:
@@ -51,7 +51,7 @@ def _module_of(value: Any) -> str:
 
 
 def _parts_of_own(value: Any) -> Iterable[Any]:
-    """Return what is pickled with a function or a class of the user's own, or with an object of one."""
+    """Return the values that are pickled with the user's own function or class, or with an object of one."""
     if isinstance(value, FunctionType):
         return [part for _, part in parts(value)]
     if isinstance(value, type):
@@ -68,7 +68,7 @@ def _parts_of_other(value: Any) -> Iterable[Any]:
 
 
 def imports_of_function(function: FunctionType) -> Imports:
-    """Return what a function imports when it is called, by its text; of one without text by its code."""
+    """Return the imports of a function when it is called, by its text, or by its code if it has no text."""
     try:
         return imports_of_tree(ast.parse(textwrap.dedent(inspect.getsource(function))))
     except (OSError, TypeError, SyntaxError, ValueError):

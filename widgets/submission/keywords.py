@@ -1,4 +1,4 @@
-"""The keywords of ``pool.submit``: which are options of the job and which belong to the function."""
+"""The keywords of ``pool.submit``: options of the job, and arguments of the function."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def takes_options(method: Method) -> Method:
 def split_keywords(
     work: object, kwargs: Mapping[str, Any] | None, keywords: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return the options among the keywords, and the function's own. Raise `OptionError` where that is unclear."""
+    """Return the options among the keywords, and the function's own. Raises `OptionError` if that is unclear."""
     options = {name: value for name, value in keywords.items() if name in NAMES}
     others = {name: value for name, value in keywords.items() if name not in NAMES}
     own = _parameters(work) if callable(work) else {}
@@ -70,7 +70,7 @@ def split_keywords(
 
 
 def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, given: Iterable[str]) -> None:
-    """Raise `OptionError` for a ``given`` argument of a sweep that may be meant for the function as well."""
+    """Raise `OptionError` for a ``given`` argument that may be meant for the sweep or for the function."""
     own = _parameters(work) if callable(work) and kwargs is None else {}
     for name in given:
         if name in own and not (isinstance(space, Mapping) and name in space):
@@ -82,7 +82,7 @@ def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, giv
 
 
 def check_names(unknown: Iterable[str], nor: str = "") -> None:
-    """Raise `OptionError` for the first of the names, which are no options; ``nor`` is what else it is not."""
+    """Raise `OptionError` for the first of the names, which are no options; ``nor`` extends the sentence."""
     for name in unknown:
         near = difflib.get_close_matches(name, NAMES, 1)
         hint = f"Did you mean {near[0]}?" if near else f"Options are {', '.join(sorted(NAMES))}."

@@ -1,4 +1,4 @@
-"""Which names a piece of Python needs from outside, found without running it."""
+"""The names that a piece of Python needs from outside, found without running it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 def needed_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
     """Return the names that may be read before the statements have bound them themselves.
 
-    It errs on the side of naming too many: what is bound in one branch only still counts as needed.
+    It errs on the side of naming too many: a name that is bound in one branch only still counts as needed.
     """
     reads: set[str] = set()
     _block(statements, frozenset(), reads)

@@ -14,7 +14,7 @@ from springtide.widgets.errors import CaptureError, OptionError
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options as requests carry them. Raise `OptionError` with what was given and expected."""
+    """Return the options as requests carry them. Raises `OptionError` with the given and the expected value."""
     try:
         return {name: OPTIONS[name].check(value) for name, value in given.items()}
     except BadOption as error:
@@ -22,7 +22,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_size(request: Submission, most: int, variables: Mapping[str, int]) -> None:
-    """Raise `CaptureError` with the sizes of what is sent if the request is larger than ``most`` bytes."""
+    """Raise `CaptureError` with the sizes of the parts if the request is larger than ``most`` bytes."""
     length = len(msgspec.json.encode(request))
     if length <= most:
         return

@@ -1,4 +1,4 @@
-"""What travels inside a payload and runs at the other end, in the job. Standard library only.
+"""The part of a payload that runs in the job. Standard library only.
 
 Both kinds bring their source lines along, so that a traceback in the job's log shows the code that failed.
 """
@@ -28,7 +28,7 @@ class Call:
     sources: Mapping[str, str]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function returns."""
+        """Return the result of the function."""
         show_sources(self.sources)
         value = self.function(*args, **kwargs)
         return asyncio.run(value) if inspect.iscoroutine(value) else value
@@ -62,7 +62,7 @@ class Cell:
 
 
 def compile_cell(source: str) -> list[CodeType]:
-    """Return the cell's code; the last piece yields its result. Raise SyntaxError."""
+    """Return the cell's code; the last piece yields its result. Raises SyntaxError."""
     tree = ast.parse(source, CELL)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

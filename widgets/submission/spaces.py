@@ -22,14 +22,14 @@ LONG = 200
 WHOLE = 2**63
 """Bound of the whole numbers that are shown as numbers."""
 SAMPLED = 4
-"""A sample of fewer points than one in so many is drawn point by point."""
+"""A sample of less than one point in this number is drawn point by point."""
 
 
 def points_of(space: Any, trials: int | None, seed: int) -> Points:
-    """Return the points of a space: all, or with ``trials`` so many of them, chosen by ``seed``.
+    """Return the points of a space: all, or ``trials`` of them, chosen by ``seed``.
 
     ``space`` maps parameters to lists of values, of which all combinations are points, or it is a list of
-    dictionaries. Raise `OptionError`.
+    dictionaries. Raises `OptionError`.
     """
     if isinstance(space, Mapping):
         return _grid(space, trials, seed)
@@ -41,7 +41,7 @@ def points_of(space: Any, trials: int | None, seed: int) -> Points:
 
 
 def listed(items: Iterable[Any]) -> list[Any]:
-    """Return the items, one for each trial. Raise `OptionError`."""
+    """Return the items, one for each trial. Raises `OptionError`."""
     try:
         found = list(itertools.islice(items, MAX_TRIALS + 1))
     except TypeError:
@@ -104,7 +104,7 @@ def _grid(space: Mapping[Any, Any], trials: int | None, seed: int) -> Points:
 
 
 def _places(total: int, trials: int | None, seed: int) -> Iterable[int]:
-    """Return which of ``total`` points are tried: all in their order, or a sample."""
+    """Return the tried ones of ``total`` points: all in their order, or a sample."""
     if trials is None:
         if total > MAX_TRIALS:
             msg = (
@@ -129,7 +129,7 @@ def _places(total: int, trials: int | None, seed: int) -> Iterable[int]:
 
 
 def number_of_trials(trials: int | None, missing: str) -> int:
-    """Return the number of trials; raise `OptionError` if there is none, with ``missing``, or if it is not one."""
+    """Return the number of trials; raise `OptionError` if there is none, with ``missing``, or if it is invalid."""
     if trials is None:
         raise OptionError(missing)
     if isinstance(trials, bool) or not isinstance(trials, int) or not 1 <= trials <= MAX_TRIALS:
@@ -148,7 +148,7 @@ def _point(values: dict[str, list[Any]], place: int) -> dict[str, Any]:
 
 
 def parameter(name: str, value: Any) -> Any:
-    """Return a value as tables and filters have it. Raise `OptionError` for one they could not have."""
+    """Return a value as tables and filters have it. Raises `OptionError` for one they could not have."""
     if not _is_plain(value):
         msg = (
             f"Parameter `{name}` has the value {wording.given(value)}, {article(type(value).__name__)}. "
@@ -183,7 +183,7 @@ def _python(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether JSON has a word for the number."""
+    """Return whether JSON can express the number."""
     if isinstance(value, int):
         return -WHOLE <= value < WHOLE
     return isinstance(value, float) and math.isfinite(value)

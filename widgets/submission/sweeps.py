@@ -1,4 +1,4 @@
-"""Sweeps as they are sent: one payload for all trials, and what each of them tries where that is known."""
+"""Sweeps as they are sent: one payload for all trials, and the parameters of each if they are known."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MINIMIZE: Final = "minimize"
 MAXIMIZE: Final = "maximize"
 DEFAULT_METRIC = "value"
 COUNTS_IN_STORAGE = "QMCSampler"
-"""The sampler of Optuna's that counts its points in the study itself."""
+"""Optuna's sampler that counts its points in the study itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a sweep: the function, the arguments it gets in all trials, and what is compared.
+    """The request for a sweep: the function, its arguments in all trials, and the compared value.
 
-    ``goal`` is None where it was not said; ``workdir`` is the directory whose modules are sent along.
+    ``goal`` is None if it was not given; ``workdir`` is the directory whose modules are sent along.
     """
 
     function: Callable[..., Any]
@@ -53,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The trials of a sweep, ready to be sent. ``history`` says that each needs the earlier ones."""
+    """The trials of a sweep, ready to be sent. ``history`` is true if each needs the earlier ones."""
 
     payload: Payload
     number: int
@@ -66,7 +66,7 @@ class Plan:
 def plan_items(wanted: Wanted, items: Iterable[Any]) -> Plan:
     """Return a sweep that calls the function with one item in each trial.
 
-    Raise `CaptureError` or `OptionError`.
+    Raises `CaptureError` or `OptionError`.
     """
     found = listed(items)
     calls = [((item,), dict(wanted.kwargs)) for item in found]
@@ -78,7 +78,7 @@ def plan_items(wanted: Wanted, items: Iterable[Any]) -> Plan:
 def plan_space(wanted: Wanted, space: Any) -> Plan:
     """Return a sweep that calls the function with one point of a space in each trial.
 
-    Raise `CaptureError` or `OptionError`.
+    Raises `CaptureError` or `OptionError`.
     """
     points = points_of(space, wanted.trials, wanted.seed)
     for names in {tuple(point) for point in points}:
@@ -99,7 +99,7 @@ def plan_space(wanted: Wanted, space: Any) -> Plan:
 
 
 def plan_study(wanted: Wanted, study: Any) -> Plan:
-    """Return a sweep whose parameters a study of Optuna chooses. Raise `CaptureError` or `OptionError`."""
+    """Return a sweep whose parameters a study of Optuna chooses. Raises `CaptureError` or `OptionError`."""
     number = number_of_trials(wanted.trials, "A study has no end of its own: say how many trials, with trials=…")
     in_memory = type(study._storage).__name__ == "InMemoryStorage"  # noqa: SLF001 - no public name
     goal = _goal_of(study, wanted, in_memory=in_memory)
@@ -124,7 +124,7 @@ def is_study(thing: object) -> bool:
 
 
 def _goal_of(study: Any, wanted: Wanted, *, in_memory: bool) -> Goal:
-    """Return the direction of a study that can be a sweep; raise `OptionError` for one that cannot."""
+    """Return the direction of a study; raise `OptionError` if it cannot be a sweep."""
     directions = [direction.name.lower() for direction in study.directions]
     if len(directions) != 1:
         msg = (

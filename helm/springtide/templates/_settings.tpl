@@ -68,8 +68,10 @@
   "database_url" "sqlite:////var/lib/springtide-store/springtide.sqlite"
   "ip" "0.0.0.0"
   "port" (int .Values.service.port)
-  "webhook_hosts" .Values.service.webhookHosts
 }}
+{{- if not (kindIs "invalid" .Values.service.webhookHosts) }}
+{{- $_ := set $settings "webhook_hosts" .Values.service.webhookHosts }}
+{{- end }}
 {{- $datasets := dict }}
 {{- range $name, $dataset := .Values.datasets }}
 {{- $declared := dict "claim" $dataset.claim "sub_path" (default "" $dataset.subPath) }}
@@ -82,7 +84,7 @@
 {{- with .Values.service.smtp }}
 {{- if .server }}
 {{- $_ := set $settings "smtp_server" .server }}
-{{- $_ := set $settings "smtp_security" .security }}
+{{- with .security }}{{- $_ := set $settings "smtp_security" . }}{{- end }}
 {{- $_ := set $settings "smtp_user" .user }}
 {{- $_ := set $settings "email_from" .from }}
 {{- $_ := set $settings "email_address" .address }}

@@ -1,4 +1,4 @@
-/** What one is told of the own jobs, by channel: in this browser, by e-mail, to a webhook. */
+/** The choices of notifications, by channel. */
 
 import { attempted, call, followEvents, notifyHere } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -15,14 +15,9 @@ const EVENTS = [
   ["fault", "A GPU of the pool has a fault and was drained"],
   ["workspace", "A workspace does not use its GPUs, or was stopped because of that"],
 ];
-const CHANNELS = [
-  ["browser", "In this browser", "Shown while a page of the pool is open in it."],
-  ["email", "By e-mail", "At most one message a minute: what happens in between comes together."],
-  ["webhook", "To a webhook", "In the format of Slack, which Mattermost, Rocket.Chat and others take too."],
-];
 const LOOK_AGAIN_MS = 10_000;
 
-const shown = { view: null, url: "", busy: new Set(), results: {}, problem: null };
+const shown = { view: null, addresses: {}, busy: new Set(), results: {}, problem: null };
 const redraw = oncePerFrame(draw);
 const read = inOrder(ask, take);
 const reread = calmly(read, 1);
@@ -60,13 +55,16 @@ function draw() {
       { key: "about" },
       "Choose what you are told of your jobs and of the pool's GPUs, and where. What you do to them yourself is not told.",
     ),
-    CHANNELS.map(([channel, title, about]) => drawChannel(channel, title, about, shown.view[channel])),
+    shown.view.channels.map(drawChannel),
   );
 }
 
-function drawChannel(channel, title, about, view) {
+function drawChannel(view) {
+  const channel = view.name;
+  const [title, about] = [clean(view.title), clean(view.about)];
   const missing = channel === "browser" ? missingHere() : clean(view.missing);
-  const needs = channel === "webhook" && !view.target;
+  const takesAddress = view.address_hint !== null;
+  const needs = takesAddress && !view.target;
   return h(
     "section",
     { key: channel, class: "st-section", "data-testid": `channel-${channel}` },
@@ -74,8 +72,8 @@ function drawChannel(channel, title, about, view) {
     h("p", { key: "about", class: "st-muted" }, about),
     missing && h("p", { key: "missing", "data-testid": `missing-${channel}` }, missing),
     channel === "browser" && drawPermission(),
-    channel === "email" && view.target && h("p", { key: "target" }, "To ", h("strong", {}, clean(view.target)), "."),
-    channel === "webhook" && !missing && drawWebhook(view),
+    !takesAddress && view.target && h("p", { key: "target" }, "To ", h("strong", {}, clean(view.target)), "."),
+    takesAddress && !missing && drawAddress(view),
     drawEvents(channel, title, view.events, Boolean(missing) || needs),
     !missing && !needs && drawTest(channel, title),
     drawState(channel, view),
@@ -105,10 +103,10 @@ function drawEvents(channel, title, events, disabled) {
 }
 
 async function choose(channel, event, wanted) {
-  const before = shown.view[channel].events;
+  const before = shown.view.channels.find(({ name }) => name === channel).events;
   const events = wanted ? [...new Set([...before, event])] : before.filter((each) => each !== event);
-  shown.view = { ...shown.view, [channel]: { ...shown.view[channel], events } };
-  await change({ [channel]: events });
+  shown.view = { channels: shown.view.channels.map((view) => (view.name === channel ? { ...view, events } : view)) };
+  await change({ events: { [channel]: events } });
 }
 
 /**
@@ -148,14 +146,15 @@ function drawPermission() {
   );
 }
 
-function drawWebhook({ target }) {
+function drawAddress({ name, target, address_hint: hint }) {
+  const typed = shown.addresses[name] ?? "";
   const save = async (event) => {
     event.preventDefault();
-    if (await change({ webhook_url: shown.url })) shown.url = "";
+    if (await change({ addresses: { [name]: typed } })) shown.addresses[name] = "";
     redraw();
   };
   const type = (event) => {
-    shown.url = event.target.value;
+    shown.addresses[name] = event.target.value;
     redraw();
   };
   return [
@@ -166,28 +165,24 @@ function drawWebhook({ target }) {
         "To ",
         h("strong", {}, clean(target)),
         "; the address itself is a secret and is not shown again. ",
-        button("webhook-remove", "Remove it", () => change({ webhook_url: "" })),
+        button(`${name}-remove`, "Remove it", () => change({ addresses: { [name]: "" } })),
       ),
     h(
       "form",
       { key: "address", class: "st-filters", on: { submit: save } },
-      h("label", { for: "webhook-url" }, target ? "Another address" : "Address"),
+      h("label", { for: `${name}-url` }, target ? "Another address" : "Address"),
       h("input", {
-        id: "webhook-url",
+        id: `${name}-url`,
         class: "form-control st-wide",
         type: "password",
         autocomplete: "off",
-        value: shown.url,
-        "aria-describedby": "webhook-hosts",
-        "data-testid": "webhook-url",
+        value: typed,
+        "aria-describedby": `${name}-hint`,
+        "data-testid": `${name}-url`,
         on: { input: type },
       }),
-      h("button", { type: "submit", class: "st-button", disabled: !shown.url, "data-testid": "webhook-save" }, "Save"),
-      h(
-        "span",
-        { id: "webhook-hosts", class: "st-muted" },
-        `Allowed: https://${shown.view.webhook_hosts.map(clean).join(", https://")}`,
-      ),
+      h("button", { type: "submit", class: "st-button", disabled: !typed, "data-testid": `${name}-save` }, "Save"),
+      h("span", { id: `${name}-hint`, class: "st-muted" }, clean(hint)),
     ),
   ];
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store import StoreError, pruning
 from springtide.scheduler.store.queries import reading, trials
 
@@ -45,14 +46,14 @@ class Pruner:
             await asyncio.sleep(min(BUNDLES_EVERY, self._settings.prune_every))
 
     async def _drop_files(self) -> None:
-        ended_before, most = self._clock() - self._settings.keep_files, self._settings.max_ended_bytes_per_user
-        await self._threads.write(self._store.drop_bundles, ended_before, most)
+        ended_before = self._clock() - self._settings.keep_files_days * DAY
+        await self._threads.write(self._store.drop_bundles, ended_before, self._settings.ended_bytes_per_user)
 
     async def prune(self) -> None:
         """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""
         now, settings = self._clock(), self._settings
         while ids := await self._threads.write(
-            self._store.read, reading.ended_before, now - settings.keep_jobs, JOBS_PER_TRANSACTION
+            self._store.read, reading.ended_before, now - settings.keep_days * DAY, JOBS_PER_TRANSACTION
         ):
             for job_id in ids:
                 await self._remove(await self._threads.read(trials.ids, job_id))

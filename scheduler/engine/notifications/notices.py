@@ -11,7 +11,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import JobState, Reason
-from springtide.scheduler.notifications import Channel, ChannelEvents, Notification, NotificationEvent
+from springtide.scheduler.notifications import ChannelEvents, Notification, NotificationEvent, chosen_channels
 from springtide.scheduler.sentences.sentence import Params
 from springtide.scheduler.store.records import POOL, Asked, AttemptRecord, AttemptState, IdleRecord, JobRecord
 
@@ -66,7 +66,7 @@ def faults(transaction: Transaction) -> list[Fault]:
 
 def fault_notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents) -> Sequence[Notification]:
     """Return what a person is told of faults: nothing if no channel was chosen for them."""
-    channels = tuple(channel for channel in Channel if NotificationEvent.FAULT in chosen.get(channel, ()))
+    channels = chosen_channels(NotificationEvent.FAULT, chosen)
     if not channels:
         return ()
     return [
@@ -101,7 +101,7 @@ def _news(before: IdleRecord | None, after: IdleRecord) -> bool:
 
 def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[Notification]:
     """Return what the owner is told: nothing if no channel was chosen for it."""
-    channels = tuple(channel for channel in Channel if NotificationEvent.WORKSPACE in chosen.get(channel, ()))
+    channels = chosen_channels(NotificationEvent.WORKSPACE, chosen)
     if not channels:
         return ()
     about: Params = {"server": record.server, "gpus": record.gpus, "unused": record.unused}
@@ -144,7 +144,7 @@ def job_notifications(
     if before is None or after.sweep is not None or after.spec.tests is not None:
         return found
     for event, title, texts in _events(before, after, now):
-        channels = tuple(channel for channel in Channel if event in chosen.get(channel, ()))
+        channels = chosen_channels(event, chosen)
         if channels:
             found.append(
                 Notification(

@@ -13,6 +13,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import (
+    BROWSER,
     EVENT_KIND,
     Channel,
     Delivery,
@@ -56,17 +57,17 @@ class Outbox:
     # ---------- choices
 
     def choice(self, user: str) -> NotificationChoice:
-        """Return what a person wants to be told, or what people are told who have not chosen."""
+        """Return the choice of a person, or that of people who have not chosen."""
         return self._state.notification_choices.get(user) or self.settings.choice_of(user)
 
     async def choose(self, choice: NotificationChoice) -> None:
-        """Set what a person wants to be told; on disk when this returns. Raises `Refusal`."""
+        """Set the choice of a person; on disk when this returns. Raises `Refusal`."""
         await self._change(lambda transaction: transaction.notification_choices.put(choice))
 
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells people of their jobs and workspaces, and of faults."""
+        """Return the notifications of a transaction: of jobs and workspaces for their owners, and of faults."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -79,7 +80,7 @@ class Outbox:
         return found + self._of_faults(transaction)
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells of faults: the `fault_recipients`, and all who chose to be told."""
+        """Return the notifications of faults, for the `fault_recipients` and all who chose them."""
         faults = notices.faults(transaction)
         if not faults:
             return []
@@ -90,12 +91,7 @@ class Outbox:
         known = self._state.hub_users.get(user)
         if known is not None and known.standing is HubStanding.LEFT:
             return {}
-        choice, channels = self.choice(user), self.settings.channels
-        return {
-            channel: events
-            for channel, events in choice.events.items()
-            if events and channel in channels and (channel is not Channel.WEBHOOK or choice.webhook)
-        }
+        return self.settings.usable(self.choice(user))
 
     def deliveries(self, told: Sequence[Notification], records: Iterable[EventRecord]) -> list[Delivery]:
         """Return the deliveries of notifications, whose ``records`` are among those of the transaction."""
@@ -105,7 +101,7 @@ class Outbox:
         for event, notification in zip(ids, told, strict=True):
             for channel in notification.channels:
                 lane = notification.user, channel
-                if channel is not Channel.BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
+                if channel != BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
                     new[lane] += 1
                     found.append(Delivery(event, channel, self._clock(), notification))
         return found
@@ -141,7 +137,7 @@ class Outbox:
         return found
 
     async def settle(self, settled: Sequence[Delivery], state: DeliveryState, why: Reason | None = None) -> None:
-        """Write what became of deliveries. Raises `StoreError`."""
+        """Write the outcome of deliveries. Raises `StoreError`."""
         if not settled:
             return
         changed = [replace(each, state=state, at=self._clock(), why=why) for each in settled]
@@ -151,8 +147,8 @@ class Outbox:
 
     async def latest(self, user: str) -> dict[Channel, Delivery]:
         """Return the latest delivery of a person through each channel that was tried. Raises `StoreError`."""
-        return await self._threads.read(deliveries.latest, user)
+        return await self._threads.read(deliveries.latest, user, self.settings.channels)
 
     def count_waiting(self, user: str, channel: Channel) -> int:
-        """Return how many deliveries of a person wait for a channel."""
+        """Return the number of deliveries of a person that wait for a channel."""
         return self._waiting[user, channel]

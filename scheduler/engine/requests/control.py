@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller, requests
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.settings import MIB
 from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
 from springtide.scheduler.wording import given, is_printable
 
@@ -62,9 +63,6 @@ class IdempotencyLookup:
                 answer.set_result(reading.result().get(key))
             else:
                 answer.set_exception(error)
-
-
-MIB = 1024 * 1024
 
 
 class JobChange(StrEnum):
@@ -113,19 +111,19 @@ def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, s
             422, "unknown_project", f"There is no project {given(spec.project)} any more.", field="project"
         )
     mine = transaction.count_unfinished(spec.user)
-    if mine >= settings.max_unfinished_per_user:
+    if mine >= settings.queue_cap_per_user:
         raise Refusal(
             429,
             "too_many_jobs",
-            f"{spec.user} has {mine} unfinished jobs; at most {settings.max_unfinished_per_user} are allowed.",
+            f"{spec.user} has {mine} unfinished jobs; at most {settings.queue_cap_per_user} are allowed.",
             hint="Wait until some have ended, or cancel some.",
         )
     everyone = transaction.count_unfinished()
-    if everyone >= settings.max_unfinished:
+    if everyone >= settings.queue_cap:
         raise Refusal(
             429,
             "queue_full",
-            f"The pool has {everyone} unfinished jobs; it takes at most {settings.max_unfinished}.",
+            f"The pool has {everyone} unfinished jobs; it takes at most {settings.queue_cap}.",
             hint="Try again when some have ended.",
         )
     if bundle is not None:
@@ -133,7 +131,7 @@ def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, s
 
 
 def _check_bytes(transaction: Transaction, spec: JobSpec, bundle: Bundle, settings: EngineSettings) -> None:
-    most = {"user": settings.max_kept_bytes_per_user, "project": settings.max_kept_bytes_per_project}
+    most = {"user": settings.kept_bytes_per_user, "project": settings.kept_bytes_per_project}
     for kind, name in owners(spec):
         kept = transaction.bundle_bytes((kind, name), bundle)
         if kept > most[kind]:

@@ -69,8 +69,8 @@ def _advance(transaction: Transaction, settings: EngineSettings, sweep: JobRecor
 
 def _room(transaction: Transaction, sweep: JobRecord, settings: EngineSettings) -> int:
     """Return the number of jobs that the limits still allow the sweep's user and the pool."""
-    mine = settings.max_unfinished_per_user - transaction.count_unfinished(sweep.spec.user)
-    return max(0, min(mine, settings.max_unfinished - transaction.count_unfinished()))
+    mine = settings.queue_cap_per_user - transaction.count_unfinished(sweep.spec.user)
+    return max(0, min(mine, settings.queue_cap - transaction.count_unfinished()))
 
 
 def _pause_itself(transaction: Transaction, sweep: JobRecord, failed: int) -> JobRecord:

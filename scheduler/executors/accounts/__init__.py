@@ -1,4 +1,4 @@
-"""Accounts of this machine that jobs and notebooks run as, where the hub runs as root."""
+"""Accounts of this machine that jobs and notebooks run as if the hub runs as root."""
 
 from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
 from springtide.scheduler.executors.accounts.registry import DEFAULT_UIDS, LOWEST_UID, MACHINE, Accounts, SharedUid

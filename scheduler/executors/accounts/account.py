@@ -17,15 +17,15 @@ LONGEST_NAME = 100
 
 
 class AccountError(Exception):
-    """There is no account that a job or notebook may run as; the message names the reason and the way out."""
+    """There is no account for a job or notebook; the message has the reason and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     """Rights and home of one user, looked up once so that nothing is looked up with these rights.
 
-    ``numeric`` tells an account of the pool's own range, which is in no passwd file. ``view`` maps directories
-    that the account may not enter to the places below them that it needs.
+    ``numeric``: the account is in the pool's own range, and in no passwd file. ``view`` maps directories that the
+    account may not enter to the places below them that it needs.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Account:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `springtide.scheduler.executors.supervisor.account.become` needs."""
+        """The record for `springtide.scheduler.executors.supervisor.account.become`."""
         view = [[closed, list(places)] for closed, places in self.view]
         return {"name": self.name, "uid": self.uid, "gid": self.gid, "groups": list(self.groups), "view": view}
 
@@ -50,7 +50,7 @@ class Account:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its processes learn of it from their environment."""
+        """The environment variables of its processes that describe the account."""
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
 
 
@@ -76,11 +76,11 @@ def make_private(path: Path, owner: tuple[int, int]) -> None:
 
 
 def hand_over(path: Path, owner: tuple[int, int]) -> None:
-    """Give a file or a directory with all below it to the account, if it is this process's own.
+    """Give a file or a directory with all below it to the account, if it belongs to this process's account.
 
-    That is so where it was made before jobs and notebooks had accounts of their own. Nobody else may reach into it
-    meanwhile, and it is the last to change hands: a hand-over that was cut short begins again. Links are changed
-    themselves, never followed.
+    It does if it is older than the accounts of jobs and notebooks. No other account may enter it meanwhile, and
+    its own owner changes last: an interrupted hand-over begins again. Links are changed themselves, never
+    followed.
     """
     found = path.lstat()
     if found.st_uid != os.geteuid() or found.st_uid == owner[0]:
@@ -112,7 +112,7 @@ def closed_ways(
     Only the outermost of nested directories is named, and of nested places only the outermost.
     """
     found: dict[Path, set[Path]] = {}
-    for place in sorted({each.resolve() for each in places if each.is_dir()}):
+    for place in sorted({path.resolve() for path in places if path.is_dir()}):
         ways = reversed(place.parents)
         closed = next((way for way in ways if not may_enter(way.stat(), uid, groups)), None)
         if closed is not None and not any(place.is_relative_to(other) for other in found.get(closed, ())):

@@ -1,4 +1,4 @@
-"""Which account each user has on this machine."""
+"""The account of each user on this machine."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ ENTERED = 0o711
 class Entry:
     """A numeric account: its uid, and the name of its home directory, empty for that of the user's name.
 
-    ``identity`` is that of its user in JupyterHub, empty while that is not known; ``earlier`` are the names that
-    she had before.
+    ``identity`` is that of its user in JupyterHub, empty while unknown; ``earlier`` are the user's previous names.
     """
 
     uid: int
@@ -58,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class SharedUid:
-    """A uid that two pools of this machine have given, each to a user of its own."""
+    """A uid given by two pools of this machine, each to a user of its own."""
 
     uid: int
     user: str
@@ -115,10 +114,10 @@ class Accounts:
         self._check_range()
 
     def of(self, user: str, identity: str = "") -> Account:
-        """Return the user's account; makes one, with its home, where she has none.
+        """Return the user's account; make one, with its home, if there is none.
 
-        ``identity`` is which user of JupyterHub has the name, where that is known: the numeric account of one who
-        had it before is not hers. Raises `AccountError` if she cannot have one.
+        ``identity`` is the identity of the JupyterHub user with this name, if known: the numeric account of an
+        earlier user of the name is not hers. Raises `AccountError` if she cannot have one.
         """
         if not user or "\0" in user:
             raise AccountError(f"{wording.given(user)} cannot be the name of an account.")
@@ -165,9 +164,9 @@ class Accounts:
         return None
 
     def uids_of(self, user: str) -> frozenset[int]:
-        """Return the uids of the user of a name, and of those who had the name before; none if nobody has had it.
+        """Return the uids of the present and the former users of a name; empty if there are none.
 
-        What these have started goes on under their name.
+        Processes started by them still belong to the name.
         """
         try:
             entries = self._read()
@@ -196,13 +195,13 @@ class Accounts:
     def renumber(self) -> dict[str, tuple[int, int]]:
         """Give users whose uid another pool of this machine has, too, new uids and their files; blocks.
 
-        Returns former and new uid by user. Files are handed over before the new uid is recorded: what was
-        interrupted is done by the next call. Raises `AccountError` while a process runs with such a uid.
+        Returns former and new uid by user. Files are handed over before the new uid is recorded: the next call
+        finishes an interrupted one. Raises `AccountError` while a process runs with such a uid.
         """
         changed: dict[str, tuple[int, int]] = {}
         with self._locked():
             known = self._read()
-            shared = {each.user: each.uid for each in self.shared_uids()}
+            shared = {shared_uid.user: shared_uid.uid for shared_uid in self.shared_uids()}
             for uid in shared.values():
                 pids = [path.name for path in Path("/proc").glob("[0-9]*") if _owner_of(path) == uid]
                 if pids:
@@ -236,11 +235,11 @@ class Accounts:
             raise AccountError(
                 f"The home directory {home} of {wording.given(user)} cannot be made: {error.strerror}."
             ) from error
-        shell = next((each for each in SHELLS if Path(each).exists()), SHELLS[-1])
+        shell = next((path for path in SHELLS if Path(path).exists()), SHELLS[-1])
         return self._with_view(Account(user, uid, uid, (uid,), str(home), shell, numeric=True))
 
     def _unused(self, known: Mapping[str, Entry]) -> int:
-        """Return the next uid of the pool that nothing on this machine has. Raises `AccountError`."""
+        """Return the pool's next uid without a use on this machine. Raises `AccountError`."""
         given = {entry.uid for entry in known.values()} | self._owners_of_homes()
         self._ranges.claim(self._state, given)
         candidates = self._ranges.candidates(self._state, self._uids, given)
@@ -269,7 +268,7 @@ class Accounts:
             return {}
         except (OSError, ValueError) as error:
             raise AccountError(self._damaged(str(error))) from error
-        entries = {user: _entry(told) for user, told in found.items()} if isinstance(found, dict) else {"": None}
+        entries = {user: _entry(data) for user, data in found.items()} if isinstance(found, dict) else {"": None}
         known = {user: entry for user, entry in entries.items() if entry is not None}
         if len(known) < len(entries):
             raise AccountError(self._damaged("it is no table of uids by user"))
@@ -279,7 +278,7 @@ class Accounts:
         return known
 
     def _owners_of_homes(self) -> set[int]:
-        """Return the uids of the pool that own homes."""
+        """Return the pool's uids that own homes."""
         homes = self._homes.iterdir() if self._homes.is_dir() else ()
         return {uid for uid in map(_owner_of, homes) if uid is not None and uid in self._uids}
 
@@ -287,14 +286,14 @@ class Accounts:
         return f"{self._file}, which says whose account is which, cannot be used: {why}. Restore it from a backup."
 
     def _write(self, known: Mapping[str, Entry]) -> None:
-        """Put the table on disk, before any of it is used."""
-        table = {user: _told(entry) for user, entry in known.items()}
+        """Write the table to disk, before any entry is used."""
+        table = {user: _encoded(entry) for user, entry in known.items()}
         try:
             replace_durably(self._file, json.dumps(table, indent=1))
         except OSError as error:
             raise AccountError(f"{self._file} cannot be written: {error.strerror}.") from error
 
-    # ---------- what has to hold
+    # ---------- checks
 
     def _check_range(self) -> None:
         first, last = self._uids.start, self._uids.stop - 1
@@ -331,19 +330,19 @@ class Accounts:
             )
 
 
-def _entry(told: Any) -> Entry | None:
-    """Return the entry of the file for one user, None if it is none: a uid, or a table with one."""
-    if type(told) is int:
-        return Entry(told)
-    if not isinstance(told, dict) or type(told.get("uid")) is not int:
+def _entry(data: Any) -> Entry | None:
+    """Return one user's entry of the file, a uid or a table with one; None if it is invalid."""
+    if type(data) is int:
+        return Entry(data)
+    if not isinstance(data, dict) or type(data.get("uid")) is not int:
         return None
-    earlier = told.get("earlier", [])
+    earlier = data.get("earlier", [])
     if not isinstance(earlier, list):
         return None
-    return Entry(told["uid"], str(told.get("home", "")), str(told.get("identity", "")), tuple(map(str, earlier)))
+    return Entry(data["uid"], str(data.get("home", "")), str(data.get("identity", "")), tuple(map(str, earlier)))
 
 
-def _told(entry: Entry) -> int | dict[str, Any]:
+def _encoded(entry: Entry) -> int | dict[str, Any]:
     more = {name: value for name in ("home", "identity", "earlier") if (value := getattr(entry, name))}
     return {"uid": entry.uid, **more} if more else entry.uid
 
@@ -355,7 +354,7 @@ def _with_names(known: Mapping[str, Entry], names: Mapping[str, str]) -> dict[st
     """
     identities = {name: identity for identity, name in names.items()}
     found: dict[str, Entry] = {}
-    for user, entry in sorted(known.items(), key=lambda each: not each[1].identity):
+    for user, entry in sorted(known.items(), key=lambda item: not item[1].identity):
         identity = entry.identity or identities.get(user, "")
         name = names.get(identity, user)
         if identities.get(name, identity) != identity:
@@ -417,13 +416,13 @@ def _exists(number: int) -> bool:
 
 
 def _mapped_uids() -> Iterable[tuple[int, int]]:
-    """Return first uid and number of the ranges that this user namespace has."""
+    """Return the uid ranges of this user namespace: the first uid and the number of uids of each."""
     rows = (line.split() for line in UID_MAP.read_text(encoding="ascii").splitlines())
     return [(int(row[0]), int(row[2])) for row in rows]
 
 
 def _taken_ids() -> Iterator[tuple[range, str]]:
-    """Yield what has ids on this machine, as far as its files list them."""
+    """Yield the used id ranges of this machine with their users, as far as its files list them."""
     for entry in pwd.getpwall():
         yield (
             range(entry.pw_uid, entry.pw_uid + 1),

@@ -1,4 +1,4 @@
-"""Which uids belong to which pool of this machine."""
+"""The uid ranges of the pools of this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UidRanges:
         self.file = file
 
     def claim(self, pool: Path, uids: Collection[int]) -> None:
-        """Record that a pool has given these uids, whoever else has them.
+        """Record that a pool has given these uids, even if another one has them.
 
         Raises `AccountError` if the file cannot be used.
         """
@@ -41,10 +41,10 @@ class UidRanges:
                 self._write({**known, str(pool): _joined([*mine, *((uid, uid) for uid in missing)])})
 
     def candidates(self, pool: Path, allowed: range, given: Collection[int]) -> Iterator[int]:
-        """Yield uids for the next user of a pool that has ``given`` some: of its own blocks, then of a new one.
+        """Yield uids for the next user of a pool: first from its own blocks, then from a new one.
 
-        Each is above all that were given of its block, and no other pool has it. Raises `AccountError` if there
-        are none left, or if the file cannot be used.
+        Each is above all ``given`` ones of its block, and no other pool has it. Raises `AccountError` if there are
+        none left, or if the file cannot be used.
         """
         alone = self._alone(pool)
         for first, last in _blocks(allowed):
@@ -60,11 +60,15 @@ class UidRanges:
             return tuple(Path(other) for other in sorted(self._read()) if other != str(pool))
 
     def _alone(self, pool: Path) -> list[tuple[int, int]]:
-        """Return the ranges of a pool that overlap no other's."""
+        """Return the pool's ranges without an overlap with another pool's."""
         with self._locked():
             known = self._present(pool)
-        others = [each for other, ranges in known.items() if other != str(pool) for each in ranges]
-        return [each for each in known.get(str(pool), []) if not any(_overlap(each, other) for other in others)]
+        others = [uid_range for other, ranges in known.items() if other != str(pool) for uid_range in ranges]
+        return [
+            uid_range
+            for uid_range in known.get(str(pool), [])
+            if not any(_overlap(uid_range, other) for other in others)
+        ]
 
     def _extend(self, pool: Path, allowed: range) -> tuple[int, int]:
         """Give a block of free uids to a pool, and return it."""
@@ -85,7 +89,11 @@ class UidRanges:
 
     def _present(self, pool: Path) -> dict[str, list[tuple[int, int]]]:
         """Return the ranges of this pool, and of the others whose state directories are there."""
-        return {each: of for each, of in self._read().items() if each == str(pool) or Path(each).is_dir()}
+        return {
+            directory: of
+            for directory, of in self._read().items()
+            if directory == str(pool) or Path(directory).is_dir()
+        }
 
     # ---------- the file
 
@@ -144,7 +152,7 @@ def replace_durably(file: Path, text: str) -> None:
 
 
 def _free_blocks(known: Mapping[str, Sequence[tuple[int, int]]], allowed: range) -> list[tuple[int, int]]:
-    taken = [each for ranges in known.values() for each in ranges]
+    taken = [uid_range for ranges in known.values() for uid_range in ranges]
     return [block for block in _blocks(allowed) if not any(_overlap(block, other) for other in taken)]
 
 

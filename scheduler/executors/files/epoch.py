@@ -25,7 +25,7 @@ class EpochGate:
         return int((read_record(self._layout.jobs, EPOCH) or {}).get("epoch", 0))
 
     def check(self, epoch: int | None = None) -> None:
-        """Raise `StaleEpochError` for an epoch of a former owner; None stands for the last epoch of this gate."""
+        """Raise `StaleEpochError` for an epoch of a former owner; None means the last epoch of this gate."""
         with self._lock:
             own = self._last if epoch is None else epoch
             if own is None:

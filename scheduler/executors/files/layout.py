@@ -54,7 +54,7 @@ class JobPlaces:
 
     @property
     def output(self) -> Path:
-        """Directory of what the job leaves for its user."""
+        """Directory of the job's outputs for its user."""
         return self.root / OUTPUT
 
     @property
@@ -162,7 +162,7 @@ def read_run_time(directory: Path) -> float:
 
 
 def _duration(value: Any) -> float:
-    """Return a number of seconds. Raises `ValueError` for what cannot be one."""
+    """Return a number of seconds. Raises `ValueError` for any other value."""
     seconds = float(value)
     if not 0 <= seconds < math.inf:
         raise ValueError(value)
@@ -176,9 +176,9 @@ def leave_request(directory: Path, name: str) -> None:
 
 
 def record_exit(directory: Path, ended: Exit) -> Exit | None:
-    """Record the end of an attempt that has no supervisor, and return the record that is valid now.
+    """Record the end of an attempt without a supervisor, and return the valid record.
 
-    A record that exists is not replaced. Returns None if the attempt has a supervisor.
+    An existing record is not replaced. Returns None if the attempt has a supervisor.
     """
     with opened(directory) as handle:
         lock = take_lock(handle)
@@ -214,7 +214,7 @@ def make_places(
     owner: tuple[int, int] | None,
     history: bytes | None = None,
 ) -> None:
-    """Create the directories that the job writes to, and its files; what exists is left as it is.
+    """Create the directories that the job writes to, and its files; existing ones are left alone.
 
     The file `HISTORY` is replaced by ``history``, if that is given.
 

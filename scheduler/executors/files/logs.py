@@ -23,7 +23,7 @@ class Segment:
 
 
 def _cuts(directory: Path, rank: int) -> list[int]:
-    """Return the offsets of the files that were cut off the log."""
+    """Return the offsets of the files cut off the log."""
     prefix = f"log.{rank}."
     try:
         names = os.listdir(directory)  # noqa: PTH208 - a path of each is not needed
@@ -54,8 +54,8 @@ def segments(directory: Path, rank: int) -> Iterator[list[Segment]]:
                 os.close(found.pop().file)
         yield found
     finally:
-        for each in found:
-            os.close(each.file)
+        for segment in found:
+            os.close(segment.file)
 
 
 def attempt_size(directory: Path, rank: int) -> int:
@@ -89,8 +89,8 @@ def read_log(places: JobPlaces, rank: int, offset: int, limit: int) -> LogPiece:
 
 def _read(directory: Path, rank: int, offset: int, limit: int) -> tuple[bytes, int] | None:
     with segments(directory, rank) as found:
-        for each in found:
-            start = max(offset, each.start)
-            if start < each.start + each.size:
-                return os.pread(each.file, min(limit, each.start + each.size - start), start - each.start), start
+        for segment in found:
+            start, end = max(offset, segment.start), segment.start + segment.size
+            if start < end:
+                return os.pread(segment.file, min(limit, end - start), start - segment.start), start
     return None

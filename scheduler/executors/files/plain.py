@@ -20,7 +20,7 @@ LONGEST_PART = 255
 
 
 def relative_parts(name: str) -> tuple[str, ...]:
-    """Return the parts of a path that stays inside its directory. Raises `ExecutorError` for any other."""
+    """Return the parts of a path inside its directory. Raises `ExecutorError` for any other path."""
     parts = PurePosixPath(name).parts
     if (
         not parts
@@ -103,7 +103,7 @@ def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | 
 
 
 def replace_file(directory: Path, name: str, content: bytes, owner: tuple[int, int] | None) -> None:
-    """Replace a plain file of a directory that the job may write to, atomically; links in it are not followed.
+    """Replace a plain file of a job-writable directory, atomically; links in it are not followed.
 
     Raises `ExecutorError` if a directory of that name is in the way.
     """

@@ -29,7 +29,7 @@ class _Call:
     def run(self) -> None:
         try:
             self.result = self.work()
-        except BaseException as error:  # noqa: BLE001 - raised where the call is awaited
+        except BaseException as error:  # noqa: BLE001 - raised by the awaited call
             self.error = error
 
     def finish(self) -> None:
@@ -57,7 +57,7 @@ class BatchedCalls:
         self._waiting: list[_Call] = []
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns, or raise what it raises. It is not called if this is cancelled before."""
+        """Return the result of ``work``, or raise its exception. It is not called if this is cancelled before."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._waiting.append(_Call(work, future))
@@ -65,7 +65,7 @@ class BatchedCalls:
         return await future
 
     def close(self) -> None:
-        """Make no further calls; those that were begun go on."""
+        """Make no further calls; started ones finish."""
         self._pool.shutdown(wait=False)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -106,20 +106,20 @@ class Reader:
         self._now = now
 
     async def log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Return what `Executor.read_log` does."""
+        """Return the result of `Executor.read_log`."""
         return await asyncio.to_thread(logs.read_log, self._layout.job(job), rank, offset, limit)
 
     async def reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        """Return what `Executor.read_reports` does."""
+        """Return the result of `Executor.read_reports`."""
         places = self._layout.job(job)
         attempt = max(places.numbers(), default=1)
         batch = await asyncio.to_thread(reports.read, places.reports, max(0, after), limit, attempt, self._now())
         return batch.reports
 
     async def output_files(self, job: str, most: int) -> tuple[OutputFile, ...]:
-        """Return what `Executor.list_outputs` does."""
+        """Return the result of `Executor.list_outputs`."""
         return await asyncio.to_thread(outputs.list_outputs, self._layout.job(job), most)
 
     async def output(self, job: str, name: str, limit: int) -> BinaryIO | None:
-        """Return what `Executor.open_output` does."""
+        """Return the result of `Executor.open_output`."""
         return await asyncio.to_thread(outputs.open_output, self._layout.job(job), relative_parts(name), limit)

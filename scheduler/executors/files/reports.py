@@ -34,7 +34,7 @@ def _number(value: Any) -> float | None:
 
 
 def _attempt(value: Any, newest: int) -> int | None:
-    """Return the number of an attempt that exists, None if ``value`` is none."""
+    """Return the number of an existing attempt, None for any other ``value``."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= newest else None
 
 
@@ -76,11 +76,11 @@ def _milestone(given: Any) -> Milestone | None:
 
 
 def _trial(given: Any) -> TrialReport | None:
-    """Return what a trial reports of itself; parts of it that are not valid are left out."""
+    """Return the report of a trial without its invalid parts."""
     if not isinstance(given, dict):
         return None
     curve = given.get("curve")
-    pairs = [_pair(each) for each in curve[:MAX_CURVE]] if isinstance(curve, list) else []
+    pairs = [_pair(pair) for pair in curve[:MAX_CURVE]] if isinstance(curve, list) else []
     return TrialReport(
         parameters=_parameters(given.get("parameters")),
         value=_number(given.get("value")),
@@ -121,7 +121,7 @@ def _is_plain(value: Any) -> bool:
 
 def _is_unicode(text: str) -> bool:
     """Return whether a text has no halves of characters, which no encoding has."""
-    return not any(0xD800 <= ord(each) <= 0xDFFF for each in text)
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,13 @@ HISTORY_BATCH = 1 << 16
 BATCH = 2000
 """Maximum number of reports that are read before other work has its turn."""
 LAST_READS = 8
-"""Maximum number of reads of the files of an attempt that has ended."""
+"""Maximum number of reads of an ended attempt's files."""
 _Stamp: TypeAlias = tuple[int, int, int]
 """Inode, size and time of the last change of a file."""
 
 
 class Tail:
-    """Reads the files of one attempt: each read reports what is new since the one before."""
+    """Reads the files of one attempt: each read reports the news since the one before."""
 
     def __init__(self, key: AttemptKey, directory: Path, places: JobPlaces, ranks: Sequence[int]) -> None:
         self._key = key
@@ -59,7 +59,7 @@ class Tail:
     def complete(self) -> bool:
         """Whether the attempt has reported that the work of its job is complete.
 
-        Either the program said so, or its function or notebook returned without having been told to pause, or its
+        Either the program declared it, or its function or notebook returned without a request to pause, or its
         last report has reached the last step.
         """
         if Milestone.DONE in self._milestones:
@@ -76,9 +76,9 @@ class Tail:
             pass
 
     def read_new(self, now: float) -> tuple[list[Observation], bool]:
-        """Return what is to be reported now, and whether a file has grown.
+        """Return the observations to report now, and whether a file has grown.
 
-        Files that were not written to since the last time are not opened.
+        Unchanged files are not opened.
         """
         stamps = [_stamp(path) for path in self._paths]
         if stamps == self._stamps and self._unreported is None:
@@ -91,7 +91,7 @@ class Tail:
         return observed, bool(observed) or self._offset != before
 
     def read_rest(self, now: float) -> list[Observation]:
-        """Return what is to be reported of an attempt that has ended."""
+        """Return the last observations of an ended attempt."""
         rest: list[Observation] = []
         for _ in range(LAST_READS):
             observed, grew = self.read_new(now)
@@ -120,7 +120,7 @@ class Tail:
     def _read_reports(self, now: float, stamp: _Stamp | None, limit: int, *, earlier: bool = False) -> bool:
         """Read new reports of the job, whose file had this stamp; return whether there may be more.
 
-        With ``earlier`` those that do not name their attempt may be of an earlier one, and tell nothing of an end.
+        With ``earlier``, reports without an attempt number may be of an earlier attempt, and mark no end.
         """
         if stamp is None or stamp[1] <= self._offset:
             return False
@@ -139,7 +139,7 @@ class Tail:
         return batch.more
 
     def _follow(self, report: Report) -> None:
-        """Follow whether the work is complete; the lines of checkpoints tell no last step."""
+        """Track whether the work is complete; the lines of checkpoints have no last step."""
         self._lost_result = report.lost_result or self._lost_result
         if report.milestone is not None:
             self._milestones.add(report.milestone)
@@ -155,7 +155,7 @@ class Tail:
 
 
 def _stamp(path: str) -> _Stamp | None:
-    """Return what changes with each write to a file; None if there is no file."""
+    """Return a stamp that changes with each write to a file; None if there is no file."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -164,7 +164,7 @@ def _stamp(path: str) -> _Stamp | None:
 
 
 def _together(earlier: Report | None, report: Report) -> Report:
-    """Return the newest report with what earlier ones that were not told yet said besides."""
+    """Return the newest report, completed by the content of earlier unreported ones."""
     if earlier is None:
         return report
     step, of = (earlier.step, earlier.of) if report.step is None else (report.step, report.of)

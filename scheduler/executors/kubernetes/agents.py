@@ -27,10 +27,10 @@ from springtide.scheduler.telemetry.sample import GpuSample
 
 
 def gpus_of_node(node: Node, only_node: bool, gpus: Sequence[ReportedGpu]) -> list[ReportedGpu]:
-    """Return the GPUs of a machine that are those of ``node``: of its resource.
+    """Return the GPUs of the machine with the resource of ``node``.
 
-    One whose resource is unknown belongs to the only node of its machine. None are returned if there are more than
-    the node has slots, as for GPUs that are shared by time: then nothing tells which is which.
+    A GPU with an unknown resource belongs to the only node of its machine. None are returned if there are more
+    than the node has slots, as for GPUs shared by time: then they cannot be assigned to slots.
     """
     found = [gpu for gpu in gpus if gpu.resource == node.resource or (only_node and not gpu.resource)]
     return found if len(found) <= node.gpus else []
@@ -45,8 +45,8 @@ def assign(
 ) -> dict[int, str]:
     """Return the GPU behind each slot of a node.
 
-    ``held`` are the GPUs of known pods by the slots that the pool gave them, ``others`` the GPUs of other pods,
-    which slots that count as taken are to stand for. Slots keep the GPU from ``before`` as far as they can.
+    ``held`` are the GPUs of known pods by their slots in the pool, ``others`` the GPUs of other pods, to assign to
+    slots that count as taken. Slots keep the GPU from ``before`` as far as possible.
     """
     order = {gpu: at for at, gpu in enumerate(gpus)}
     found: dict[int, str] = {}
@@ -63,7 +63,7 @@ def assign(
 
 
 def _fill(found: dict[int, str], slots: Sequence[int], gpus: Sequence[str], before: Mapping[int, str]) -> None:
-    """Give GPUs that no slot stands for to slots, to each the one from before where that is possible."""
+    """Assign the GPUs without a slot to these slots, to each its earlier one if possible."""
     used = set(found.values())
     free = [gpu for gpu in gpus if gpu not in used]
     kept = {slot: before[slot] for slot in slots if before.get(slot) in free}
@@ -162,7 +162,7 @@ class AgentRequests:
         return None
 
     async def _read(self, address: str, token: str) -> bytes:
-        """Return what an agent answers, cut off where it is longer than any report."""
+        """Return the answer of an agent, cut off beyond the maximum size of a report."""
         host = f"[{address}]" if ":" in address else address
         headers = {"Authorization": f"Bearer {token}"}
         url, data = f"http://{host}:{self._port}{REPORT_PATH}", bytearray()
@@ -175,7 +175,7 @@ class AgentRequests:
         return bytes(data)
 
     def _note(self, node: str, why: str) -> None:
-        """Log what is wrong with the agent of a node, when it begins and when it ends."""
+        """Log a problem with the agent of a node, when it begins and when it ends."""
         if self._wrong.get(node, "") == why:
             return
         self._wrong[node] = why
@@ -190,10 +190,10 @@ Place: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 class NodeAgents:
-    """Asks the agent of each node, and knows from it which GPUs are behind the slots of the pool's nodes.
+    """Asks the agent of each node for its GPUs, and assigns them to the slots of the pool's nodes.
 
-    A node is known by the agent's pod, whose node and address the cluster tells: an agent cannot speak for another
-    node, and a GPU belongs to the node that told of it first, for as long as that has it.
+    The cluster has the node and the address of each agent's pod, so an agent cannot report for another node. A GPU
+    belongs to the first node that reported it, as long as that node reports it.
     """
 
     def __init__(self, settings: KubernetesSettings, api: Api, port: int) -> None:
@@ -237,7 +237,7 @@ class NodeAgents:
             self._take_in_xids(host, report)
 
     def _owners_now(self) -> dict[str, str]:
-        """Return the machine of each GPU: the one from before as long as it tells of the GPU."""
+        """Return the machine of each GPU: the previous one as long as it reports the GPU."""
         claims: dict[str, list[str]] = defaultdict(list)
         for host, report in sorted(self._reports.items()):
             for gpu in report.gpus:
@@ -269,13 +269,13 @@ class NodeAgents:
         self._next_xid[host] = report.agent, max(following, *seen, 0)
 
     def pods(self) -> set[PodName]:
-        """Return the pods that have GPUs, as far as agents tell."""
+        """Return the pods with GPUs that agents have reported."""
         return {(pod.namespace, pod.name) for report in self._reports.values() for pod in report.pods}
 
     def assign(self, nodes: Sequence[Node], places: Mapping[PodName, Place]) -> bool:
-        """Find out which GPUs are behind the slots of these nodes; return whether that changed.
+        """Assign GPUs to the slots of these nodes; return whether the assignment changed.
 
-        ``places`` are the slots of the pods that the pool knows.
+        ``places`` are the slots of the pool's known pods.
         """
         before, self._slots = self._slots, {}
         count = Counter(machine_of(node.name) for node in nodes)
@@ -311,7 +311,7 @@ class NodeAgents:
         return assign(node, [gpu.uuid for gpu in gpus], held, others, before)
 
     def describe(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return the nodes with their GPUs, islands and sockets, as far as agents told of them."""
+        """Return the nodes with their GPUs, islands and sockets, as far as agents have reported them."""
         return tuple(
             described(node, self._slots[node.name], self._reports[machine_of(node.name)].gpus)
             if node.name in self._slots and machine_of(node.name) in self._reports

@@ -17,7 +17,7 @@ REPORT_AFTER = 5.0
 
 
 class ApiStalls:
-    """Counts the requests of the executor that the cluster has not taken yet. ``clock`` is monotonic."""
+    """Counts the executor's requests that the cluster has not accepted yet. ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

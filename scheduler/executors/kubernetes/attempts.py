@@ -24,7 +24,8 @@ from springtide.scheduler.model import Block, Placement, Worker
 class Verdict:
     """Why the executor gave up an attempt.
 
-    ``node`` is where the cluster would not place a pod of it, ``block`` what keeps other attempts as well.
+    ``node`` is the node on which the cluster would not place a pod, ``block`` an obstacle to other attempts as
+    well.
     """
 
     kind: ExitKind
@@ -91,7 +92,7 @@ class Attempt:
 
     @property
     def all_ended(self) -> bool:
-        """Whether every worker is proven to have ended; pods that do not exist are not created any more."""
+        """Whether every worker is proven to have ended; missing pods are no longer created."""
         if self.creating:
             return False
         return len(self.ends) >= (len(self.pods) if self.requested or self.ending else self.size)
@@ -103,13 +104,13 @@ class Attempt:
 
     @property
     def failed(self) -> WorkerEnd | None:
-        """The first end of a worker that did not succeed."""
+        """The end of the first failed worker."""
         failures = [end for end in self.ends.values() if not end.succeeded]
         return min(failures, key=lambda end: end.at) if failures else None
 
     @property
     def refused_by(self) -> set[str]:
-        """The nodes of the cluster that did not take one of its pods."""
+        """The cluster's nodes that refused one of its pods."""
         nodes = {end.refused_by for end in self.ends.values()}
         return (nodes if self.verdict is None else {*nodes, self.verdict.node}) - {""}
 
@@ -121,7 +122,7 @@ class Attempt:
 
     @classmethod
     def ended(cls, status: AttemptStatus) -> Attempt:
-        """Return an attempt whose end was recorded before, and of which the cluster has nothing any more."""
+        """Return an attempt with a recorded end and without objects in the cluster."""
         attempt = cls(status.key, len(status.placement), grace=0.0, ending=True)
         attempt.workers = {worker.rank: worker for worker in status.placement}
         attempt.status = status
@@ -158,9 +159,9 @@ class Attempt:
     def conclude(self, now: float, *, complete: bool) -> None:
         """Set the status to gone, with the exit that follows from the ends of the workers.
 
-        ``complete`` says that the job reported its work as complete.
-        A kubelet may tell a later start of a container that ended at once: no attempt starts after its end. One
-        that was refused has not started, although the supervisors in its pods have.
+        ``complete``: the job reported its work as complete.
+        A kubelet may report a start after the end for a container that ended at once: the start is moved to the
+        end. A refused attempt has not started, although the supervisors in its pods have.
         """
         ended = replace(self._exit(now), complete=complete)
         ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
@@ -176,8 +177,8 @@ class Attempt:
             verdict = self.verdict
             return Exit(verdict.kind, at, paused=paused, detail=verdict.detail, block=verdict.block)
         failed = self.failed
-        heard = any(end.paused is not False for end in ends)
-        if failed is None and not heard:
+        notified = any(end.paused is not False for end in ends)
+        if failed is None and not notified:
             return Exit(ExitKind.EXITED, at, code=0)
         evicted = self.eviction if self.requested is None else ""
         if evicted and failed is not None and failed.kind is ExitKind.LOST:

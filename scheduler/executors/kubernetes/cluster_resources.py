@@ -1,4 +1,4 @@
-"""The resources of the cluster that jobs use: nodes, the GPUs that other pods take, and homes."""
+"""Cluster resources for jobs: nodes, the GPUs taken by other pods, and homes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORKSPACE = "springtide.io/workspace"
 """Label of the pods of notebooks whose GPUs are reserved in the pool."""
 ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 NOMINATED = "status.nominatedNodeName!=,spec.nodeName="
-"""Pods for which the cluster's scheduler preempts others: it lets nobody have what these leave."""
+"""Pods for which the cluster's scheduler preempts others: it keeps the freed resources for them."""
 
 AnyInformer: TypeAlias = Informer[ClusterNode] | Informer[Pod] | Informer[VolumeClaim]
 
@@ -194,7 +194,7 @@ class ClusterResources:
         self._on_inventory_change()
 
     def other_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        """Take in a change of a bound pod that is not a job's."""
+        """Apply a change of a bound pod other than a job's."""
         if self.inventory.update_other_pod(before, after):
             self.report_change()
 
@@ -215,7 +215,7 @@ class ClusterResources:
     # ---------- nodes that refuse pods
 
     def set_aside(self, node: str) -> None:
-        """Have nothing new placed on a node for a time, because it refused a pod: others have its room.
+        """Stop new placements on a node for a time, because it refused a pod: others have its room.
 
         While that lasts, further refusals are of pods that were placed there before, and change nothing.
         """

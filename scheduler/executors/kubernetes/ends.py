@@ -1,4 +1,4 @@
-"""How a worker ended, from the state of its pod; pure."""
+"""The end of a worker, from the state of its pod; pure."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from springtide.scheduler.executors.supervisor.pod import RAN_ALREADY, REFUSED, 
 
 NOT_STARTED = "It was asked to stop before it started."
 REJECTED = "Pod was rejected: "
-"""Beginning of the message of a kubelet that does not admit a pod."""
+"""Prefix of a kubelet's message if it does not admit a pod."""
 OUT_OF_MEMORY = "It used more memory than it may."
 EVICTED = "Evicted"
-"""Reason of a pod that its kubelet evicts, because the node or the pod itself uses too much."""
+"""Reason of an eviction by a kubelet, because the node or the pod itself uses too much."""
 _OWN_DISK_USE = re.compile(
     r"Usage of EmptyDir volume|Container .* exceeded its local ephemeral storage limit"
     r"|Pod ephemeral local storage usage exceeds"
 )
-"""Messages of a kubelet that evicts a pod for what the pod itself keeps on the node's disk."""
+"""Messages of an eviction by a kubelet because of the pod's own use of the node's disk."""
 CLOCK_DIFFERENCE = 2.0
 """Largest difference between a worker's own end time and its node's for which the worker's is used, in seconds."""
 _OF_LOST_NODES = ("DeletionByPodGC", "DeletionByTaintManager")
-"""Reasons of `DisruptionTarget` with which a cluster deletes the pods of a node that does not answer."""
+"""Reasons of `DisruptionTarget` with which a cluster deletes the pods of an unreachable node."""
 _NOT_STARTABLE = ("StartError", "ContainerCannotRun")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnd:
-    """The end of one worker; ``killed`` says that it did not stop within its grace period.
+    """The end of one worker; ``killed``: it did not stop within its grace period.
 
-    ``paused`` says whether a pause was requested before its end, None if its supervisor did not tell.
-    ``refused_by`` is the node that did not start it.
+    ``paused``: a pause was requested before its end, None if its supervisor did not report it. ``refused_by`` is
+    the node that did not start it.
     """
 
     kind: ExitKind
@@ -54,7 +54,7 @@ class WorkerEnd:
 
 
 class TerminationMessage(msgspec.Struct, frozen=True):
-    """What a supervisor writes to the termination log of its container."""
+    """The message of a supervisor in the termination log of its container."""
 
     kind: ExitKind
     at: float
@@ -66,7 +66,7 @@ class TerminationMessage(msgspec.Struct, frozen=True):
 
 
 def lost(at: float, why: str) -> WorkerEnd:
-    """Return the end of a worker that vanished."""
+    """Return the end of a vanished worker."""
     return WorkerEnd(ExitKind.LOST, at, detail=why)
 
 
@@ -81,7 +81,7 @@ def started_of(pod: Pod) -> float | None:
 
 
 def end_of(pod: Pod) -> WorkerEnd | None:
-    """Return how the worker ended, None while its end is not proven."""
+    """Return the end of the worker, None while it is not proven."""
     if not pod.ended:
         return None
     deleted = _seconds(pod.metadata.deletion_timestamp)
@@ -106,7 +106,7 @@ def end_of(pod: Pod) -> WorkerEnd | None:
 
 
 def _refusal(pod: Pod, at: float) -> WorkerEnd:
-    """Return the end of a worker that its node did not start, mostly for lack of processors or memory."""
+    """Return the end of a worker refused by its node, mostly for lack of cores or memory."""
     node = pod.spec.node_name
     why = pod.status.message.removeprefix(REJECTED).rstrip(".") or pod.status.reason
     detail = f"The node {node} did not start its pod: {why} ({pod.status.reason})."
@@ -154,12 +154,12 @@ def _termination_message(terminated: ContainerStateTerminated) -> TerminationMes
 
 
 def disruption(pod: Pod) -> str:
-    """Return a sentence that says why something other than the executor deletes the pod."""
-    return f"Its pod was deleted by somebody else{_disruption_target(pod)}."
+    """Return a sentence with the reason why something other than the executor deletes the pod."""
+    return f"Its pod was deleted from outside the pool{_disruption_target(pod)}."
 
 
 def _is_eviction(pod: Pod) -> bool:
-    """Return whether the cluster says that it ends the pod for another reason than the loss of its node."""
+    """Return whether the cluster ends the pod for another reason than the loss of its node."""
     condition = pod.condition("DisruptionTarget")
     return condition is not None and condition.status == "True" and condition.reason not in _OF_LOST_NODES
 
@@ -177,6 +177,6 @@ def _seconds(moment: datetime | None) -> float | None:
 
 def _last_transition(pod: Pod) -> float:
     """Return the last time in the pod's status, in seconds since the epoch."""
-    transitions = [each.last_transition_time for each in pod.status.conditions]
+    transitions = [condition.last_transition_time for condition in pod.status.conditions]
     times = [_seconds(moment) for moment in (*transitions, pod.metadata.creation_timestamp)]
     return max((moment for moment in times if moment is not None), default=0.0)

@@ -147,7 +147,7 @@ class KubernetesExecutor(Executor):
             log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def stop(self) -> None:
-        """Stop following the cluster; pods go on."""
+        """Stop following the cluster; pods keep running."""
         await self._started.aclose()
 
     # ---------- launch, pause, kill
@@ -167,7 +167,7 @@ class KubernetesExecutor(Executor):
                 await self._monitor.create_pods(attempt)
 
     async def check(self, spec: AttemptSpec) -> Exit | None:
-        """Have the API say whether it would take the attempt's pods, in a dry run of the first."""
+        """Check by a dry run of the first pod that the API would accept the attempt's pods."""
         try:
             await self._pods.check_pod(self._make_record(spec))
         except ApiError as error:
@@ -350,7 +350,7 @@ class KubernetesExecutor(Executor):
     # ---------- state and files
 
     async def inventory(self) -> tuple[Node, ...]:
-        """Return the nodes of the cluster that are labelled for the pool."""
+        """Return the cluster's nodes with labels of the pool."""
         nodes = self._monitor.nodes()
         return nodes if self._agents is None else self._agents.describe(nodes)
 
@@ -359,7 +359,7 @@ class KubernetesExecutor(Executor):
         return self._monitor.cluster.inventory.node_groups()
 
     async def request_nodes(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:
-        """Keep a pod waiting for each node that is asked for."""
+        """Keep a placeholder pod for each requested node."""
         if self._placeholders is None:
             return {}
         await self._volume.call(self._epoch.check)
@@ -373,12 +373,14 @@ class KubernetesExecutor(Executor):
 
     async def end_notebook(self, user: str, server: str) -> None:
         """Refuse: the service deletes no pods of other namespaces."""
-        found = [each for each in await self.notebooks() if (each.user, each.server) == (user, server)]
-        where = listed([each.place for each in found])
+        found = [
+            notebook for notebook in await self.notebooks() if (notebook.user, notebook.server) == (user, server)
+        ]
+        where = listed([notebook.place for notebook in found])
         raise ExecutorError(f"The service may not delete pods of notebooks. Delete {where} with kubectl.")
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
-        """Return what the agents of the nodes report now."""
+        """Return the present reports of the nodes' agents."""
         if self._agents is None:
             return ()
         if await self._read_agents(self._agents, workspaces):
@@ -386,7 +388,7 @@ class KubernetesExecutor(Executor):
         return self._agents.samples()
 
     async def _read_agents(self, agents: NodeAgents, workspaces: WorkspacePlaces) -> bool:
-        """Ask all agents; return whether other GPUs are behind the slots of nodes than before."""
+        """Ask all agents; return whether the GPUs of any slots have changed."""
         await agents.read()
         places = self._monitor.places()
         for pod in agents.pods():
@@ -401,12 +403,12 @@ class KubernetesExecutor(Executor):
         return tuple(attempts[key].status for key in sorted(attempts) if attempts[key].exists)
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Return part of the log, and have its growth looked for sooner."""
+        """Return part of the log, and poll its growth sooner."""
         self._monitor.hurry(job)
         return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        """Return reports, and have new ones looked for sooner."""
+        """Return reports, and poll new ones sooner."""
         self._monitor.hurry(job)
         return await self._reader.reports(job, after, limit)
 

@@ -32,7 +32,7 @@ BATCH = 64
 
 @dataclass(slots=True)
 class _Followed:
-    """``new`` belongs to the thread that reads: whether earlier reports are still to be read."""
+    """An attempt under polling. ``new`` belongs to the reading thread: earlier reports are still to be read."""
 
     tail: Tail
     due: float
@@ -76,10 +76,10 @@ class Follower:
         return key in self._followed
 
     async def finish(self, key: AttemptKey, tail: Tail, size: int) -> bool:
-        """Stop polling an attempt that has ended, after reporting the rest of its files.
+        """Stop polling an ended attempt, after reporting the rest of its files.
 
-        Return whether these say that the work of the job is complete.
-        A poll that has begun reports what it read first: the last read does not find that again.
+        Return whether these declare the work of the job complete. A poll under way reports its observations first:
+        the last read does not find them again.
         """
         self.follow(key, tail, size)
         followed = self._followed[key]

@@ -33,11 +33,11 @@ STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labe
 
 
 class Inventory:
-    """The pool's nodes, with the GPUs that are out of order or used by pods that are not jobs.
+    """The pool's nodes, with the GPUs that are broken or used by other pods than jobs.
 
     GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
-    The slots that count as taken are chosen among those that no job holds, and stay chosen. All names are those of
-    the pool's nodes, of which a cluster's node with several resources has several.
+    Slots that count as taken are chosen among those without a job, and stay chosen. All names are those of the
+    pool's nodes; a cluster's node with several resources has several.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
@@ -76,7 +76,7 @@ class Inventory:
         return [(self._with_per_gpu(node), self._unhealthy[node.name]) for node in found] != previous
 
     def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record the present state of a pod that is not a job's; return whether the inventory changed."""
+        """Record the present state of a pod other than a job's; return whether the inventory changed."""
         was, now = (self._gpu_use(pod) for pod in (before, after))
         if was == now:
             return not now and self._update_capacity(before, after)
@@ -99,24 +99,24 @@ class Inventory:
         return was != now
 
     def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record a pod that is no job's and holds no GPUs; return whether what each GPU comes with changed."""
+        """Record another pod without GPUs; return whether the cores, memory or RDMA for each GPU changed."""
         names = self._of_host.get((after or before or Pod()).spec.node_name, ())
         former = [self._with_per_gpu(self._nodes[name]) for name in names]
         self._capacity.update_pod(before, after)
         return former != [self._with_per_gpu(self._nodes[name]) for name in names]
 
     def _with_per_gpu(self, node: Node) -> Node:
-        """Return a node with what each of its GPUs comes with; a node of the settings as it is."""
+        """Return a node with the cores, memory and RDMA for each GPU; a node of the settings unchanged."""
         host = machine_of(node.name)
         names = self._of_host.get(host, ())
         if not names or node.environment is not Environment.TRAIN:
             return node
         return structs.replace(
-            node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[each].gpus for each in names))
+            node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[name].gpus for name in names))
         )
 
     def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
-        """Return the number of GPUs of a pod by host and resource; the host is where it is, or will be."""
+        """Return the number of GPUs of a pod by resource and by its present or nominated host."""
         if pod is None or pod.ended:
             return {}
         used = gpus_of(pod, self._settings.gpu_resources)
@@ -128,7 +128,7 @@ class Inventory:
         for node in self._nodes.values():
             if node.group:
                 self._last_of_group[node.group] = self._with_per_gpu(node)
-        return tuple(self._present_group(each.group) for each in self.groups)
+        return tuple(self._present_group(group.group) for group in self.groups)
 
     def _present_group(self, group: NodeGroup) -> NodeGroup:
         of_group = [machine_of(node.name) for node in self._nodes.values() if node.group == group.name]
@@ -137,11 +137,11 @@ class Inventory:
         return replace(group, node=like, closed=len(self._cordoned.intersection(of_group)))
 
     def set_aside(self, host: str) -> None:
-        """Have nothing new placed on a host until `offer` is called."""
+        """Stop new placements on a host until `offer` is called."""
         self._set_aside.add(host)
 
     def offer(self, host: str) -> None:
-        """Have a host take new pods again."""
+        """Allow new placements on a host again."""
         self._set_aside.discard(host)
 
     def has_seen(self, name: str) -> bool:
@@ -210,7 +210,7 @@ def pool_nodes(
                     available=available,
                     devices=_slots(names[resource], gpus, model, simulated=labels.get(SIMULATED_GPUS) == "true"),
                     resource=resource,
-                    group=next((each.group.name for each in groups if each.has(labels, resource)), ""),
+                    group=next((group.group.name for group in groups if group.has(labels, resource)), ""),
                 )
             )
     return nodes
@@ -261,14 +261,18 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
 
 def ready(node: ClusterNode) -> bool:
     """Return whether the node's condition ``Ready`` is true."""
-    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
 
 
 def unreachable_since(node: ClusterNode) -> float | None:
     """Return since when the node is unreachable, in seconds since the epoch; None if it is not."""
-    for each in node.status.conditions:
-        if each.type == "Ready" and each.status == "Unknown" and each.last_transition_time is not None:
-            return each.last_transition_time.timestamp()
+    for condition in node.status.conditions:
+        if (
+            condition.type == "Ready"
+            and condition.status == "Unknown"
+            and condition.last_transition_time is not None
+        ):
+            return condition.last_transition_time.timestamp()
     return None
 
 
@@ -280,7 +284,7 @@ def out_of_service(node: ClusterNode) -> bool:
 def _tolerated(taints: Collection[Taint], settings: KubernetesSettings) -> bool:
     tolerations = pod_tolerations(settings)
     return all(
-        taint.effect not in REPELLING_EFFECTS or any(_tolerates(each, taint) for each in tolerations)
+        taint.effect not in REPELLING_EFFECTS or any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
     )
 

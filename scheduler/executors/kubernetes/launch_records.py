@@ -2,8 +2,8 @@
 
 ``jobs/<id>/attempts/<n>/spec.json`` is for the supervisor. The executor's own records are in
 ``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record of a gang, of which pods may be
-missing after a crash of the service, ``<n>.pause`` and ``<n>.kill`` are requests, ``<n>.ending`` says that its
-pods are to be deleted, and ``<n>.done`` that its end is recorded in the store.
+missing after a crash of the service, ``<n>.pause`` and ``<n>.kill`` are requests, ``<n>.ending`` marks its pods
+for deletion, and ``<n>.done`` its end as recorded in the store.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REQUESTS = ("kill", "pause")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The state of an attempt that outlives the service: the request for it, and whether and why it is ended."""
+    """The durable state of an attempt: the request for it, and whether and why it is ended."""
 
     requested: str | None
     ending: bool
@@ -66,7 +66,7 @@ class Flags:
 class LaunchRecords:
     """The records of attempts on the volume of jobs, which is mounted at ``state_dir``.
 
-    ``owner`` is the user and group that the files of jobs are given to, None where that is the service's own.
+    ``owner`` is the user and group that the files of jobs are given to, None if these are the service's own.
     """
 
     def __init__(self, settings: KubernetesSettings, owner: tuple[int, int] | None) -> None:
@@ -76,7 +76,7 @@ class LaunchRecords:
         self.program = ""
 
     def prepare_volume(self) -> None:
-        """Create the directory of jobs, and copy the supervisor to where pods mount it. Raises `OSError`."""
+        """Create the directory of jobs, and copy the supervisor to the mount of pods. Raises `OSError`."""
         state = self.layout.state
         state.mkdir(parents=True, exist_ok=True)
         content = {f"supervisor/{path.name}": path.read_bytes() for path in sorted(SUPERVISOR_SOURCE.glob("*.py"))}
@@ -201,7 +201,7 @@ class LaunchRecords:
 
 
 def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
-    """Return what the supervisors of an attempt are told; paths are those within pods."""
+    """Return the spec for the supervisors of an attempt; paths are those within pods."""
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)

@@ -1,4 +1,4 @@
-"""Follows the pods of attempts, reports what it observes, and ends attempts that cannot go on."""
+"""Follows the pods of attempts, reports observations, and ends attempts that cannot continue."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from springtide.scheduler.model import Node, Worker
 log = logging.getLogger(__name__)
 
 SCAN_INTERVAL = 5.0
-"""Interval of the scan for what no event reports, such as pods that do not start, in seconds."""
+"""Interval of the scan for states without an event, such as pods that do not start, in seconds."""
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 10.0
 INVENTORY_PATIENCE = 1.0
-"""Time for the inventory to be read before the end of an attempt that a node refused is reported, in seconds."""
-VANISHED = "Its pod was deleted by somebody else, and nothing is known of how it ended."
+"""Time to read the inventory before the end of an attempt refused by a node is reported, in seconds."""
+VANISHED = "Its pod was deleted from outside the pool, and how it ended is unknown."
 
 
 class AttemptMonitor:
-    """The attempts that are not discarded, by key in ``attempts``; ``report`` gets what is observed.
+    """The attempts that are not discarded, by key in ``attempts``; ``report`` gets the observations.
 
     ``now`` is the wall clock. Requests that wait for the cluster are counted in ``stalls``. ``_released`` are the
-    uids of pods that are let go and that the cluster has not told to be gone yet.
+    uids of released pods whose deletion the cluster has not reported yet.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class AttemptMonitor:
     # ---------- start and stop
 
     async def start(self) -> None:
-        """List what exists, and resume its attempts. Raises `ApiError` if the cluster does not answer."""
+        """List the pods, and resume their attempts. Raises `ApiError` if the cluster does not answer."""
         await self.cluster.start()
         await self._informer.start()
         self._early_changes = []
@@ -112,7 +112,7 @@ class AttemptMonitor:
         self.retry_in_background(self._scan_forever)
 
     async def close(self) -> None:
-        """Stop observing; attempts go on."""
+        """Stop observing; attempts keep running."""
         await self._informer.stop()
         await self.cluster.close()
         tasks = list(self._tasks)
@@ -214,7 +214,7 @@ class AttemptMonitor:
         self._report_status(attempt)
 
     async def _set_aside(self, nodes: Iterable[str]) -> None:
-        """Have nothing new placed on these nodes, before the end is reported after which the job starts again."""
+        """Stop new placements on these nodes, before the report of the end lets the job start again."""
         for node in nodes:
             self.cluster.set_aside(node)
         self._inventory_read.clear()
@@ -230,7 +230,7 @@ class AttemptMonitor:
         return attempt
 
     def discard(self, key: AttemptKey) -> None:
-        """Stop following an attempt, whose pods are released; what is told of these from now on is old."""
+        """Stop following an attempt with released pods; later events of these pods are ignored."""
         attempt = self.attempts.pop(key, None)
         for pod in attempt.pods.values() if attempt is not None else ():
             known = self._informer.items.get((pod.metadata.namespace, pod.metadata.name))
@@ -326,7 +326,7 @@ class AttemptMonitor:
             self.retry_in_background(lambda: self._end_remaining_workers(attempt))
 
     async def _end_remaining_workers(self, attempt: Attempt) -> None:
-        """End the other workers of a gang of which one has failed or is evicted: they cannot go on."""
+        """End the other workers of a gang after the failure or eviction of one: they cannot continue."""
         pause = bool(attempt.eviction) or attempt.checkpointed
         grace = attempt.grace if pause else KILL_AFTER
         request = "pause" if pause else "kill"
@@ -334,7 +334,7 @@ class AttemptMonitor:
         await self.delete_pods(attempt, grace + manifests.KILL_MARGIN)
 
     def _give_up(self, attempt: Attempt, verdict: Verdict) -> None:
-        """End an attempt that cannot go on."""
+        """End an attempt that cannot continue."""
         attempt.verdict = verdict
         attempt.ending = True
         self.retry_in_background(lambda: self.delete_pods(attempt, 1))

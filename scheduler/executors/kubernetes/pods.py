@@ -32,9 +32,9 @@ PATIENCE = 20.0
 CREATED_TOGETHER = 24
 """Number of pods of jobs of one worker that are created together, before kubelets have acknowledged all of them.
 
-What others wait for is not behind more pods than these in the queues of API server and kubelets: while a pool
-fills, a reclaimed GPU runs the owner's job within a second (`benchmarks/bench_cluster.py`). Creations that come
-together cost API server and kubelets less than those that come one by one.
+Urgent pods wait behind no more pods than these in the queues of API server and kubelets: while a pool fills, a
+reclaimed GPU runs the owner's job within a second (`benchmarks/bench_cluster.py`). Creations in batches cost API
+server and kubelets less than single ones.
 """
 ACKNOWLEDGED_WITHIN = 0.2
 """Time after which a created pod counts as acknowledged, in seconds: a slow kubelet delays no other pod."""
@@ -88,7 +88,7 @@ def _is_refusal(error: ApiError) -> bool:
 class PodControl:
     """Creates and deletes the pods and Services of attempts; requests that wait are counted in ``stalls``.
 
-    ``window`` has to be told of pods that their kubelets have acknowledged.
+    The caller reports pods that their kubelets have acknowledged to ``window``.
     """
 
     def __init__(self, api: Api, settings: KubernetesSettings, stalls: ApiStalls) -> None:
@@ -113,8 +113,8 @@ class PodControl:
 
         ``indexes`` are positions in the placement; ``created`` is called with the rank and the pod of each.
         Retries while the API is unreachable or overloaded, and for `PATIENCE` seconds while it answers with
-        errors of its own; stops early when the attempt is not ``wanted`` any more. Every pod that exists at the
-        return has been told to ``created``, also when others are refused.
+        errors of its own; stops early when the attempt is not ``wanted`` any more. ``created`` has been called for
+        every pod that exists at the return, also when others are refused.
         Raises `ApiError` if the cluster refuses an object, `ExecutorError` if another object has its name.
         """
         if record.gang:
@@ -128,14 +128,14 @@ class PodControl:
             await waiting[0]
             return
         results = await asyncio.gather(*waiting, return_exceptions=True)
-        failures = [each for each in results if each is not None]
+        failures = [result for result in results if result is not None]
         if failures:
             raise failures[0]
 
     async def check_pod(self, record: LaunchRecord) -> None:
-        """Have the API say whether it would take a pod of the attempt, without creating one.
+        """Check by a dry run that the API would accept a pod of the attempt.
 
-        Raises `ApiError` if it would not, or does not say.
+        Raises `ApiError` if it would not, or does not answer.
         """
         try:
             await self._api.create(
@@ -194,7 +194,7 @@ class PodControl:
         return None
 
     def _place(self, record: LaunchRecord, name: str) -> AbstractAsyncContextManager[None]:
-        """Return what limits the creation of this object."""
+        """Return the context that limits the creation of this object."""
         return self._gang_creations if record.gang else self.window.place(name)
 
     async def _adopt(self, resource: Resource, body: Object, key: AttemptKey, kind: type[T]) -> T | None:

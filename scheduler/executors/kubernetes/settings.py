@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from springtide.scheduler.gpu_types import DeclaredTypes
+
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings:
-    """Where and how jobs run on a cluster.
+    """The settings of jobs on a cluster.
 
     Pods are created in ``namespace``; ``pool`` distinguishes this installation from others in the cluster. The
     files of jobs are in ``jobs/`` below ``state_dir``, on a volume that pods mount too: the volume claim
@@ -25,16 +29,15 @@ class KubernetesSettings:
     a node is for ``train`` or ``build``; the first of ``gpu_type_labels`` that a node has is the model of its
     GPUs, and ``types`` says which type that is; ``topology`` maps labels to levels. ``static_nodes`` (``name``,
     ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``, ``cpus``, ``memory``,
-    ``rdma``) are used in place of the cluster's nodes where the service may not list them.
+    ``rdma``) are used in place of the cluster's nodes if the service may not list them.
 
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
-    root. Both are None where the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
-    among them. A job that asks for none gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each
-    GPU, or what its GPUs come with if that is less. Homes are mounted at
-    ``home_path``, in notebooks and jobs. Pods of an unreachable node count as running until the node is deleted or
-    tainted ``out-of-service``; where something else shuts such nodes down, they count as ended after
-    ``lost_after`` seconds. Where the pods of jobs are isolated, ``network_policy`` lets those of a gang reach each
-    other.
+    root. Both are None if the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
+    among them. A job without a request of its own gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each
+    GPU, or its GPUs' part of the node if that is less. Homes are mounted at ``home_path``, in notebooks and jobs.
+    Pods of an unreachable node count as running until the node is deleted or tainted ``out-of-service``; if
+    something else shuts such nodes down, they count as ended after ``lost_after`` seconds. If the pods of jobs are
+    isolated, ``network_policy`` lets the pods of a gang reach each other.
 
     With ``agent_port`` the agents of nodes are asked there for their GPUs: pods of ``agent_namespace`` (empty: of
     ``namespace``) with ``agent_labels``, which answer who sends the token in ``agent_token_file``.
@@ -42,7 +45,7 @@ class KubernetesSettings:
     ``node_groups`` are groups of nodes that the cluster adds when a pod waits for one (``name``, ``gpu_type``,
     ``gpus``, ``max_nodes``, ``node_selector``, and optionally ``tolerations``, ``resource``, ``cpus``,
     ``memory``, ``rdma``). The pods that wait run ``placeholder_image`` if they are bound after all, have
-    ``placeholder_priority_class``, and belong to what the pod of the service, ``service_pod``, belongs to.
+    ``placeholder_priority_class``, and have the owner of the service's pod, ``service_pod``.
 
     ``rdma_resources`` are the extended resources that give RDMA to one worker, each with the number of devices; a
     node without one of them has no RDMA. Pods of workers with RDMA ask Multus for the networks ``rdma_networks``.
@@ -73,17 +76,17 @@ class KubernetesSettings:
     )
     static_nodes: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
-    run_as: int | None = 1000
-    fs_group: int | None = 100
+    run_as: Annotated[int, Meta(ge=1)] | None = 1000
+    fs_group: Annotated[int, Meta(ge=0)] | None = 100
     tolerations: tuple[Mapping[str, Any], ...] = ()
-    cpu_per_gpu: float | None = None
-    memory_per_gpu: float | None = None
+    cpu_per_gpu: Positive | None = None
+    memory_per_gpu: Positive | None = None
     home_path: str = "/home/jovyan"
-    image_pull_policy: str | None = None
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     image_pull_secrets: tuple[str, ...] = ()
     network_policy: bool = False
-    lost_after: float | None = None
-    agent_port: int | None = None
+    lost_after: Positive | None = None
+    agent_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     agent_namespace: str = ""
     agent_labels: Mapping[str, str] = field(default_factory=dict)
     agent_token_file: str = ""

@@ -30,9 +30,9 @@ _VARIABLE = re.compile(r"\"[^\"]*\"|'[^']*'|\d+(\.\d+)?")
 
 
 def verdict_of(error: ApiError) -> Verdict:
-    """Return how an attempt ends of which the API refuses an object.
+    """Return the verdict on an attempt if the API refuses one of its objects.
 
-    The job is to blame only for an object that no cluster takes: with an image name that is none, or too large.
+    The job is to blame only for an object that no cluster accepts: with an invalid image name, or too large.
     """
     detail = f"The cluster refused the job's pod: {error.message}"
     if error.status == TOO_LARGE or (error.status == INVALID and _INVALID_IMAGE.search(error.message)):
@@ -41,13 +41,13 @@ def verdict_of(error: ApiError) -> Verdict:
 
 
 def says_nothing(error: ApiError) -> bool:
-    """Return whether the answer to a dry run does not tell what a creation would be answered."""
+    """Return whether the answer to a dry run does not predict the answer to a creation."""
     return error.status in (0, UNAUTHORIZED, TOO_MANY_REQUESTS)
 
 
 def _cause(error: ApiError) -> str:
-    """Return what the same refusals of different objects have in common."""
-    named = next((found for each in _NAMED if (found := each.search(error.message))), None)
+    """Return the common part of the same refusal of different objects."""
+    named = next((found for pattern in _NAMED if (found := pattern.search(error.message))), None)
     return named.group() if named is not None else _VARIABLE.sub("#", error.message)
 
 
@@ -63,7 +63,7 @@ START_PATIENCE = 1800.0
 _INVALID_NAME = "InvalidImageName"
 _UNUSABLE_IMAGE = (_INVALID_NAME, "ErrImageNeverPull")
 _NO_SUCH_IMAGE = re.compile(r"code = NotFound|manifest unknown|(?i:\bno such image\b)")
-"""Messages of a registry that answers, and has no image of this name."""
+"""Messages of an answering registry without an image of this name."""
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
 _CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
 
@@ -92,10 +92,10 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
 
 
 def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
-    """Return what keeps the pod from starting, after the seconds that it is given; None if nothing does.
+    """Return the obstacle to the pod's start, with the seconds to wait for its removal; None if there is none.
 
-    ``planned`` is the pool's name of its node, empty if any will do. The job is to blame only for the name of an
-    image that there is not.
+    ``planned`` is the pool's name of its node, empty for any node. The job is to blame only for the name of a
+    missing image.
     """
     waiting = pod.state.waiting
     if waiting is not None:

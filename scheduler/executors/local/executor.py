@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
 ENDS_WITHIN = 5.0
-"""Time in which a supervisor ends that has recorded the end of its attempt, in seconds."""
+"""Time for a supervisor to end after its record of the attempt's end, in seconds."""
 NOT_STARTED = "It was asked to stop before it started."
 
 
@@ -78,9 +78,9 @@ def service_environment() -> dict[str, str]:
 class LocalExecutor(Executor):
     """Runs attempts as processes of this machine.
 
-    ``accounts`` are those that jobs run as, for which the service has to run as root; None where all users trust
-    each other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap`` and ``packages``
-    are as in `Launcher`. ``now`` tells the time.
+    ``accounts`` are the accounts of jobs, for which the service has to run as root; None if all users trust each
+    other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap`` and ``packages`` are as
+    in `Launcher`. ``now`` is the wall clock.
     """
 
     name = "local"
@@ -150,7 +150,7 @@ class LocalExecutor(Executor):
             log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def stop(self) -> None:
-        """Stop following supervisors; they go on."""
+        """Stop following supervisors; they keep running."""
         await self._started.aclose()
 
     def _make_root(self) -> None:
@@ -167,7 +167,7 @@ class LocalExecutor(Executor):
             raise ExecutorError(f"{error.filename} cannot be made: {error.strerror}.") from error
 
     async def _believe_processes(self) -> None:
-        """Restore the records of attempts whose supervisor lives, which are believed less than that.
+        """Restore the records of attempts with a live supervisor, which counts more than the records.
 
         Raises `ExecutorError` if they cannot be written.
         """
@@ -189,7 +189,7 @@ class LocalExecutor(Executor):
         await asyncio.to_thread(restore, self._layout, key, running, mode=mode, now=self._now())
 
     async def _until_ended(self, key: AttemptKey, supervisor: Process) -> None:
-        """Wait for a supervisor whose end is recorded; if it does not come, the record is of another one."""
+        """Wait for a supervisor with a recorded end; if it does not end, the record is of another one."""
         directory = self._layout.attempt(key)
         until = asyncio.get_running_loop().time() + ENDS_WITHIN
         while read_exit(directory) is not None and is_alive(supervisor):
@@ -313,7 +313,7 @@ class LocalExecutor(Executor):
         self._locks.pop(key, None)
 
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
-        """Follow an attempt again whose directory has the record of its end, or of which processes are left."""
+        """Follow an attempt again that has a recorded end or live processes."""
         async with self._lock(key):
             if key not in self._supervision.tracked:
                 left = self._left.get(key)
@@ -330,7 +330,7 @@ class LocalExecutor(Executor):
         """Return the processes of an attempt, by the process table."""
         running = (await asyncio.to_thread(running_attempts, self._layout)).get(key, Running())
         found = [*filter(None, [running.supervisor]), *running.marked]
-        return _processes([each.pid for each in found]) if found else ""
+        return _processes([process.pid for process in found]) if found else ""
 
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""
@@ -355,12 +355,16 @@ class LocalExecutor(Executor):
         )
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:  # noqa: ARG002 - GPUs are chosen here
-        """Return what the GPUs of this machine report now."""
-        live = [each for each in self._supervision.tracked.values() if each.handle is not None and each.uuids]
+        """Return the present readings of this machine's GPUs."""
+        live = [
+            tracked
+            for tracked in self._supervision.tracked.values()
+            if tracked.handle is not None and tracked.uuids
+        ]
         return await asyncio.to_thread(self._samples, live)
 
     def _samples(self, live: Sequence[Tracked]) -> Sequence[GpuSample]:
-        records = [(each, read_record(each.directory, "supervisor.json")) for each in live]
+        records = [(tracked, read_record(tracked.directory, "supervisor.json")) for tracked in live]
         return self._machine.samples(
             [
                 Computing(record["pid"], each.uuids, len(each.placement))
@@ -376,8 +380,14 @@ class LocalExecutor(Executor):
         except notebooks.NotebooksUnknownError as error:
             raise ExecutorError(str(error)) from error
         return [
-            RunningNotebook(each.mark.user, each.mark.server, each.mark.gpus, each.mark.gpu_type, _place(each))
-            for each in found
+            RunningNotebook(
+                notebook.mark.user,
+                notebook.mark.server,
+                notebook.mark.gpus,
+                notebook.mark.gpu_type,
+                _place(notebook),
+            )
+            for notebook in found
         ]
 
     async def end_notebook(self, user: str, server: str) -> None:
@@ -387,7 +397,7 @@ class LocalExecutor(Executor):
         except notebooks.NotebooksUnknownError as error:
             raise ExecutorError(str(error)) from error
         if left:
-            pids = listed([str(each.pid) for each in left])
+            pids = listed([str(process.pid) for process in left])
             raise ExecutorError(f"The notebook server {given(server)} of {user} does not end (process {pids}).")
 
     async def follow_users(self, names: Mapping[str, str]) -> None:
@@ -408,7 +418,7 @@ class LocalExecutor(Executor):
         return tuple(tracked[key].status for key in sorted(tracked))
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Return part of the log that the supervisors wrote."""
+        """Return part of the supervisors' log."""
         return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
@@ -432,14 +442,16 @@ class LocalExecutor(Executor):
 
     def _held(self) -> set[str]:
         tracked = self._supervision.tracked.values()
-        return {uuid for each in tracked if each.handle is not None or each.settling for uuid in each.uuids}
+        return {
+            uuid for attempt in tracked if attempt.handle is not None or attempt.settling for uuid in attempt.uuids
+        }
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
 
 
 def _place(notebook: notebooks.Notebook) -> str:
-    return _processes([each.pid for each in notebook.processes])
+    return _processes([process.pid for process in notebook.processes])
 
 
 def _processes(pids: Sequence[int]) -> str:

@@ -50,7 +50,7 @@ class Foreign:
         )
 
     async def check(self) -> None:
-        """Check the GPUs that no attempt holds, and report if other ones are taken than before."""
+        """Check the GPUs without an attempt, and report a change of the taken ones."""
         if not self._real:
             return
         async with self._lock:

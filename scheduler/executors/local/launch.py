@@ -44,11 +44,11 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """How attempts are started here.
+    """Starts attempts on this machine.
 
-    ``accounts``: each job runs as its user's account of these, without them as the service's own. ``base_env`` is
-    what every job finds in its environment; ``log_cap`` bounds each worker's log per attempt, in bytes;
-    ``packages`` says how required packages are installed.
+    With ``accounts``, each job runs as its user's account, else as the service's own. ``base_env`` is the common
+    environment of all jobs; ``log_cap`` bounds each worker's log per attempt, in bytes; ``packages`` are the
+    settings for the installation of required packages.
     """
 
     layout: Layout
@@ -60,7 +60,7 @@ class Launcher:
     packages: PackageSettings
 
     def make_places(self, spec: AttemptSpec) -> Path:
-        """Create the attempt's directory; what the job writes to is given to its account later."""
+        """Create the attempt's directory; the job's writable directories are given to its account later."""
         places = self.layout.job(spec.key.job)
         directory = self.layout.attempt(spec.key)
         for path in (places.root, places.attempts, directory):
@@ -104,7 +104,7 @@ class Launcher:
     def start(self, directory: Path, supervised: Mapping[str, str]) -> int:
         """Start the attempt's supervisor in a session of its own; return its pid.
 
-        ``supervised`` are the variables that tell what it supervises.
+        ``supervised`` are the variables that describe its attempt.
         """
         silent = [
             (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the only ones that it inherits
@@ -186,20 +186,20 @@ class Launcher:
 
 
 def _check_datasets(spec: AttemptSpec) -> None:
-    """Raise `ExecutorError` for a dataset that was withdrawn, `BlockedError` for a directory that is not there."""
+    """Raise `ExecutorError` for a withdrawn dataset, `BlockedError` for a missing directory."""
     check_datasets(spec)
-    for each in spec.datasets:
-        if not Path(each.path).is_dir():
+    for dataset in spec.datasets:
+        if not Path(dataset.path).is_dir():
             raise BlockedError(
-                f"The dataset {given(each.name)} is not there: {given(each.path, LONG_GIVEN)} is no directory of "
-                "this machine. An admin of the pool can mount it, or declare another directory."
+                f"The dataset {given(dataset.name)} is not there: {given(dataset.path, LONG_GIVEN)} is no "
+                "directory of this machine. An admin of the pool can mount it, or declare another directory."
             )
 
 
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:
     """Return the rendezvous variables of each worker."""
     port, *ports = _free_ports(len(spec.placement) + 1)
-    addresses = tuple(f"{ADDRESS}:{each}" for each in ports)
+    addresses = tuple(f"{ADDRESS}:{port}" for port in ports)
     meeting = Rendezvous(ADDRESS, port, addresses, len(spec.placement[0].gpus))
     variables = template(meeting, gang=spec.workers > 1)
     return [worker_environment(variables, place) for place in range(len(addresses))]
@@ -208,9 +208,9 @@ def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((ADDRESS, 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind((ADDRESS, 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def read_spec(directory: Path) -> dict[str, Any] | None:

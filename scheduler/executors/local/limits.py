@@ -1,4 +1,4 @@
-"""What a job may take of this machine besides GPUs."""
+"""Limits of a job's use of this machine besides GPUs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,56 @@ from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.settings import GIB, SettingError, setting
 
-GIB = 1 << 30
 PERIOD_US = 100_000
 """Period of a cgroup's share of the cores, in microseconds."""
 ASKED = ("cpu", "memory")
-"""Controllers of what jobs ask for, which are used where they are delegated."""
+"""Controllers of the resources that jobs request, used if they are delegated."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """The limits of jobs on this machine, as admins set them."""
+
+    job_memory: float = setting(
+        0.0,
+        "The memory that each worker of a job may take here unless it asks for another; 0: no limit.",
+        unit="GiB",
+        ge=0,
+        le=1 << 20,
+    )
+    job_processes: int = setting(
+        0, "Processes and threads that each worker of a job may have on this machine; 0: no limit.", ge=0
+    )
+    job_cores: float = setting(
+        0.0,
+        "The cores that each worker of a job may use here unless it asks for others, with job_cgroup; 0: no "
+        "limit.",
+        ge=0,
+    )
+    job_disk: float = setting(
+        0.0,
+        "The size up to which a job may keep checkpoints, outputs, working directory, submitted files and "
+        "reports on this machine, and deleted files that it has open. A job that keeps more is ended, and "
+        "says what to delete. 0: no limit.",
+        unit="GiB",
+        ge=0,
+        le=1 << 20,
+    )
+    job_cgroup: str = setting(
+        "",
+        "A directory of cgroup v2 that was delegated to the service and enforces the limits of jobs. Without "
+        "it the kernel's rlimits do: memory for each process, processes for each user, cores not at all.",
+    )
+
+    def limits(self) -> Limits:
+        """Return the limits. Raises `SettingError` for one that would not be enforced."""
+        if self.job_cores and not self.job_cgroup:
+            raise SettingError("Springtide.job_cores needs Springtide.job_cgroup: only a cgroup limits cores.")
+        cgroup = Path(self.job_cgroup) if self.job_cgroup else None
+        memory, disk = round(self.job_memory * GIB), round(self.job_disk * GIB)
+        return Limits(memory, self.job_processes, self.job_cores, cgroup, disk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +84,9 @@ class Limits:
     process_memory: int = 0
 
     def of_job(self, cpus: float, memory: int) -> Limits:
-        """Return the limits of a job that asked for cores and memory, 0 for what these limits say.
+        """Return the limits of a job with this request of cores and memory, 0 for these limits' own.
 
-        Only a cgroup limits cores. Memory is that of each process where the cgroup does not limit memory.
+        Only a cgroup limits cores. If the cgroup does not limit memory, the memory is that of each process.
         """
         there = _enabled(self.cgroup)
         found = replace(self, cores=cpus) if cpus and "cpu" in there else self
@@ -51,7 +95,7 @@ class Limits:
         return replace(found, process_memory=memory)
 
     def prepare(self) -> None:
-        """Make the cgroup ready for attempts. Raises `ExecutorError` if it cannot hold what is limited."""
+        """Make the cgroup ready for attempts. Raises `ExecutorError` if it cannot enforce the limits."""
         if self.cgroup is None:
             return
         try:
@@ -64,7 +108,7 @@ class Limits:
             raise self._unusable(error) from error
 
     def check(self) -> None:
-        """Raise `ExecutorError` if the cgroup, which may not be there yet, cannot hold what is limited."""
+        """Raise `ExecutorError` if the cgroup, which may not exist yet, cannot enforce the limits."""
         if self.cgroup is None:
             return
         there = self.cgroup.is_dir()
@@ -100,7 +144,7 @@ class Limits:
         return found
 
     def disk_cap(self, places: JobPlaces) -> dict[str, Any] | None:
-        """Return what a supervisor measures of a job, as `supervisor.disk.DiskCap` reads it."""
+        """Return the disk limit of a job for its supervisor, as `supervisor.disk.DiskCap` reads it."""
         if not self.disk:
             return None
         folders = {
@@ -117,7 +161,7 @@ class Limits:
         }
 
     def files(self, workers: int) -> dict[str, str]:
-        """Return what the files of an attempt's cgroup say."""
+        """Return the contents of the files of an attempt's cgroup."""
         found = {}
         if self.memory:
             found["memory.max"] = str(self.memory * workers)
@@ -129,7 +173,7 @@ class Limits:
         return found
 
     def described(self, *, as_root: bool) -> str:
-        """Return for people which limits hold and who enforces them; ``as_root`` where jobs run as root."""
+        """Return a description of the limits and their enforcement; ``as_root`` if jobs run as root."""
         group = self.cgroup is not None
         parts = []
         if self.memory:
@@ -145,7 +189,7 @@ class Limits:
 
 
 def _enabled(cgroup: Path | None) -> list[str]:
-    """Return the controllers that limit what runs below a cgroup, none without one."""
+    """Return the controllers that a cgroup enables for its children, none without one."""
     try:
         return [] if cgroup is None else (cgroup / "cgroup.subtree_control").read_text(encoding="ascii").split()
     except OSError:

@@ -1,4 +1,4 @@
-"""What runs of this pool by the process table, whatever is left of its files.
+"""The pool's running attempts by the process table, independent of its files.
 
 A supervisor is found by its command line, which has the attempt's directory, and by its account, which is the
 service's. What it supervises is in its environment. Other processes of an attempt have the attempt's pause file in
@@ -32,7 +32,7 @@ from springtide.scheduler.model import Placement
 
 PROGRAM = Path(supervisor.__file__).parent
 SUPERVISED = "SPRINGTIDE_SUPERVISED"
-"""Variable of a supervisor with what it supervises, as JSON: what `restore` needs if the files are gone."""
+"""Variable of a supervisor with its attempt, as JSON, from which `restore` makes missing files again."""
 MARK = "SPRINGTIDE_PAUSE_FILE"
 """Variable of all processes of an attempt: its pause file."""
 GONE = ("Z", "X")
@@ -65,11 +65,11 @@ def running_attempts(layout: Layout) -> dict[AttemptKey, Running]:
     return found
 
 
-def _supervised(each: Process, roots: Sequence[str]) -> AttemptKey | None:
+def _supervised(process: Process, roots: Sequence[str]) -> AttemptKey | None:
     """Return the attempt that a process supervises, None if it is no supervisor of the service's account."""
     try:
-        line = Path(f"/proc/{each.pid}/cmdline").read_bytes().split(b"\0")[:-1]
-        if owner(each) != os.geteuid():
+        line = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        if owner(process) != os.geteuid():
             return None
     except OSError:
         return None
@@ -94,7 +94,7 @@ def environment(pid: int) -> dict[str, str]:
         content = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
-    pairs = (os.fsdecode(each).partition("=") for each in content.split(b"\0") if each)
+    pairs = (os.fsdecode(variable).partition("=") for variable in content.split(b"\0") if variable)
     return {name: value for name, _, value in pairs}
 
 
@@ -104,23 +104,23 @@ def is_alive(each: Process) -> bool:
     return now is not None and now.start == each.start and now.state not in GONE
 
 
-def owner(each: Process) -> int:
+def owner(process: Process) -> int:
     """Return the uid of a process. Raises `OSError` if it has ended."""
-    return os.stat(f"/proc/{each.pid}").st_uid  # noqa: PTH116 - thousands of these
+    return os.stat(f"/proc/{process.pid}").st_uid  # noqa: PTH116 - thousands of these
 
 
 def described(uid: int, placement: Placement, cgroup: Path | None) -> dict[str, str]:
-    """Return the variable of a supervisor that tells what it supervises."""
+    """Return the variable with the description of a supervisor's attempt."""
     workers = [
-        {"rank": each.rank, "node": each.node, "gpus": list(each.gpus), "uuids": list(each.uuids)}
-        for each in placement
+        {"rank": worker.rank, "node": worker.node, "gpus": list(worker.gpus), "uuids": list(worker.uuids)}
+        for worker in placement
     ]
     about = {"uid": uid, "workers": workers, "cgroup": None if cgroup is None else str(cgroup)}
     return {SUPERVISED: json.dumps(about)}
 
 
 def restore(layout: Layout, key: AttemptKey, running: Running, *, mode: int, now: float) -> None:
-    """Write the records of an attempt that has live processes, as far as they are not there or are not its own.
+    """Write the records of an attempt with live processes, as far as they are missing or not its own.
 
     ``mode`` is that of the job's directories, ``now`` the time in seconds since the epoch. Raises `OSError`.
     """
@@ -143,13 +143,13 @@ def restore(layout: Layout, key: AttemptKey, running: Running, *, mode: int, now
 
 
 def make_places(places: JobPlaces, directory: Path, mode: int) -> None:
-    """Make the directory of an attempt, and those that it is in, where they are missing."""
+    """Make the directory of an attempt and its parents, if they are missing."""
     for path in (places.root.parent, places.root, places.attempts, directory):
         make_directory(path, mode)
 
 
 def _about(running: Running) -> dict[str, Any]:
-    """Return what is needed of the attempt's ``spec.json``, from its processes."""
+    """Return the required part of the attempt's ``spec.json``, from its processes."""
     if running.supervisor is not None:
         try:
             about = json.loads(environment(running.supervisor.pid).get(SUPERVISED, ""))
@@ -158,10 +158,12 @@ def _about(running: Running) -> dict[str, Any]:
         if isinstance(about, dict):
             return {**about, "uuids": [uuid for worker in about["workers"] for uuid in worker["uuids"]]}
     workers = _workers(running)
-    uids = sorted({uid for each in (*workers, *running.marked) if (uid := _owner_if_alive(each)) is not None})
+    uids = sorted(
+        {uid for process in (*workers, *running.marked) if (uid := _owner_if_alive(process)) is not None}
+    )
     jobs = [uid for uid in uids if uid != os.geteuid()] or uids or [os.geteuid()]
-    shown = [_shown(environment(each.pid)) for each in workers or running.marked]
-    uuids = list(dict.fromkeys(uuid for each in shown for uuid in each))
+    shown = [_shown(environment(process.pid)) for process in workers or running.marked]
+    uuids = list(dict.fromkeys(uuid for uuids_shown in shown for uuid in uuids_shown))
     placed = dict(enumerate(shown)) if workers else {0: uuids}
     return {
         "uid": jobs[0],
@@ -180,15 +182,17 @@ def _workers(running: Running) -> list[Process]:
         return []
     below = descendants(running.supervisor.pid)
     return [
-        each
-        for each in below
-        if each.parent == running.supervisor.pid and each.session == each.pid and each.state not in GONE
+        descendant
+        for descendant in below
+        if descendant.parent == running.supervisor.pid
+        and descendant.session == descendant.pid
+        and descendant.state not in GONE
     ]
 
 
-def _owner_if_alive(each: Process) -> int | None:
+def _owner_if_alive(process: Process) -> int | None:
     try:
-        return owner(each)
+        return owner(process)
     except OSError:
         return None
 
@@ -198,30 +202,30 @@ def _shown(values: Mapping[str, str]) -> list[str]:
 
 
 def _record(running: Running, now: float) -> dict[str, Any]:
-    """Return what the supervisor's own record would say; of no process if it has ended."""
+    """Return the supervisor's own record; without a process if it has ended."""
     supervisor_process = running.supervisor
     if supervisor_process is None:
         return {"pid": NO_PROCESS, "start": 0, "boot": boot_id(), "workers": []}
     workers = _workers(running)
     record: dict[str, Any] = {"pid": supervisor_process.pid, "start": supervisor_process.start, "boot": boot_id()}
     record["restored"] = True
-    record["workers"] = [[each.pid, each.start] for each in workers]
+    record["workers"] = [[worker.pid, worker.start] for worker in workers]
     if workers:
-        since_boot = min(each.start for each in workers) / os.sysconf("SC_CLK_TCK")
+        since_boot = min(worker.start for worker in workers) / os.sysconf("SC_CLK_TCK")
         record["since_boot"] = since_boot
         record["started"] = now - (seconds_since_boot() - since_boot)
     return record
 
 
-def _has_open(each: Process, directory: Path) -> bool:
+def _has_open(process: Process, directory: Path) -> bool:
     """Return whether a process has this very directory open, and not one that was there before."""
     wanted = directory.stat()
-    return any((found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) for found in _open_files(each))
+    return any((found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) for found in _open_files(process))
 
 
-def _open_files(each: Process) -> Iterator[os.stat_result]:
+def _open_files(process: Process) -> Iterator[os.stat_result]:
     try:
-        files = list(Path(f"/proc/{each.pid}/fd").iterdir())
+        files = list(Path(f"/proc/{process.pid}/fd").iterdir())
     except OSError:
         return
     for file in files:

@@ -1,4 +1,4 @@
-"""Follows the supervisors of attempts: reports what they record, and ends the processes that dead ones left."""
+"""Follows the supervisors of attempts: reports their records, and ends the processes left by dead ones."""
 
 from __future__ import annotations
 
@@ -102,8 +102,7 @@ def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, A
 def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
     """Return whether the process is in a worker's session; ``sessions`` maps their leaders to their start times.
 
-    The kernel does not reuse the number of a session that has processes: without its leader it is the worker's
-    too.
+    The kernel does not reuse the number of a session with processes: without its leader it is the worker's, too.
     """
     if each.session not in sessions:
         return False
@@ -134,8 +133,8 @@ def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, in
 def kill_leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> bool:
     """Kill the processes of the attempt; return whether there were any."""
     live = leftovers(pause_file, uids, sessions, since)
-    for each in live:
-        send(each, signal.SIGKILL)
+    for survivor in live:
+        send(survivor, signal.SIGKILL)
     return bool(live)
 
 
@@ -170,7 +169,7 @@ LONGEST_DELAY = 1.0
 class Supervision:
     """The attempts that are not discarded, by key in ``tracked``.
 
-    ``report`` gets what is observed; ``on_end`` is called after an attempt was reported as gone.
+    ``report`` gets the observations; ``on_end`` is called after an attempt was reported as gone.
     """
 
     def __init__(
@@ -191,7 +190,7 @@ class Supervision:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Stop following; supervisors and jobs go on."""
+        """Stop following; supervisors and jobs keep running."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -258,7 +257,7 @@ class Supervision:
         return float(started + then.step_to(now))
 
     def make_directory(self, tracked: Tracked) -> bool:
-        """Make the directory of an attempt if it is not there any more; return whether it was made."""
+        """Make the directory of an attempt if it is missing; return whether it was made."""
         if tracked.directory.is_dir():
             return False
         log.error("The directory of %s was removed while it ran: %s", tracked.key, tracked.directory)
@@ -271,17 +270,17 @@ class Supervision:
         self._watcher.watch(tracked.key, tracked.directory, tracked.places.reports)
 
     def end_by_force(self, tracked: Tracked, supervisor: int, after: float) -> None:
-        """Kill what the supervisor with this pid has started, unless it has ended that within so many seconds.
+        """Kill the processes of the supervisor with this pid, unless they end within ``after`` seconds.
 
-        One of an earlier version does not look for requests in a directory that was made again.
+        A supervisor of an earlier version finds no requests in a recreated directory.
         """
 
         async def end() -> None:
             await asyncio.sleep(after)
             backoff = _backoff()
             while tracked.handle is not None:
-                for each in await asyncio.to_thread(descendants, supervisor):
-                    send(each, signal.SIGKILL)
+                for descendant in await asyncio.to_thread(descendants, supervisor):
+                    send(descendant, signal.SIGKILL)
                 await asyncio.sleep(backoff.next_delay())
 
         self.run_in_background(end)
@@ -310,7 +309,7 @@ class Supervision:
     # ---------- supervisors
 
     def _follow(self, tracked: Tracked, record: dict[str, Any]) -> None:
-        """Watch the supervisor of the record if it lives, else settle what it left."""
+        """Watch the supervisor of the record if it lives, else settle its attempt."""
         handle = self._handle_of(record)
         if handle is None:
             self._settle_soon(tracked, seen=False)
@@ -318,7 +317,7 @@ class Supervision:
         self._take_over(tracked, handle)
 
     def _handle_of(self, record: dict[str, Any]) -> int | None:
-        """Return a pidfd of the process that wrote the record, None if that has ended."""
+        """Return a pidfd of the process in the record, None if it has ended."""
         if record.get("boot") != self._boot:
             return None
         try:
@@ -361,7 +360,7 @@ class Supervision:
     # ---------- dead supervisors
 
     def _settle_soon(self, tracked: Tracked, *, seen: bool) -> None:
-        """Settle what a dead supervisor left; ``seen`` says that it has died just now."""
+        """Settle the attempt of a dead supervisor; ``seen``: it has died just now."""
         if not tracked.settling:
             tracked.settling = True
             self.run_in_background(lambda: self._settle(tracked, seen=seen))

@@ -2,7 +2,7 @@
 
 The Python that the job asked for runs this file, as the job's account: ``build`` makes the environment unless it
 is there, ``run`` replaces this process by the job's command in it. Standard library of Python 3.9 only. An
-environment is a directory that is named by a digest of what it was built of; the file ``complete`` in it is
+environment is a directory that is named by a digest of its requirements and base; the file ``complete`` in it is
 written last.
 """
 
@@ -34,14 +34,14 @@ def base_directories() -> list[str]:
 def digest(requirements: Sequence[str]) -> str:
     """Return the name of the environment: of the requirements, this Python, and the packages that it has."""
     directories = base_directories()
-    installed = [sorted(each.name for each in Path(path).glob("*-info")) for path in directories]
+    installed = [sorted(info.name for info in Path(path).glob("*-info")) for path in directories]
     parts = [sorted(requirements), sys.version, sys.prefix, sys.base_prefix, directories, installed]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 @contextmanager
 def locked(path: Path, how: int) -> Iterator[int]:
-    """Hold a lock on a file. Raise `BlockingIOError` if ``how`` does not wait and somebody else holds it."""
+    """Hold a lock on a file. Raises `BlockingIOError` if ``how`` does not wait and another process holds it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(file, how)
@@ -51,7 +51,7 @@ def locked(path: Path, how: int) -> Iterator[int]:
 
 
 def build(place: Path, requirements: Sequence[str], most: int) -> None:
-    """Build the environment unless it is there, then remove old ones. Raise `SystemExit` if it cannot be built."""
+    """Build the environment unless it is there, then remove old ones. Raises `SystemExit` on failure."""
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     root = place / digest(requirements)
     with locked(root.with_suffix(".lock"), fcntl.LOCK_EX):
@@ -86,10 +86,10 @@ def size_of(root: Path) -> int:
 
 
 def remove_old(place: Path, kept: Path, most: int) -> None:
-    """Remove what was used least recently and no job uses, until all environments take at most ``most`` bytes."""
+    """Remove unused environments, the least recently used first, until all take at most ``most`` bytes."""
     found = [(path, *used(path)) for path in place.iterdir() if path.is_dir() and path != kept]
     left = sum(size for _, _, size in found) + used(kept)[1]
-    for path, _, size in sorted(found, key=lambda each: each[1]):
+    for path, _, size in sorted(found, key=lambda environment: environment[1]):
         if left <= most:
             return
         with suppress(BlockingIOError), locked(path.with_suffix(".lock"), fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -129,8 +129,12 @@ def run(place: Path, requirements: Sequence[str], most: int, argv: Sequence[str]
 def main(arguments: Sequence[str]) -> None:
     """Build or run, as the arguments say: what to do, the parameters as JSON, the words of the command."""
     what, text, *argv = arguments
-    told: dict[str, Any] = json.loads(text)
-    place, requirements, most = Path(told["place"]).expanduser(), told["requirements"], told["most"]
+    parameters: dict[str, Any] = json.loads(text)
+    place, requirements, most = (
+        Path(parameters["place"]).expanduser(),
+        parameters["requirements"],
+        parameters["most"],
+    )
     try:
         if what == "build":
             build(place, requirements, most)

@@ -1,17 +1,17 @@
-"""How the packages that a job requires come before its command; pure."""
+"""The installation of a job's required packages before its command; pure."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from springtide.scheduler.executors.packages import program
+from springtide.scheduler.settings import GIB, setting
 
-GIB: Final = 1 << 30
 PLACE: Final = "~/.cache/springtide/environments"
 """The environments of an account, in its home directory: no other account writes there."""
 PYTHON: Final = re.compile(r"python[0-9.]*")
@@ -19,15 +19,23 @@ PYTHON: Final = re.compile(r"python[0-9.]*")
 
 @dataclass(frozen=True, slots=True)
 class PackageSettings:
-    """How required packages are installed.
+    """How required packages are installed."""
 
-    ``most`` is the size up to which the environments of one account are kept, in bytes, ``seconds`` the longest
-    time to build one. ``variables`` are those that pip gets, such as ``PIP_INDEX_URL``.
-    """
-
-    most: int = 20 * GIB
-    seconds: float = 1800.0
-    variables: Mapping[str, str] = field(default_factory=dict)
+    packages_disk: float = setting(
+        20.0,
+        "The size up to which the environments of required packages are kept in the home directory of each "
+        "account. Beyond it those used least recently are removed that no job uses.",
+        unit="GiB",
+        ge=0,
+    )
+    packages_time: float = setting(
+        1800.0, "The longest time that the packages of one job may take to install.", unit="seconds", ge=1
+    )
+    pip_variables: Mapping[str, str] = setting(
+        {},
+        "Environment variables for pip when it installs required packages, such as PIP_INDEX_URL. Jobs' "
+        "accounts can read them.",
+    )
 
 
 def in_environment(argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings) -> list[str]:
@@ -38,19 +46,19 @@ def in_environment(argv: Sequence[str], requirements: Sequence[str], settings: P
 def prepare_step(
     argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, env: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what a supervisor does before the workers: the command, its variables, its time, its name.
+    """Return the supervisor's step before the workers: the command, its variables, its time, its error message.
 
     ``env`` is the environment of the job's account without the job's own variables.
     """
     return {
         "argv": _program(argv, requirements, settings, "build"),
-        "env": {**env, **settings.variables},
-        "seconds": settings.seconds,
+        "env": {**env, **settings.pip_variables},
+        "seconds": settings.packages_time,
         "problem": "The packages that the job requires could not be installed",
     }
 
 
 def _program(argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, what: str) -> list[str]:
     python = argv[0] if PYTHON.fullmatch(Path(argv[0]).name) else "python3"
-    told = {"place": PLACE, "requirements": sorted(requirements), "most": settings.most}
-    return [python, "-I", program.__file__, what, json.dumps(told)]
+    arguments = {"place": PLACE, "requirements": sorted(requirements), "most": round(settings.packages_disk * GIB)}
+    return [python, "-I", program.__file__, what, json.dumps(arguments)]

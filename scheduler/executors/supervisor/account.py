@@ -1,4 +1,4 @@
-"""How a process becomes one of an account: its view of the files, then its rights, for good."""
+"""The change of a process to another account: its view of the files, then its rights, for good."""
 
 from __future__ import annotations
 

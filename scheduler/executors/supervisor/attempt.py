@@ -20,7 +20,7 @@ from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
 KILL_AFTER = 5.0
-"""Time between SIGTERM and SIGKILL where no grace period applies, in seconds."""
+"""Time between SIGTERM and SIGKILL if no grace period applies, in seconds."""
 REQUESTS = ("kill", "pause")
 """The requests for an attempt, the stronger one first."""
 RELOOK = 1.0
@@ -60,7 +60,7 @@ class Supervisor:
         self.leftovers = False
         self.deadline: float | None = None
         self.record_at: float | None = None
-        self.disk = DiskCap(spec.get("disk"), lambda: [each.pid for each in descendants(os.getpid())])
+        self.disk = DiskCap(spec.get("disk"), lambda: [process.pid for process in descendants(os.getpid())])
         self.over_disk: str | None = None
         self.rescan = RESCAN
         self.poll = select.poll()
@@ -108,7 +108,7 @@ class Supervisor:
         return self._ended("exited", code=code, number=number)
 
     def _prepare(self) -> Problem | None:
-        """Run what comes before the workers, as they would run; return None, or why it failed.
+        """Run the preparation, in the way of the workers; return None, or why it failed.
 
         Its output is the beginning of the first worker's log. A request ends it like the workers.
         """
@@ -150,7 +150,7 @@ class Supervisor:
         return self._trouble(troubles)
 
     def _fork(self, spec: dict[str, Any], rank: int, environment: dict[str, str]) -> int:
-        """Start a process of the spec; return the pipe on which it tells why it could not be started."""
+        """Start a process of the spec; return the pipe for the reason if it cannot be started."""
         parent = os.getpid()
         output, their_output = os.pipe2(os.O_CLOEXEC)
         trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
@@ -234,8 +234,8 @@ class Supervisor:
     def _read_signals(self) -> None:
         """Read the signals; in a pod, SIGTERM without a request is the kubelet's and requests a pause."""
         with suppress(BlockingIOError):
-            asked = signal.SIGTERM in os.read(self.wake, 4096)
-            if asked and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
+            terminated = signal.SIGTERM in os.read(self.wake, 4096)
+            if terminated and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
                 leave(self.directory, "pause")
 
     def _copy(self, file: int) -> bool:
@@ -286,7 +286,7 @@ class Supervisor:
                 return
 
     def _is_requested(self, request: str) -> bool:
-        """Return whether a request is there, also in a directory that was made again after a removal."""
+        """Return whether a request exists, also in a directory recreated after a removal."""
         return exists(self.directory, request) or os.path.lexists(f"{self.path}/{request}")
 
     def _end_if_due(self) -> None:
@@ -295,8 +295,8 @@ class Supervisor:
             self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else self.kill_after)
         if not self.workers and not self.leftovers:
             self.leftovers = True
-            for each in descendants(os.getpid()):
-                send(each, signal.SIGTERM)
+            for descendant in descendants(os.getpid()):
+                send(descendant, signal.SIGTERM)
             if self.deadline is None:
                 self.deadline = now + self.kill_after
         if self.deadline is not None and now >= self.deadline:
@@ -322,8 +322,8 @@ class Supervisor:
                 open(f"{self.spec['cgroup']}/cgroup.kill", "w", encoding="ascii") as file,  # noqa: PTH123
             ):
                 file.write("1")
-        for each in descendants(os.getpid()):
-            send(each, signal.SIGKILL)
+        for descendant in descendants(os.getpid()):
+            send(descendant, signal.SIGKILL)
 
     def _ended(
         self, kind: str, *, code: int | None = None, number: int | None = None, detail: str = ""
@@ -344,15 +344,15 @@ class Supervisor:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of an output that is not empty, at most 300 characters of it."""
-    lines = [" ".join(filter(str.isprintable, line.split())) for line in text.splitlines()]
-    told = [line for line in lines if line]
-    errors = [line for line in told if line.startswith("ERROR:")]
-    return f"{(errors or told or ['It ended without a word.'])[-1][:300]}".removeprefix("ERROR: ")
+    """Return the last error or else the last non-empty line of an output, at most 300 characters of it."""
+    printable = [" ".join(filter(str.isprintable, line.split())) for line in text.splitlines()]
+    lines = [line for line in printable if line]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return f"{(errors or lines or ['It ended without a word.'])[-1][:300]}".removeprefix("ERROR: ")
 
 
 def write_again(path: str, directory: int, name: str, record: dict[str, Any]) -> None:
-    """Write a record where the attempt's directory belongs, if it was removed or replaced meanwhile."""
+    """Write a record at the path of the attempt's directory, if that was removed or replaced meanwhile."""
     os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103 - light to start
     present = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

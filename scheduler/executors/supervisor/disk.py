@@ -1,4 +1,4 @@
-"""How much a job keeps on the disk, and what it is told when that is too much."""
+"""The disk usage of a job, and the message if it exceeds the limit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 MIB, GIB = 1 << 20, 1 << 30
 SHARE = 20
-"""Minimum interval between two measurements, as a multiple of the time that one takes."""
+"""Minimum interval between two measurements, as a multiple of their duration."""
 DEEPEST = 256
 """Depth of folders up to which they are measured; deeper ones are a reason to end the job."""
 DELETED = "deleted files that it has open"
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""Errors of a folder that was removed or replaced since it was listed."""
+"""Errors for a folder removed or replaced since it was listed."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Seen = set[tuple[int, int]]
-"""Device and inode of the files that are counted."""
+"""Device and inode of the counted files."""
 
 
 class UnmeasurableError(Exception):
-    """A job's folders cannot be measured; the message says why."""
+    """A job's folders cannot be measured; the message has the reason."""
 
 
 class DiskCap:
@@ -42,7 +42,7 @@ class DiskCap:
         """When to measure next, on the monotonic clock; None for never."""
 
     def exceeded(self) -> str | None:
-        """Measure if it is time to; return what is over the cap, in sentences for the job's user."""
+        """Measure if it is due; return sentences about an exceeded cap for the job's user, else None."""
         began = time.monotonic()
         if self._cap is None or self.due is None or began < self.due:
             return None
@@ -93,7 +93,7 @@ def _measured(name: str, within: int | None, seen: Seen, levels: int) -> int:
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
-        return found + sum(_measured(each, folder, seen, levels - 1) for each in names)
+        return found + sum(_measured(name, folder, seen, levels - 1) for name in names)
     finally:
         os.close(folder)
 
@@ -129,8 +129,8 @@ def _devices(paths: Iterable[str]) -> frozenset[int]:
 
 
 def over(used: dict[str, int], limit: int) -> str:
-    """Return the sentences of a job that keeps more than it may, the largest of its folders first."""
-    largest_first = sorted(used.items(), key=lambda each: -each[1])
+    """Return the sentences about an exceeded disk limit, the largest folder first."""
+    largest_first = sorted(used.items(), key=lambda folder: -folder[1])
     parts = ", ".join(f"{name} {_amount(size)}" for name, size in largest_first if size)
     return (
         f"It keeps {_amount(sum(used.values()))} on the disk ({parts}); a job of this pool may keep "

@@ -11,8 +11,7 @@ from .records import FULL
 class Log:
     """The output of a worker, in at most two files of half the cap.
 
-    These are ``log.<rank>`` and the part before it, ``log.<rank>.<start>``, where ``start`` is its offset in
-    bytes.
+    These are ``log.<rank>`` and the part before it, ``log.<rank>.<start>``, with its offset ``start`` in bytes.
     """
 
     def __init__(self, directory: int, rank: int, cap: int) -> None:

@@ -1,4 +1,4 @@
-"""What the supervisor does only as process 1 of a pod."""
+"""The supervisor's tasks as process 1 of a pod."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def in_pod(spec: dict[str, Any], worker: dict[str, Any]) -> dict[str, str]:
 
 
 def copy_output(data: bytes) -> None:
-    """Copy output of the worker to standard output; what cannot be written now is only in the log."""
+    """Copy output of the worker to standard output; output that cannot be written now is only in the log."""
     with suppress(OSError):
         os.set_blocking(1, False)
         os.write(1, data)

@@ -9,13 +9,13 @@ import os
 from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a disk that cannot be written to any more."""
+"""Errors of an unwritable disk."""
 RUN_TIME = "run_time"
 """File with the time that an attempt has run so far, in seconds."""
 
 
 class Names:
-    """The names of a supervisor's own records; in a pod, where it shares the directory, they have its rank."""
+    """The names of a supervisor's own records; in a pod, which shares the directory, they have its rank."""
 
     def __init__(self, rank: int | None) -> None:
         suffix = "" if rank is None else f".{rank}"

@@ -32,7 +32,7 @@ def process(pid: int) -> Process | None:
 def processes() -> list[Process]:
     """Return all processes."""
     found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
-    return [each for each in found if each is not None]
+    return [process for process in found if process is not None]
 
 
 def descendants(root: int) -> list[Process]:

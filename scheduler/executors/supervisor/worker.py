@@ -27,8 +27,8 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
         os.dup2(output, 1)
         os.dup2(output, 2)
         signal.set_wakeup_fd(-1)
-        for each in (*ANSWERED, *IGNORED):
-            signal.signal(each, signal.SIG_DFL)
+        for number in (*ANSWERED, *IGNORED):
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.umask(0o022)
         with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
@@ -57,7 +57,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
 
 
 def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
-    """Return the kind of the end of a worker that could not be started, and the sentence that says why."""
+    """Return the kind of end if a worker could not be started, and a sentence with the reason."""
     if stage == "program":
         return "refused", f"The program {_given(spec['argv'][0])} cannot be run: {why}."
     if stage == "directory":

@@ -1,4 +1,4 @@
-"""The running jobs that may be evicted for a waiting one, the cheapest first (DESIGN §4, victims)."""
+"""Eviction candidates for a waiting job, the cheapest first (docs/policy.md, The rules and their places)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ NOTHING_LOST = 1.0
 
 
 class EvictionUnit(NamedTuple):
-    """The smallest eviction of a job: one of the workers that it can spare, or else all that it has.
+    """The smallest eviction of a job: one spare worker, or else all workers.
 
-    ``key`` is the place of the job in the victims' order, ``lost`` the work that it loses, in GPU-seconds.
-    ``gpus_at_work`` are those of the GPUs that are in use and not just started.
+    ``key`` is the job's place in the victims' order, ``lost`` the lost work in GPU-seconds. ``gpus_at_work``
+    counts the evicted GPUs, 0 if the attempt has only just started.
     """
 
     key: Key
@@ -46,10 +46,10 @@ class EvictionUnit(NamedTuple):
 
 
 class VictimCandidates:
-    """The jobs that a rule allows to evict for the job that ``asks``. Changes of usage have to be reported.
+    """The jobs that a rule allows to evict for the job ``asks``. The caller reports changes of usage.
 
-    ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds. None does
-    where they are ``ahead``: evictions that may have to wait for the end of minimum run times.
+    ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds. With
+    ``ahead``, evictions may wait for the end of minimum run times, so these prevent none.
     """
 
     def __init__(self, builder: PlanBuilder, asks: Job | None, rule: Rule, *, ahead: bool = False) -> None:
@@ -63,15 +63,15 @@ class VictimCandidates:
         self._orders: dict[ProjectNode, Key] = {}
 
     def usage_changed(self, *, briefly: bool = False) -> None:
-        """Compute again who is open; and the order of projects, unless the change is undone at once."""
+        """Forget which projects are open; and their order, unless the change is undone at once."""
         self._open.clear()
         if not briefly:
             self._orders.clear()
 
-    # ---------- who
+    # ---------- candidates
 
     def is_open(self, project: ProjectNode) -> bool:
-        """Tell whether the project, or one below it, may lose GPUs."""
+        """Return whether the project, or one below it, may lose GPUs."""
         if project not in self._open:
             self._open[project] = project.claimed > 0 and self._rule.slack(project) > 0
         return self._open[project]
@@ -86,7 +86,7 @@ class VictimCandidates:
                     yield project
 
     def may_give(self, job_id: str) -> bool:
-        """Tell whether the job may be evicted, now or after its minimum run time."""
+        """Return whether the job may be evicted, now or after its minimum run time."""
         only, job = self._rule.candidate_ids, self._state.jobs[job_id]
         allowed = only is None or job_id in only
         return allowed and self._builder.may_stop(job) and self.is_open(self._state.leaf_of(job))
@@ -113,7 +113,7 @@ class VictimCandidates:
         return EvictionUnit(self._key(job), job, given, left, job.held_gpus * work_lost(job, now), gpus)
 
     def units_on(self, node: NodeState, short: int) -> list[EvictionUnit]:
-        """Return the first unit of each job on the node; none if all of them do not free enough GPUs."""
+        """Return the first unit of each job on the node; none if all of them together free too few GPUs."""
         usable = node.allocatable & ~node.reserved
         givers = [job_id for job_id in node.jobs if self.may_give(job_id)]
         if sum((node.jobs[job_id] & usable).bit_count() for job_id in givers) < short:
@@ -135,7 +135,7 @@ class VictimCandidates:
             return False
         return True
 
-    # ---------- where
+    # ---------- nodes
 
     def promising_nodes(self, gpus: int, workers: int, nodes: int) -> int:
         """Return which nodes may hold a worker if all candidates are evicted; none if too few workers fit."""
@@ -155,7 +155,7 @@ class VictimCandidates:
     # ---------- in order
 
     def in_order(self, below: ProjectNode | None = None) -> Iterator[Job]:
-        """Yield the candidates, ``below`` a project if given, in the victims' order."""
+        """Yield the candidates in the victims' order, only those ``below`` a project if given."""
         jobs, running = self._state.jobs, self._state.running
         leaves = [leaf for leaf in self._open_leaves() if below is None or below in leaf.path]
         streams = (map(jobs.__getitem__, running[leaf.name].in_order()) for leaf in leaves)
@@ -176,7 +176,7 @@ class VictimCandidates:
         return (lost, projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
     def _order_of(self, project: ProjectNode) -> Key:
-        """Return the order of projects as victims, from the root down: those beyond their shares first."""
+        """Return the project's place in the victims' order, from the root down: beyond its share first."""
         order = self._orders.get(project)
         if order is None:
             above = () if project.parent is None else self._order_of(project.parent)

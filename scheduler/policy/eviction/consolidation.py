@@ -1,4 +1,4 @@
-"""Make a job fit by moving others to free GPUs; all of them land in the same plan (DESIGN §4, cycle)."""
+"""Make a job fit by moving others to free GPUs within the same plan (docs/policy.md, How a plan is made)."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class MoveSearch:
         self._job = job
 
     def solve(self) -> Proposal | None:
-        """Return where the job goes and which jobs move, or None; none need to move if it fits."""
+        """Return the job's placement and the moves that it needs, perhaps none; None without a solution."""
         pool, job = self._pool, self._job
         cleared = 0
         moves: list[Relocation] = []
         budget = MAX_MOVED_FACTOR * job.need
         with pool.undo.trial():
             while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
-                option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})
+                option = self._cheapest_to_clear(cleared, {move.job.id for move in moves})
                 if option is None:
                     return None
                 node, moved = option
                 cleared |= 1 << node.index
-                for each in moved:
-                    pool.vacate(each.job.id, each.taken)
-                    pool.reserve(each.landed)
-                    budget -= each.job.held_gpus
+                for move in moved:
+                    pool.vacate(move.job.id, move.taken)
+                    pool.reserve(move.landed)
+                    budget -= move.job.held_gpus
                 moves.extend(moved)
         if allocation is None or budget < 0:
             return None
@@ -58,7 +58,7 @@ class MoveSearch:
         return Proposal(job, placement, later=True, relocations=_needed(moves, placement))
 
     def _cheapest_to_clear(self, cleared: int, moved: set[str]) -> tuple[NodeState, list[Relocation]] | None:
-        """Return the node that makes room for one more worker at the least cost, and the moves that do."""
+        """Return the node where one more worker fits after the cheapest moves, and these moves."""
         best: tuple[tuple[object, ...], NodeState, list[Relocation]] | None = None
         for node in islice(_clearable(self._pool, self._job, cleared), MAX_NODES):
             short = self._job.gpus - node.free.bit_count() % self._job.gpus
@@ -66,8 +66,8 @@ class MoveSearch:
             movable = [job for job in jobs if self._consider(job, node)]
             moves = self._clear(node, short, movable, cleared | 1 << node.index)
             if moves is not None:
-                gpus = sum(each.job.held_gpus for each in moves)
-                cost = (gpus, [_order(each.job) for each in moves], node.index)
+                gpus = sum(move.job.held_gpus for move in moves)
+                cost = (gpus, [_order(move.job) for move in moves], node.index)
                 if best is None or cost < best[0]:
                     best = (cost, node, moves)
         return None if best is None else best[1:]
@@ -117,7 +117,7 @@ class MoveSearch:
     def _relocate(self, job: Job, node: NodeState, within: int, short: int) -> Relocation | None:
         """Find GPUs elsewhere for the workers on the node, or for all workers in another required domain.
 
-        If there is none for all of them, find some for as many as free the GPUs that the node is ``short`` of.
+        If not all of them fit, move only as many as free the ``short`` GPUs of the node.
         """
         here = [worker for worker in job.placement if worker.node == node.name]
         if len(here) < len(job.placement):
@@ -133,7 +133,7 @@ class MoveSearch:
         return self._relocate_workers(job, fewer, within) if fewer else None
 
     def _relocate_workers(self, job: Job, taken: list[Worker], within: int) -> Relocation | None:
-        """Find GPUs elsewhere for some workers of a job, where the others can stay."""
+        """Find GPUs elsewhere for some workers of a job, if the others can stay."""
         stay = tuple(worker for worker in job.placement if worker not in taken)
         if not self._pool.can_stay(stay):
             return None
@@ -142,15 +142,15 @@ class MoveSearch:
 
 
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
-    """Return the moves that free GPUs of the placement: nodes may have been cleared in vain."""
+    """Return the moves that free GPUs of the placement; others cleared nodes in vain."""
     used = gpus_of(placement)
-    return tuple(each for each in moves if not used.isdisjoint(gpus_of(each.taken)))
+    return tuple(move for move in moves if not used.isdisjoint(gpus_of(move.taken)))
 
 
 def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
     within = pool.suitable(job.gpu_types, job.per_gpu) & ~cleared
-    counts = sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each))
+    counts = sorted(range(len(pool.buckets)), key=lambda free: (job.gpus - free % job.gpus, free))
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():
             yield node
@@ -158,8 +158,8 @@ def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
 
 def _gpus_on(job: Job, node: NodeState, workers: Placement | None = None) -> int:
     """Return how many GPUs of the node become free when the job, or some of its workers, leave it."""
-    there = () if workers is None else (each for each in workers if each.node == node.name)
-    leaving = node.jobs[job.id] if workers is None else mask_of(gpu for each in there for gpu in each.gpus)
+    there = () if workers is None else (worker for worker in workers if worker.node == node.name)
+    leaving = node.jobs[job.id] if workers is None else mask_of(gpu for worker in there for gpu in worker.gpus)
     return (leaving & node.allocatable & ~node.reserved).bit_count()
 
 

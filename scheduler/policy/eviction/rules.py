@@ -1,4 +1,4 @@
-"""Which running jobs may be evicted for a waiting one: reclaim and preempt (DESIGN §4, cycle)."""
+"""Rules for evictions: reclaim, turn, preempt and lowered limits (docs/policy.md, The rules and their places)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from springtide.scheduler.policy.state.service import level_of
 
 
 class Rule(ABC):
-    """Who may be evicted. The defaults are those of a rule that looks at one project only."""
+    """Which jobs may be evicted. The defaults suit rules within a single project."""
 
     candidate_ids: frozenset[str] | None = None
-    """Ids of the jobs that may be evicted; None for all jobs of the open projects."""
+    """Ids of the candidates; None for all jobs of the open projects."""
     guaranteed = False
     """Whether the request stays within its project's quota."""
     barrier: ProjectNode | None = None
@@ -30,7 +30,7 @@ class Rule(ABC):
     def slack(self, project: ProjectNode) -> int:
         """Return how many GPUs the project may lose, 0 outside of `subtrees`.
 
-        Its last job may take it beyond. No project below it may lose more.
+        The last eviction may exceed it. No project below it may lose more.
         """
 
     def reason_code(self, victim: Job) -> str:
@@ -42,20 +42,20 @@ class Rule(ABC):
         return False
 
     def covers(self, victims: Iterable[Job]) -> bool:
-        """Tell whether all victims are on this side of the barrier."""
+        """Return whether all victims are on this side of the barrier."""
         return True
 
     def permits(self, victim: Job, gpus: int = 0) -> bool:
-        """Tell whether the victim, after the eviction of ``gpus`` more, could not claim GPUs back at once."""
+        """Return whether the victim, after the eviction of ``gpus`` more, could not claim GPUs back at once."""
         return True
 
 
 class ReclaimRule(Rule):
     """Take GPUs back from other projects that hold more than their due.
 
-    Siblings of the project and of its ancestors may lose GPUs as far up the tree as all of these stay within what
-    they are entitled to: ``helped``. The barrier is the project above them, if any. Evictions below the barrier
-    change that.
+    ``helped`` are the project and its ancestors, as far up the tree as all of them stay within their entitlement;
+    their siblings may lose GPUs. The barrier is the project above them, if any. Evictions below the barrier can
+    move it.
     """
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
@@ -74,7 +74,7 @@ class ReclaimRule(Rule):
         return self.barrier is not before
 
     def covers(self, victims: Iterable[Job]) -> bool:
-        """Tell whether the request is not guaranteed, or all victims are below ancestors that are helped."""
+        """Return whether the request is not guaranteed, or all victims are below ancestors that are helped."""
         if not self.guaranteed:
             return True
         self.refresh_barrier()
@@ -82,20 +82,20 @@ class ReclaimRule(Rule):
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
     def subtrees(self) -> Iterable[ProjectNode]:
-        """Return the siblings of the projects that are helped."""
+        """Return the siblings of the ``helped`` projects."""
         for project in self._helped:
             siblings = self._state.tree.roots if project.parent is None else project.parent.children
             yield from (sibling for sibling in siblings if sibling is not project)
 
     def slack(self, project: ProjectNode) -> int:
-        """Return what its side may lose to the other, above the quotas on its path."""
+        """Return how many GPUs its side may lose to the other, above the quotas on its path."""
         pair = sides(self._leaf, project)
         if pair is None or pair[0] not in self._helped:
             return 0
         return min(self._overdrawn(*pair), _above_quotas(project, pair[1]))
 
     def permits(self, victim: Job, gpus: int = 0) -> bool:
-        """Tell whether the request is within quota, or the victim's side could not claim the GPUs back."""
+        """Return whether the request is within quota, or the victim's side could not claim the GPUs back."""
         leaf = self._state.leaf_of(victim)
         pair = sides(self._leaf, leaf)
         if pair is None or pair[0].claimed + self._need <= pair[0].quota:
@@ -106,8 +106,7 @@ class ReclaimRule(Rule):
     def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:
         """Return how many GPUs their side may lose to mine.
 
-        What it holds beyond its quota if mine stays within its own; else what it holds beyond what it is entitled
-        to.
+        If mine stays within its quota, these are the GPUs beyond their quota; else those beyond their entitlement.
         """
         if mine.claimed + self._need <= mine.quota:
             return max(0, theirs.claimed - theirs.quota)
@@ -115,7 +114,7 @@ class ReclaimRule(Rule):
 
 
 class TurnRule(ReclaimRule):
-    """Take GPUs of projects that hold more than they are entitled to, for a job beyond what its own may hold."""
+    """Take GPUs of projects beyond their entitlements, for a job beyond the entitlement of its own."""
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
         super().__init__(state, leaf, need)
@@ -130,8 +129,8 @@ class TurnRule(ReclaimRule):
 class PreemptRule(Rule):
     """Take GPUs from jobs of the same project with a lower priority, or an equal one and more service.
 
-    Service is what they had, or usually need where that is more. The waiting time of the job does not count for
-    that: the job would be rotated back at once.
+    Service is the GPU time that they had, or the usual GPU time of similar jobs if that is more. The waiting time
+    of the job does not count: the job would be rotated back at once.
     """
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, job: Job, now: float, *, rotates: bool) -> None:
@@ -142,8 +141,8 @@ class PreemptRule(Rule):
         found = running.by_priority.up_to(job.priority - 1)
         if rotates and state.settings.order is Order.LEAST_SERVED:
             ripe = running.ripe_times(level_of(job)).up_to(now)
-            equal = (state.jobs[each] for each in ripe if state.jobs[each].priority == job.priority)
-            found += [each.id for each in equal if each.not_before <= now]
+            equal = (state.jobs[job_id] for job_id in ripe if state.jobs[job_id].priority == job.priority)
+            found += [other.id for other in equal if other.not_before <= now]
         self.candidate_ids = frozenset(found)
 
     def subtrees(self) -> Iterable[ProjectNode]:
@@ -151,11 +150,11 @@ class PreemptRule(Rule):
         return (self._leaf,)
 
     def slack(self, project: ProjectNode) -> int:
-        """Return all that the job's own project holds."""
+        """Return all claimed GPUs of the job's own project."""
         return project.claimed if project is self._leaf else 0
 
     def reason_code(self, victim: Job) -> str:
-        """Return whether the victim is less urgent, had more service, or will usually need more of it."""
+        """Return the code for a less urgent victim, one with more service, or one that will need more of it."""
         if victim.priority < self._job.priority:
             return "preempted"
         had_less = victim.sweep_served + victim.served_by(self._now) < self._job.attained
@@ -163,7 +162,7 @@ class PreemptRule(Rule):
 
 
 class LimitRule(Rule):
-    """Take GPUs from jobs of a project beyond its limit; from borrowed ones only, where quotas hold."""
+    """Take GPUs from jobs of a project beyond its limit; from subprojects only the GPUs beyond their quotas."""
 
     def __init__(self, project: ProjectNode) -> None:
         self._project = project
@@ -173,7 +172,7 @@ class LimitRule(Rule):
         return (self._project,)
 
     def slack(self, project: ProjectNode) -> int:
-        """Return what it holds beyond the limit, and beyond its own quota."""
+        """Return how many GPUs it holds beyond the limit, and beyond its own quota."""
         limited = self._project
         if limited not in project.path:
             return 0
@@ -199,7 +198,7 @@ def _above_quotas(below: ProjectNode, top: ProjectNode, lost: int = 0) -> int:
 def _not_honoured(project: ProjectNode, room: int) -> int:
     """Return how many GPUs children hold within their quotas beyond the room that their parent has for them.
 
-    None as long as others of them hold GPUs beyond their quotas that can be taken first.
+    0 as long as other children hold GPUs beyond their quotas, which are taken first.
     """
     if not project.oversubscribed and room >= project.quota:
         return 0

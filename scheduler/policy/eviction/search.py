@@ -1,4 +1,4 @@
-"""Which running jobs to evict for a waiting one: a search over nodes, the cheapest victims first."""
+"""The search for victims: which running jobs to evict for a waiting one, node by node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.running_jobs import work_lost
 
 MAX_NODES = 48
-"""Maximum number of nodes compared, if one of them is known to do; more gives closer fits and takes longer."""
+"""Maximum number of nodes compared once one of them suffices; more gives closer fits and takes longer."""
 
 MAX_VICTIMS = 256
 """Maximum number of evictions for each worker."""
@@ -36,10 +36,22 @@ Option = tuple[Score, list[EvictionUnit]]
 """Units that free enough GPUs of one node for one more worker; the smaller the score the better."""
 
 
+# VictimSearch is a greedy heuristic: it makes room for one worker of the waiting job after the other, by nodes.
+# - Nodes: all suitable ones up to MAX_NODES; on larger pools those of the cheapest victims first, until MAX_NODES
+#   suffice or no later victim can be cheaper. After MAX_FRUITLESS_NODES without a solution it skips nodes that
+#   would gain no room with all candidates evicted. If a topology level is required, its roomiest domain is first.
+# - Victims of a node: the cheapest first (least work lost, projects beyond their shares, lower priority, most
+#   recent start), or else the closest fit. The set pausing fewer GPUs beyond the need wins, then less work lost.
+# - End: the job is placed within all limits, there are no further candidates, or it took MAX_VICTIMS evictions for
+#   each worker. Evictions that the placement turns out not to need are undone, the last ones first.
+# - Good enough: the best set of victims over all nodes would take exponential time. Every eviction obeys the rule
+#   (quota, share, priority), and victims resume from their last checkpoint: a poorer set repeats some more work.
+
+
 class VictimSearch:
     """A search for victims on behalf of one waiting job, on ``nodes``. It leaves the state as it was.
 
-    ``ahead`` it finds those that can be evicted once their minimum run times are over.
+    With ``ahead`` it also finds victims whose minimum run times are not over yet.
     """
 
     def __init__(
@@ -61,19 +73,19 @@ class VictimSearch:
 
     @property
     def retry_at(self) -> float:
-        """The earliest end of a minimum run time that was in the way, in seconds."""
+        """The earliest end of a minimum run time that prevented an eviction, in seconds."""
         return self._candidates.retry_at
 
     # ---------- the search
 
     def solve(self) -> Proposal | None:
-        """Find the cheapest evictions that make the job fit, in one of the domains that it requires."""
+        """Find cheap evictions that make the job fit, in one domain of its required level, if it has one."""
         pool, job = self.state.pool, self.job
         if job.gpus > max(pool.sizes(job.per_gpu), default=0):
             return None
         required = pool.levels.get(job.require or "", {"": pool.all})
         domains = [nodes & self.nodes for _, nodes in sorted(required.items())]
-        for nodes in sorted(domains, key=lambda each: -pool.slots(job.gpus, each)):
+        for nodes in sorted(domains, key=lambda domain: -pool.slots(job.gpus, domain)):
             if (proposal := self._evict_until(self._placed, self._take_best, nodes)) is not None:
                 return proposal
         return None
@@ -91,10 +103,10 @@ class VictimSearch:
             self._start_looking(nodes)
             while len(self._units) <= MAX_VICTIMS * self.job.min_workers:
                 over = admission.over_limit(self.leaf, self._need)
-                found = placed(nodes)
-                if found is not None and over is None:
-                    return self._finish(found)
-                taken = take() if found is None else self._take_cheapest(over)
+                proposal = placed(nodes)
+                if proposal is not None and over is None:
+                    return self._finish(proposal)
+                taken = take() if proposal is None else self._take_cheapest(over)
                 if not taken and not self._widen(nodes):
                     break
         return None
@@ -109,14 +121,15 @@ class VictimSearch:
         if not count or count % (1 + count // TRY_EACH_UNTIL) or self.state.pool.free < self._need:
             return None
         search = MoveSearch(self.builder, self.job)
-        found = search.solve()
+        proposal = search.solve()
         self._candidates.retry_at = min(self._candidates.retry_at, search.retry_at)
-        return found
+        return proposal
 
-    def _finish(self, found: Proposal) -> Proposal | None:
-        """Complete a proposal by what has to be evicted for it; None if the rule does not permit that."""
-        landed = [worker for each in found.relocations for worker in each.landed]
-        self._give_back(gpus_of((*found.placement, *landed)), {each.job.id for each in found.relocations})
+    def _finish(self, proposal: Proposal) -> Proposal | None:
+        """Add the evictions that the proposal needs; return None if the rule forbids them."""
+        moves = proposal.relocations
+        landed = [worker for move in moves for worker in move.landed]
+        self._give_back(gpus_of((*proposal.placement, *landed)), {move.job.id for move in moves})
         taken: dict[str, Placement] = {}
         for unit in self._units:
             taken[unit.job.id] = taken.get(unit.job.id, ()) + unit.taken
@@ -124,27 +137,27 @@ class VictimSearch:
         if not all(self.rule.permits(victim) for victim in victims):
             return None
         left, code = self.builder.workers_planned, self.rule.reason_code
-        evictions = tuple(Eviction(each, taken[each.id], left(each), code(each)) for each in victims)
-        return replace(found, evictions=evictions, dropped=tuple(self._dropped))
+        evictions = tuple(Eviction(job, taken[job.id], left(job), code(job)) for job in victims)
+        return replace(proposal, evictions=evictions, dropped=tuple(self._dropped))
 
     def _give_back(self, used: set[tuple[str, int]], moved: set[str]) -> None:
         """Undo the evictions that the used GPUs, limits and barrier do not need, the most expensive first.
 
-        Of a job the last eviction is undone first; those of jobs that are ``moved`` stay. Restore the reservations
-        that are not in the way.
+        The last eviction of a job is undone first; evictions of ``moved`` jobs stay. Restore the reservations that
+        do not conflict.
         """
         bound = set(moved)
         for unit in reversed(tuple(self._units)):
             if unit.job.id not in bound and used.isdisjoint(gpus_of(unit.taken)):
                 mark = self.state.undo.mark()
                 self.builder.give_back(unit.job, unit.taken)
-                others = [each for each in self._units if each is not unit]
+                others = [other for other in self._units if other is not unit]
                 if self._is_allowed(others):
                     self._units = others
                     continue
                 self.state.undo.roll_back(mark)
             bound.add(unit.job.id)
-        for job in [each for each in self._dropped if used.isdisjoint(gpus_of(each.reserved))]:
+        for job in [job for job in self._dropped if used.isdisjoint(gpus_of(job.reserved))]:
             self.state.restore(job)
             if self._is_allowed(self._units):
                 self._dropped.remove(job)
@@ -152,7 +165,7 @@ class VictimSearch:
                 self.state.release(job)
 
     def _is_allowed(self, units: list[EvictionUnit]) -> bool:
-        """Tell whether these evictions are enough for the limits, and permitted on both sides of the barrier."""
+        """Return whether these evictions are enough for the limits, and permitted on both sides of the barrier."""
         within = admission.over_limit(self.leaf, self._need) is None
         return within and self.rule.covers(unit.job for unit in units)
 
@@ -164,16 +177,16 @@ class VictimSearch:
         self._units.append(unit)
 
     def _take_cheapest(self, below: ProjectNode | None = None) -> bool:
-        """Evict the next unit in the victims' order, ``below`` a project if given; return whether there is one."""
+        """Evict the next unit in the victims' order, ``below`` a project if given; return False without one."""
         unit = next(self._candidates.units_in_order(below), None)
         if unit is not None:
             self._take(unit)
         return unit is not None
 
     def _widen(self, nodes: int) -> bool:
-        """Extend the search of a guaranteed request to further projects; return whether it can go on.
+        """Extend the search of a guaranteed request to further projects; return whether it can continue.
 
-        Evictions below the barrier remove it in the end, although the job may not be able to use these GPUs.
+        Evictions below the barrier remove it eventually, even if the job cannot use these GPUs.
         """
         if not self.rule.guaranteed:
             return False
@@ -185,14 +198,14 @@ class VictimSearch:
         return True
 
     def _drop_one(self) -> bool:
-        """Release the last reservation of a project that may lose GPUs; return False if there is none.
+        """Release the last reservation in the open projects; return False if there is none.
 
-        That may be one of a job which is being stopped in order to go on with other workers.
+        Its job may be a stopping one that awaits a restart with other workers.
         """
         jobs = (*self.state.awaiting.values(), *self.state.pausing.values())
         reserved = [
             job
-            for leaf, job in self.builder.undecided(each for each in jobs if each.reserved and each.preemptible)
+            for leaf, job in self.builder.undecided(job for job in jobs if job.reserved and job.preemptible)
             if job not in self._dropped and self._candidates.is_open(leaf)
         ]
         if not reserved:
@@ -206,7 +219,7 @@ class VictimSearch:
     # ---------- choosing nodes
 
     def _start_looking(self, nodes: int) -> None:
-        """Forget the nodes that were looked at, and start again with the cheapest candidates."""
+        """Forget the examined nodes, and start again with the cheapest candidates."""
         self.rule.refresh_barrier()
         self._candidates.usage_changed()
         self._unseen = nodes if self.job.min_workers == 1 else self._promising(nodes)
@@ -214,7 +227,7 @@ class VictimSearch:
         self._victims = self._candidates.in_order()
 
     def _take_best(self) -> bool:
-        """Evict the best units that free GPUs for one more worker, among the nodes looked at, if there are any."""
+        """Evict the best units that make room for one more worker on an examined node; return False if none do."""
         self._look()
         while self._options:
             score, _ = heappop(self._options)
@@ -231,9 +244,9 @@ class VictimSearch:
         return False
 
     def _look(self) -> None:
-        """Look at nodes until the best option cannot be beaten, or enough were seen.
+        """Examine nodes until the best option cannot be beaten, or enough have an option.
 
-        Look at all if they are few, else at those of the cheapest victims first.
+        Examine all if they are few, else those of the cheapest victims first.
         """
         found = vain = 0
         narrowed = self._need == 1 or self.job.min_workers > 1
@@ -268,7 +281,7 @@ class VictimSearch:
         return option is not None
 
     def _option_on(self, node: NodeState) -> Option | None:
-        """Return the best units found: the cheapest ones, or those that fit most closely."""
+        """Return the better of two sets of units: the cheapest, or the closest fit."""
         free = node.free.bit_count()
         short = self.job.gpus - free % self.job.gpus
         if free + short > node.allocatable.bit_count():
@@ -281,7 +294,7 @@ class VictimSearch:
         return min((option for option in (cheapest, closest) if option is not None), default=None)
 
     def _gather(self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool) -> Option | None:
-        """Return units that free ``short`` GPUs of a node, in the victims' order or by how closely they fit."""
+        """Return units that free ``short`` GPUs of a node, in the victims' order or the closest fit first."""
         chosen: list[EvictionUnit] = []
         missing = short
 

@@ -1,1 +1,1 @@
-"""Which waiting job is considered next, and which limits it has to pass."""
+"""Order and admission: the next waiting job, and the limits that it has to pass."""

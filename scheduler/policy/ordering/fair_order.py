@@ -1,4 +1,7 @@
-"""Order of requests: the first project level by level down the tree, then its first job (DESIGN §4, order)."""
+"""Order of requests: level by level down the tree to a project, then its first job.
+
+The rules are in docs/policy.md (The rules and their places).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ AFTER_ALL_LEVELS = 1 << 30
 
 
 class PendingRequest(NamedTuple):
-    """A waiting job of a project that wants to start, or a job that wants one more worker (``grows``)."""
+    """A waiting job's request to start, or a job's request for one more worker (``grows``)."""
 
     leaf: ProjectNode
     key: QueueKey
@@ -31,12 +34,12 @@ class PendingRequest(NamedTuple):
 
     @property
     def need(self) -> int:
-        """GPUs that it needs."""
+        """The requested number of GPUs."""
         return self.job.gpus if self.grows else self.scheduling_class.need
 
 
 def request_of(leaf: ProjectNode, job: Job) -> PendingRequest:
-    """Return the request of a waiting job that stands in no line."""
+    """Return the request of a waiting job outside of the queues."""
     return PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
 
 
@@ -45,7 +48,7 @@ NextRequest = Callable[[ProjectNode], PendingRequest | None]
 
 
 Promising = Callable[[ProjectNode, SchedulingClass], bool]
-"""Tells whether a request of this class in this project may succeed."""
+"""Whether a request of this class in this project may succeed."""
 
 
 class QueueCursor:
@@ -69,7 +72,7 @@ class QueueCursor:
         return min((*growing, waiting) if waiting else growing, key=attrgetter("key"))
 
     def skip(self, request: PendingRequest) -> None:
-        """Pass over the request, and over those behind it in its queue, which request the same."""
+        """Pass over the request, and over those behind it in its queue, which are of the same class."""
         if request.grows:
             self.growing[request.leaf].remove(request)
         else:
@@ -82,7 +85,7 @@ class QueueCursor:
         self.growing.setdefault(leaf, []).append(request)
 
     def _next_waiting(self, leaf: ProjectNode) -> PendingRequest | None:
-        """Return the first request of a waiting job; queues whose first job comes after it are not looked at."""
+        """Return the first request of a waiting job, without a look at queues whose first job comes later."""
         queues, passed = self._state.queues[leaf.name], self._passed.get(leaf.name)
         request: PendingRequest | None = None
         for first, scheduling_class in queues.heads():
@@ -109,7 +112,7 @@ class QueueCursor:
 class FairOrder:
     """Orders some leaves by their next request.
 
-    ``stale`` are projects whose position has to be computed again before the order is used for another plan.
+    ``stale`` projects need a new position before another plan uses the order.
     """
 
     def __init__(self, leaves: Iterable[ProjectNode], next_request: NextRequest) -> None:
@@ -128,12 +131,12 @@ class FairOrder:
         """Compute the positions of all stale projects and of their ancestors again, each once."""
         self._next_request = next_request
         projects = {project for stale in self.stale for project in stale.path}
-        for project in sorted(projects, key=lambda each: -len(each.path)):
+        for project in sorted(projects, key=lambda project: -len(project.path)):
             self._update(project)
         self.stale.clear()
 
     def refresh(self, leaf: ProjectNode) -> None:
-        """Update the position of a leaf that takes part after its request or usage has changed."""
+        """Update the position of a leaf in this order after a change of its request or usage."""
         if leaf in self._first:
             self.stale.add(leaf)
             for project in leaf.path:
@@ -153,9 +156,9 @@ class FairOrder:
 def _key(project: ProjectNode, request: PendingRequest) -> Key:
     """Return the position of a project among its siblings by its next request; the smallest is first.
 
-    Where the surplus goes to the least served jobs, these come first beyond the quota, by levels as in the shares.
-    Of projects that stand equal, the one with less recent use comes first, then the one whose request is older;
-    age and name decide between requests of the same instant.
+    If the surplus goes to the least served jobs, these come first beyond the quota, by levels as in the shares.
+    Among equal projects, the one with less recent use comes first, then the one with the older request; age and
+    name decide between requests of the same instant.
     """
     entitled, need = project.entitled, request.need
     divisor = max(entitled, 1)

@@ -1,1 +1,1 @@
-"""The phases of a plan: what becomes of reservations and gangs, and the means by which requests get GPUs."""
+"""The phases of a plan: reservations, repair of gangs, and the means by which requests get GPUs."""

@@ -18,13 +18,13 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 def growing_jobs(
     builder: PlanBuilder, suitable: Callable[[ProjectNode, Job], bool]
 ) -> Iterator[tuple[ProjectNode, Job]]:
-    """Yield the suitable running jobs that may be restarted with more workers.
+    """Yield the suitable running jobs that may restart with more workers.
 
-    The workers that they have must be able to stay. A job does not grow while a more urgent job of its project
-    waits, nor within its minimum run time.
+    Their present workers must be able to stay. A job does not grow while a more urgent job of its project waits,
+    nor within its minimum run time.
     """
     state = builder.state
-    for leaf, job in builder.undecided(sorted(state.partial.values(), key=lambda each: each.project)):
+    for leaf, job in builder.undecided(sorted(state.partial.values(), key=lambda job: job.project)):
         if (
             job.preemptible
             and suitable(leaf, job)
@@ -40,7 +40,7 @@ def growing_jobs(
 
 
 def one_more_worker(builder: PlanBuilder, job: Job, workers: Placement) -> tuple[Job, int]:
-    """Return a job that requests one more worker beside ``workers``, and the nodes where it may be placed."""
+    """Return a job that requests one more worker beside ``workers``, and the nodes for it."""
     node = builder.state.pool.by_name[workers[0].node].node
     asks = replace(
         job,
@@ -56,10 +56,10 @@ def one_more_worker(builder: PlanBuilder, job: Job, workers: Placement) -> tuple
 
 
 def repair_gangs(builder: PlanBuilder) -> None:
-    """Give a gang that has lost workers others, or pause it: it runs with enough workers or not at all."""
+    """Replace the lost workers of gangs, or pause the gangs: they run with enough workers or not at all."""
     state = builder.state
-    incomplete = (each for each in state.partial.values() if len(each.placement) < each.min_workers)
-    for job in sorted(incomplete, key=lambda each: each.id):
+    incomplete = (job for job in state.partial.values() if len(job.placement) < job.min_workers)
+    for job in sorted(incomplete, key=lambda job: job.id):
         leaf = state.tree.leaves.get(job.project)
         missing = job.min_workers - len(job.placement)
         allocation = gang_placement.place_more(state.pool, job, job.placement, missing)

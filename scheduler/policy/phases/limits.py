@@ -1,4 +1,4 @@
-"""Lowered limits: pause the jobs that a project holds beyond its limit (DESIGN §1, limit)."""
+"""Lowered limits: pause jobs of projects above them (docs/policy.md, The rules and their places)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def enforce_limits(builder: PlanBuilder) -> None:
 
 
 def _reserved_in_turn(builder: PlanBuilder, project: ProjectNode) -> int:
-    """Return how many GPUs are reserved, beyond the limit for the time being, for the job that has the turn."""
+    """Return the number of GPUs reserved for the job with the turn, which may be beyond the limit for now."""
     job = builder.state.jobs.get(builder.turn or "")
     if job is None or project not in builder.state.leaf_of(job).path:
         return 0

@@ -25,7 +25,7 @@ class Means(ABC):
 
     @abstractmethod
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether a waiting job of this class may get GPUs; cheap, and without effect."""
+        """Return whether a waiting job of this class may get GPUs; cheap, and without effect."""
 
     @abstractmethod
     def propose(self, request: PendingRequest) -> Answer:
@@ -35,14 +35,14 @@ class Means(ABC):
         return self.builder.considers(leaf, scheduling_class) and self.promising(leaf, scheduling_class)
 
     def exhausted(self) -> bool:
-        """Tell whether no further request can be served."""
+        """Return whether no further request can be served."""
         return False
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:  # noqa: B027
-        """Take note of a proposal that was accepted."""
+        """React to an accepted proposal."""
 
     def serve(self) -> None:
-        """Serve one request after the other in fair order; one without proposal is skipped with those like it."""
+        """Serve the requests in fair order; one without a proposal is skipped with all of its class."""
         self.serve_in(FairOrder(self.leaves(), self.cursor.next_request))
 
     def serve_in(self, order: FairOrder) -> None:
@@ -55,7 +55,7 @@ class Means(ABC):
                 order.refresh(leaf)
 
     def serve_one(self, request: PendingRequest) -> list[ProjectNode] | None:
-        """Accept what is proposed for a request; return the projects that lose GPUs, or None without proposal."""
+        """Accept the proposal for a request; return the projects that lose GPUs, or None without a proposal."""
         proposal, retry_at = self.propose(request)
         self.builder.retry(retry_at)
         if proposal is None:

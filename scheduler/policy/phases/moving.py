@@ -1,4 +1,4 @@
-"""Consolidation: move preemptible jobs so that a waiting one fits (DESIGN §4, cycle)."""
+"""Consolidation: move preemptible jobs so that a waiting one fits (docs/policy.md, How a plan is made)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class MoveJobs(Means):
         self._failed: set[PlacementConstraints] = set()
 
     def leaves(self) -> Iterable[ProjectNode]:
-        """Return the projects with a waiting job that is not larger than all free GPUs together.
+        """Return the projects with a waiting job no larger than all free GPUs together.
 
-        There is none if moves help no waiting job, whichever project has it.
+        None of them if moves help no waiting job of any project.
         """
         queues, free = self.state.queues, self.state.pool.free
-        small = (each.as_job() for each in self.state.constraint_counts if each.need <= free)
+        small = (constraints.as_job() for constraints in self.state.constraint_counts if constraints.need <= free)
         leaves = self.state.tree.leaves.items() if any(map(self._search, small)) else ()
         return [leaf for name, leaf in leaves if 0 < queues[name].smallest <= free]
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether enough GPUs are free, and no search for such a job has failed in this plan."""
+        """Return whether enough GPUs are free, and no search for such a job has failed in this plan."""
         constraints = scheduling_class.constraints
         return constraints not in self._failed and constraints.need <= self.state.pool.free
 
@@ -43,14 +43,14 @@ class MoveJobs(Means):
             return NO
         if self.builder.reclaims_too_much(leaf, request.need):
             return NO
-        found = self._search(job)
-        if found is None:
+        proposal = self._search(job)
+        if proposal is None:
             self._failed.add(request.scheduling_class.constraints)
-        return Answer(found)
+        return Answer(proposal)
 
     def _search(self, job: Job) -> Proposal | None:
-        """Return the moves that make room; note when a search that fails may succeed."""
+        """Return the moves that make room; after a failure, record when to try again."""
         search = MoveSearch(self.builder, job)
-        found = search.solve()
+        proposal = search.solve()
         self.builder.retry(search.retry_at)
-        return found if found is not None and found.relocations else None
+        return proposal if proposal is not None and proposal.relocations else None

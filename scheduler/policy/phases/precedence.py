@@ -1,4 +1,4 @@
-"""Which jobs have to wait for others, though GPUs are free."""
+"""Precedence: jobs that wait for others although GPUs are free."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from springtide.scheduler.policy.state.service import level_of
 
 
 def is_delayed(state: ClusterState, job: Job) -> bool:
-    """Tell whether GPUs reserved for the job are held by jobs that were not asked to stop."""
+    """Return whether jobs that are not stopping hold GPUs reserved for the job."""
     return any(job_id not in state.pausing for job_id in state.pool.holders(job.reserved))
 
 
@@ -23,9 +23,9 @@ def delayed_reservations(state: ClusterState) -> Iterator[Job]:
 
 
 def runtimes_awaited_until(builder: PlanBuilder, job: Job) -> float:
-    """Return when the minimum run times are over that alone keep a guaranteed job from its reserved GPUs.
+    """Return the end of the minimum run times that alone keep a guaranteed job from its reserved GPUs.
 
-    In seconds; minus infinity if no quota guarantees the job, or no minimum run time is in the way or set.
+    In seconds; minus infinity if no quota guarantees the job, or no minimum run time is set or still lasts.
     """
     leaf = builder.state.tree.leaves.get(job.project)
     if leaf is None or builder.state.settings.min_runtime <= 0 or not admission.guaranteed(leaf, 0):
@@ -36,7 +36,7 @@ def runtimes_awaited_until(builder: PlanBuilder, job: Job) -> float:
 
 
 def outranked(state: ClusterState, job: Job) -> bool:
-    """Tell whether a job of higher priority of the same project waits, which would take the GPUs away again."""
+    """Return whether a waiting job of the same project with a higher priority would take the GPUs away again."""
     leaf = state.tree.leaves[job.project]
     own = job.held_gpus + sum(len(worker.gpus) for worker in job.reserved)
     for key, asks in state.queues[job.project].heads():
@@ -52,7 +52,7 @@ def outranked(state: ClusterState, job: Job) -> bool:
 
 
 def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
-    """Tell whether a waiting job of equal priority and less service would take this many GPUs of the job."""
+    """Return whether a waiting job of equal priority and less service would take this many GPUs of the job."""
     if state.settings.order is not Order.LEAST_SERVED or not job.rotate:
         return False
     level = level_of(job)

@@ -1,4 +1,7 @@
-"""Preempt: pause less urgent jobs of the same project, and rotate equal ones that had more service (DESIGN §4)."""
+"""Preempt: pause less urgent jobs of the same project, and rotate equal ones with more service.
+
+The rules are in docs/policy.md (The rules and their places).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ ROTATION_INTERVAL = 1.0
 
 
 Difficulty = tuple[int, int, int]
-"""GPUs of a worker, service level, negative priority: a search fails that is harder than one that has failed."""
+"""GPUs of a worker, service level, negative priority: a search fails if an easier one has failed."""
 
 
 class PreemptJobs(Means):
@@ -44,7 +47,7 @@ class PreemptJobs(Means):
         self._rotated = 0
 
     def leaves(self) -> Iterable[ProjectNode]:
-        """Return the projects in which a running job may have to give way to a waiting one; others are idle."""
+        """Return the projects in which a running job may have to make room for a waiting one; others are idle."""
         for name in self.builder.memo.projects_to_search(self.builder.changed_nodes):
             leaf = self.state.tree.leaves[name]
             if any(self.promising(leaf, each) for _, each in self.state.queues[name].heads()):
@@ -54,7 +57,7 @@ class PreemptJobs(Means):
         return self._leaves
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether a job of the project is less urgent than the first of this class, or had more service."""
+        """Return whether a job of the project is less urgent than the first of this class, or had more service."""
         return self._promising(
             leaf, scheduling_class, -self.state.queues[leaf.name].by_class[scheduling_class][0][0]
         )
@@ -79,48 +82,48 @@ class PreemptJobs(Means):
         rotates = self._rotated < MAX_ROTATIONS
         rule = PreemptRule(self.state, leaf, job, self.builder.now, rotates=rotates)
         search = VictimSearch(self.builder, leaf, job, rule)
-        found = search.solve() if rule.candidate_ids else None
-        if found is not None or not rotates:
+        proposal = search.solve() if rule.candidate_ids else None
+        if proposal is not None or not rotates:
             self._stays_active.add(leaf.name)
         retry_at = search.retry_at if rotates else min(search.retry_at, self.builder.now + ROTATION_INTERVAL)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))
-        if found is None:
+        if proposal is None:
             failed = self._failed[_apart_from_difficulty(leaf, request.scheduling_class)]
             failed.append((job.gpus, request.scheduling_class.service_level, -job.priority))
-        if found is None or not found.evictions:
+        if proposal is None or not proposal.evictions:
             return Answer(None, retry_at)
-        taken = tuple(worker for each in found.evictions for worker in each.taken)
-        return Answer(replace(found, set_aside=taken), retry_at)
+        taken = tuple(worker for eviction in proposal.evictions for worker in eviction.taken)
+        return Answer(replace(proposal, set_aside=taken), retry_at)
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Count the rotated jobs; usage has changed, so that searches that failed may succeed."""
+        """Count the rotated jobs; usage has changed, so failed searches may succeed now."""
         self._failed.clear()
         self._rotated += sum(eviction.code in ROTATIONS for eviction in proposal.evictions)
 
     def serve(self) -> None:
-        """Serve the requests; mark projects idle in which nothing can be done until a known time or an event."""
+        """Serve the requests; mark projects idle that need no attention until a known time or an event."""
         super().serve()
         for leaf in self._leaves:
             self._mark_idle(leaf)
         self.builder.retry(self.builder.memo.next_activation())
 
     def _mark_idle(self, leaf: ProjectNode) -> None:
-        """Mark the project idle, except near a limit, where other projects' jobs count too.
+        """Mark the project idle, except near a limit, for which other projects' jobs count too.
 
         It depends on others if one of its jobs needs quota, or GPUs that its own jobs cannot free. Jobs that
         accept several GPU types may not have been considered yet, or were served already.
         """
         heads = [each for _, each in self.state.queues[leaf.name].heads()]
-        several = any(self.state.accepts_several(each.constraints.gpu_types) for each in heads)
+        several = any(self.state.accepts_several(head.constraints.gpu_types) for head in heads)
         until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf, heads))
         if leaf.name in self._stays_active or several or self.builder.rank:
             self.builder.retry(until)
-        elif admission.over_limit(leaf, max((each.need for each in heads), default=0)) is None:
+        elif admission.over_limit(leaf, max((head.need for head in heads), default=0)) is None:
             depends = any(
-                each.constraints.min_workers > 1
-                or not each.preemptible
-                or not self._might_fit(leaf, each.constraints)
-                for each in heads
+                head.constraints.min_workers > 1
+                or not head.preemptible
+                or not self._might_fit(leaf, head.constraints)
+                for head in heads
             )
             self.builder.memo.mark_idle(leaf.name, until, depends=depends)
 
@@ -128,18 +131,18 @@ class PreemptJobs(Means):
         """Return when the next running job can be rotated, in seconds, or infinity."""
         if self.state.settings.order is not Order.LEAST_SERVED:
             return inf
-        levels = {each.service_level for each in waiting}
+        levels = {waiting_class.service_level for waiting_class in waiting}
         running = self.state.running[leaf.name]
         return min((running.ripe_times(level).first(self.builder.now) for level in levels), default=inf)
 
     def _might_fit(self, leaf: ProjectNode, constraints: PlacementConstraints) -> bool:
-        """Tell whether such a job might fit if all preemptible jobs of the project ended."""
+        """Return whether such a job might fit if all preemptible jobs of the project ended."""
         pool = self.state.pool
         instead = self.state.running[leaf.name].slots(constraints.gpus, pool.max_free)
         return instead > 0 and instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers
 
 
 def _apart_from_difficulty(leaf: ProjectNode, scheduling_class: SchedulingClass) -> tuple[str, SchedulingClass]:
-    """Return what has to be equal for the difficulties of two searches to be compared."""
+    """Return the key of searches whose difficulties can be compared."""
     constraints = scheduling_class.constraints._replace(gpus=0)
     return leaf.name, scheduling_class._replace(constraints=constraints, service_level=0)

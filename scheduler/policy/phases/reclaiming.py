@@ -1,4 +1,4 @@
-"""Reclaim: take GPUs back from projects that hold more than their due (DESIGN §4, cycle)."""
+"""Reclaim: take GPUs back from projects that hold more than their due (docs/policy.md, How a plan is made)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReclaimGpus(Means):
         return leaves
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether the project is entitled to such a job, and no search for one has failed in this plan."""
+        """Return whether the project is entitled to such a job, and no search for one has failed in this plan."""
         tried = (leaf.name, scheduling_class._replace(service_level=0)) in self._failed
         need = scheduling_class.need
         return not tried and (leaf.claimed + need <= leaf.entitled or self._is_guaranteed(leaf, need))
@@ -53,8 +53,8 @@ class ReclaimGpus(Means):
         over = leaf.claimed + need > leaf.entitled
         delayed = tuple(self._delayed[leaf.name]) if over else ()
         with self.state.undo.trial():
-            for each in delayed:
-                self.state.release(each)
+            for reserving in delayed:
+                self.state.release(reserving)
             if admission.beyond_quota(leaf, job, need) is not None:
                 return NO
             search = self.victim_search(leaf, job, need)
@@ -69,13 +69,13 @@ class ReclaimGpus(Means):
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), search.retry_at)
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Take note of who reclaims; forget the delayed reservations that the proposal drops."""
+        """Record the reclaiming projects; forget the delayed reservations that the proposal drops."""
         self.builder.reclaiming.update(request.leaf.path)
         for job in proposal.dropped:
             self._delayed.pop(job.project, None)
 
     def _is_guaranteed(self, leaf: ProjectNode, need: int) -> bool:
-        """Tell whether the job is within the quota if the project's delayed reservations do not count as held."""
+        """Return whether the job is within the quota if the project's delayed reservations do not count."""
         reserved = self._reserved(leaf)
         return reserved > 0 and leaf.claimed - reserved + need <= leaf.quota
 

@@ -1,10 +1,10 @@
-"""Reservations: GPUs set aside for a waiting job, some of them still in use (DESIGN §3, no starvation).
+"""Reservations: GPUs set aside for a waiting job, some still in use (docs/policy.md, The bound of waiting).
 
-A delayed reservation is one of GPUs of jobs that were not asked to stop. As these end, no other job gets the
-GPUs, except by backfill. The job starts elsewhere if it can. Two kinds of jobs get one: those that a quota
-guarantees and only minimum run times keep waiting, so that other jobs do not start on these GPUs meanwhile; and
-those that have waited for long although their projects are entitled to them. Of the latter there is one at a time,
-as GPUs that wait for the last one are idle.
+A delayed reservation is for GPUs of jobs that are not stopping. As these jobs end, no other job gets the GPUs,
+except by backfill. The reserving job starts elsewhere if it can. Two kinds of jobs get one: guaranteed jobs that
+only minimum run times keep waiting, so that other jobs do not start on these GPUs meanwhile; and jobs that have
+waited long although their projects are entitled to them. The latter reserve one at a time, as GPUs idle until the
+last one of a reservation is free.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from springtide.scheduler.policy.state.service import waiting_since
 RESERVE_AFTER = 3600.0
 """Waiting time after which a job gets a delayed reservation, in seconds.
 
-Reclaiming serves nearly all jobs at once; one that waits this long needs GPUs together that never become free
-together.
+Reclaiming serves nearly all jobs at once; a job that waits this long needs more GPUs together than ever become
+free at the same time.
 """
 
 MAX_NODES = 64
-"""Maximum number of nodes considered per worker of a job that gets a delayed reservation."""
+"""Maximum number of nodes considered for each worker of a delayed reservation."""
 
 MAX_BACKFILL = 64
 """Maximum number of waiting jobs tried by backfill, those with the shortest time limits first."""
 
 
 def fulfil_reservations(builder: PlanBuilder) -> None:
-    """Drop the reservations that cannot be met, last ones first; start the jobs whose reserved GPUs are free."""
+    """Drop the reservations that cannot be met, the last first; start jobs whose reserved GPUs are free."""
     state = builder.state
     in_order = sorted(
         state.awaiting.values(),
@@ -73,9 +73,9 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
 
 
 def _is_refused(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> bool:
-    """Tell whether the project may not have the GPUs that are reserved for the job.
+    """Return whether the project may not have the GPUs reserved for the job.
 
-    Those of the job that has the turn do not count: they may be beyond the bounds of its project until it starts.
+    The reservation of the turn does not count: it may exceed the bounds of its project until the job starts.
     """
     state = builder.state
     in_turn = state.awaiting.get(builder.turn or "")
@@ -91,18 +91,18 @@ def replace_reservations(builders: Sequence[PlanBuilder], *kinds: Callable[[Plan
     for builder in builders:
         for _, job in builder.undecided(delayed_reservations(builder.state)):
             if job.not_before <= builder.now:
-                means = (kind(each) for each in _accepting(builders, job) for kind in kinds)
-                any(_replace(builder, job, each) for each in means)
+                means = (kind(accepting) for accepting in _accepting(builders, job) for kind in kinds)
+                any(_replace(builder, job, option) for option in means)
 
 
 def _accepting(builders: Sequence[PlanBuilder], job: Job) -> list[PlanBuilder]:
     """Return the builders of the GPU types that the job accepts, in its order."""
-    suitable = (each for each in builders if each.state.pool.suitable(job.gpu_types, job.per_gpu))
-    return sorted(suitable, key=lambda each: each.state.rank_of(job.gpu_types))
+    suitable = (builder for builder in builders if builder.state.pool.suitable(job.gpu_types, job.per_gpu))
+    return sorted(suitable, key=lambda builder: builder.state.rank_of(job.gpu_types))
 
 
 def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
-    """Get the job GPUs by these means; those of another type are reserved, as its state has no such job yet."""
+    """Get the job GPUs by these means; GPUs of another type are reserved, as their state has no such job yet."""
     leaf = means.state.leaf_of(job)
     request = request_of(leaf, job)
     with builder.state.undo.trial():
@@ -124,7 +124,7 @@ def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
 
 
 class ReserveGuaranteed(ReclaimGpus):
-    """Delayed reservations of the GPUs that guaranteed jobs get once the minimum run times of others are over."""
+    """Delayed reservations for guaranteed jobs, on GPUs whose holders are within their minimum run times."""
 
     def leaves(self) -> Iterable[ProjectNode]:
         """Return the projects with a waiting job that they are entitled to, if jobs have a minimum run time."""
@@ -132,13 +132,13 @@ class ReserveGuaranteed(ReclaimGpus):
         return super().leaves() if lasting and self.builder.guarantee_pending else ()
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether the quota guarantees such a job within all limits."""
+        """Return whether the quota guarantees such a job within all limits."""
         need = scheduling_class.need
         within = admission.guaranteed(leaf, need) and admission.over_limit(leaf, need) is None
         return within and super().promising(leaf, scheduling_class)
 
     def propose(self, request: PendingRequest) -> Answer:
-        """Propose GPUs of jobs that can be evicted after their minimum run times, and that do not shrink now."""
+        """Propose GPUs of jobs that can be evicted after their minimum run times and do not shrink now."""
         leaf, job = request.leaf, request.job
         if not self.promising(leaf, request.scheduling_class):
             return NO
@@ -153,10 +153,10 @@ class ReserveGuaranteed(ReclaimGpus):
 
 
 class ReserveAhead(Means):
-    """A delayed reservation for a job that has waited too long for what its project is entitled to, one at a time.
+    """A delayed reservation for a job that has waited too long within its project's entitlement, one at a time.
 
-    It is on GPUs that become free one after another. While a job waits that its project's quota guarantees, none
-    borrows by a delayed reservation.
+    It covers GPUs that become free one after another. While a guaranteed job waits, no job borrows by a delayed
+    reservation.
     """
 
     def __init__(self, builder: PlanBuilder) -> None:
@@ -165,10 +165,10 @@ class ReserveAhead(Means):
         self._awaits = any(runtimes_awaited_until(builder, job) <= builder.now for job in delayed)
 
     def serve(self) -> None:
-        """Serve the projects in the order of the longest waits of their overdue jobs, each in that of its queues.
+        """Serve the projects by the longest waits of their overdue jobs, each in the order of its queues.
 
-        Delayed reservations that have to give way are dropped before: not those for the end of minimum run times,
-        whose deadline counts from the first job of the project that waits.
+        Outranked and refused delayed reservations are dropped before; not those for the end of minimum run times,
+        as their deadline counts from the project's first waiting job.
         """
         for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
             if runtimes_awaited_until(self.builder, job) > self.builder.now or job.id == self.builder.turn:
@@ -178,12 +178,12 @@ class ReserveAhead(Means):
             elif self.builder.guarantee_pending and not admission.guaranteed(leaf, 0):
                 self.builder.drop_reservation(job, "reservation-refused")
         found = [overdue for leaf in self.builder.memo.entitled_projects() if (overdue := self._overdue(leaf))]
-        for overdue in sorted(found, key=lambda requests: min(waiting_since(each.job) for each in requests)):
+        for overdue in sorted(found, key=lambda requests: min(waiting_since(request.job) for request in requests)):
             for request in overdue:
                 self.serve_one(request)
 
     def _overdue(self, leaf: ProjectNode) -> list[PendingRequest]:
-        """Return the requests that have waited too long; note when the others of the project will have."""
+        """Return the requests that have waited too long; record when the project's others will have."""
         found: list[PendingRequest] = []
         now = self.builder.now
         while (request := self.cursor.next_request(leaf)) is not None:
@@ -196,13 +196,13 @@ class ReserveAhead(Means):
         return found
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether the project is entitled to such a job, and no job is owed GPUs before it."""
+        """Return whether the project is entitled to such a job, and no job is owed GPUs before it."""
         need = scheduling_class.need
         owed = self.builder.guarantee_pending and not admission.guaranteed(leaf, need)
         return not owed and admission.within_entitlement(leaf, need)
 
     def propose(self, request: PendingRequest) -> Answer:
-        """Propose GPUs that the job can have once the jobs that hold them have ended."""
+        """Propose GPUs for the job once their holders have ended."""
         leaf, job = request.leaf, request.job
         refused = admission.beyond_quota(leaf, job, request.need) is not None
         if refused or not self.promising(leaf, request.scheduling_class):
@@ -211,24 +211,24 @@ class ReserveAhead(Means):
         return NO if placement is None else Answer(ahead(self.state, job, placement, "promised"))
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Take note that there is a delayed reservation."""
+        """Record that a delayed reservation exists."""
         self._awaits = True
 
     def behind_several(self, job: Job) -> Placement | None:
-        """Return GPUs on the roomiest nodes that the job can have one after another; None if there are none."""
+        """Return GPUs of the roomiest nodes that become free one after another; None if there are too few."""
         pool = self.state.pool
         suitable = pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu))
         with pool.undo.trial():
             for node in list(islice(suitable, MAX_NODES * job.min_workers)):
                 for holder in self._holders(sorted(node.jobs)):
-                    pool.vacate(holder.id, (each for each in holder.placement if each.node == node.name))
+                    pool.vacate(holder.id, (worker for worker in holder.placement if worker.node == node.name))
                     parts = gang_placement.place_gang(pool, job, job.min_workers)
                     if parts is not None:
                         return workers_of(parts)
         return None
 
     def _holders(self, job_ids: Iterable[str]) -> Iterator[Job]:
-        """Yield those of the jobs about which this plan has decided nothing."""
+        """Yield the jobs about which this plan has decided nothing."""
         jobs = self.builder.undecided(self.state.jobs[job_id] for job_id in job_ids)
         return (job for _, job in jobs if not self.builder.is_shrunk(job))
 
@@ -236,16 +236,16 @@ class ReserveAhead(Means):
 def ahead(
     state: ClusterState, job: Job, placement: Placement, code: str, dropped: tuple[Job, ...] = ()
 ) -> Proposal:
-    """Return a delayed reservation for the reason with this code, which names the jobs that hold the GPUs."""
+    """Return a delayed reservation, with a reason of this code that names the holders of the GPUs."""
     holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
     why = reasons.of(code, job, gpus=len(placement) * job.gpus, **reasons.of_holders(holders))
     return Proposal(job, placement, why, later=True, dropped=dropped)
 
 
 def backfill(builder: PlanBuilder) -> None:
-    """Lend idle GPUs of delayed reservations to jobs whose time limits end before the others are free.
+    """Lend idle GPUs of delayed reservations to jobs whose time limits end before the other GPUs are free.
 
-    Not those of jobs that get them as soon as minimum run times are over.
+    Reservations for the end of minimum run times lend nothing.
     """
     state, pool = builder.state, builder.state.pool
     shortest = [state.jobs[job_id] for job_id in state.time_limits.lowest(MAX_BACKFILL)]

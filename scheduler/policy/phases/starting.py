@@ -1,4 +1,4 @@
-"""Free GPUs: start waiting jobs and let elastic ones grow (DESIGN §4, cycle)."""
+"""Free GPUs: start waiting jobs and let elastic ones grow (docs/policy.md, How a plan is made)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 class FreeGpus(Means):
     """Place requests on free GPUs.
 
-    Running jobs grow within the quotas of their projects; those that would be restarted only to borrow more do so
-    where ``borrowing`` is permitted.
+    Running jobs grow within the quotas of their projects, and beyond them only with ``borrowing``, as they
+    restart.
     """
 
     def __init__(self, builder: PlanBuilder, *, borrowing: bool = False) -> None:
         super().__init__(builder)
         self._borrowing = borrowing
-        self._fitting = {each for each in self.state.constraint_counts if self._has_room(each)}
+        self._fitting = {
+            constraints for constraints in self.state.constraint_counts if self._has_room(constraints)
+        }
 
     def serve(self) -> None:
         """Serve the requests that may fit."""
@@ -41,15 +43,15 @@ class FreeGpus(Means):
         self.serve_in(self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed))
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether a job of this class may fit."""
+        """Return whether a job of this class may fit."""
         return scheduling_class.constraints in self._fitting
 
     def exhausted(self) -> bool:
-        """Tell whether nothing fits any more."""
+        """Return whether no further request fits."""
         return not self._fitting and (self.state.pool.max_free == 0 or not any(self.cursor.growing.values()))
 
     def propose(self, request: PendingRequest) -> Answer:
-        """Propose to start a job, or one more worker of a job that runs or starts."""
+        """Propose the start of a job, or one more worker for a running or starting one."""
         leaf, job = request.leaf, request.job
         if request.grows and not self._may_grow(leaf, job):
             return NO
@@ -66,7 +68,7 @@ class FreeGpus(Means):
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Offer an elastic job that starts more workers, unless jobs beyond quotas are not considered yet."""
         max_free = self.state.pool.max_free
-        self._fitting = {each for each in self._fitting if each.gpus <= max_free}
+        self._fitting = {constraints for constraints in self._fitting if constraints.gpus <= max_free}
         elastic = not request.grows and request.job.workers > request.job.min_workers
         if elastic and not self.builder.guaranteed:
             self.cursor.offer_growth(request.leaf, request.job)

@@ -1,12 +1,12 @@
-"""The turn: of the jobs that others would pass for ever, the one that waits longest (DESIGN §3, no starvation).
+"""The turn: one job at a time that others would pass for ever (docs/policy.md, The bound of waiting).
 
 Fair order lets smaller jobs, projects of more weight or priority, and more urgent jobs of the same project pass a
-job for as long as they come. So one job at a time has the turn: the longest waiting of those that have waited for
-long and have no other way, because their projects are not entitled to them, are at a bound, or they are outranked.
-It gets GPUs that others hold beyond what they are entitled to, or else GPUs reserved as they become free, beyond
-bounds that its project is at, so that no other job of the project starts until it can. Once it runs, nobody takes
-its GPUs for an hour but those whom their quotas guarantee them; then, or at its end, it is the next one's turn.
-What quotas guarantee to others is never part of a turn.
+job as long as they keep coming. So one job at a time has the turn: the one that has waited longest, if nothing
+else bounds its wait, because its project is not entitled to it or is at a bound, or because other jobs outrank it.
+It gets GPUs that others hold beyond their entitlement, or else GPUs reserved as they become free, even beyond the
+bounds of its project, so that no other job of the project starts before it. Once it runs, only guaranteed jobs
+take its GPUs within an hour; after that, or at its end, the next job has the turn. GPUs that quotas guarantee to
+others are never part of a turn.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ OUTRANKED_FOR = 86_400.0
 """Waiting time after which a job can have the turn although more urgent jobs of its project wait, in seconds."""
 
 MAX_TRIED = 16
-"""Maximum number of jobs for which GPUs are looked for in one plan."""
+"""Maximum number of jobs tried for the turn in one plan."""
 
 
 class Turns:
-    """Who has the turn on the GPUs of one type."""
+    """The turn on the GPUs of one type."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
@@ -45,7 +45,7 @@ class Turns:
         self._guaranteed: dict[ProjectNode | None, int] = {}
 
     def find(self) -> None:
-        """Note which job has the turn already: one that runs, or one that awaits reserved GPUs."""
+        """Find the job that has the turn already: a running one, or one with a reservation."""
         builder, leaves = self._builder, self._state.tree.leaves
         for job in self._state.in_turn.values():
             builder.retry(turn_end(job))
@@ -56,7 +56,7 @@ class Turns:
                 builder.turn = job.id
 
     def take(self) -> None:
-        """Reserve GPUs for the job that has the turn; if none has it, it is the next one's turn."""
+        """Reserve GPUs for the job with the turn; if there is none, give the turn to the next job."""
         builder = self._builder
         if builder.turn is not None:
             job = self._state.awaiting.get(builder.turn)
@@ -72,10 +72,10 @@ class Turns:
     def _serve(self, job: Job) -> bool:
         request = request_of(self._state.leaf_of(job), job)
         means = (kind(self._builder) for kind in (ReclaimInTurn, TakeTurn))
-        return any(each.serve_one(request) is not None for each in means)
+        return any(option.serve_one(request) is not None for option in means)
 
     def _waiting(self) -> Iterator[Job]:
-        """Yield the jobs that may have the turn, the longest waiting first; note when the next one may."""
+        """Yield the jobs that may have the turn, the longest waiting first; record when the next one may."""
         hopeless: set[tuple[str, int]] = set()
         for since, together in groupby(self._state.waits.ascending(), key=itemgetter(0)):
             if since + RESERVE_AFTER > self._builder.now:
@@ -99,7 +99,7 @@ class Turns:
         return sorted(jobs, key=key)
 
     def _has_no_other_way(self, job: Job, since: float) -> bool:
-        """Tell whether nothing else bounds the wait of a job that waits since a time, which is long ago."""
+        """Return whether nothing else bounds the long wait of a job, ``since`` that time."""
         leaf = self._state.leaf_of(job)
         if outranked(self._state, job):
             self._builder.retry(since + OUTRANKED_FOR)
@@ -108,7 +108,7 @@ class Turns:
         return refused or not admission.within_entitlement(leaf, job.need)
 
     def _is_left_to(self, leaf: ProjectNode, need: int) -> bool:
-        """Tell whether so many GPUs are left by what quotas guarantee to others, within all limits."""
+        """Return whether the GPUs that quotas guarantee to others leave ``need``, within all limits."""
         for project in leaf.path:
             if need > project.limit:
                 return False
@@ -123,15 +123,15 @@ class Turns:
 
 
 def _guaranteed(project: ProjectNode) -> int:
-    """Return how many GPUs the quota guarantees of those that the project asks for."""
+    """Return how many of the requested GPUs the quota guarantees."""
     return min(project.quota, project.request, project.limit)
 
 
 class ReclaimInTurn(Means):
-    """GPUs that others hold beyond what they are entitled to, for the job that has the turn."""
+    """GPUs that others hold beyond their entitlement, for the job with the turn."""
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell that any job may have the turn."""
+        """Return True: any job may have the turn."""
         return True
 
     def propose(self, request: PendingRequest) -> Answer:
@@ -144,10 +144,10 @@ class ReclaimInTurn(Means):
 
 
 class TakeTurn(ReserveAhead):
-    """GPUs for the job that has the turn: free ones, or those that become free one after another."""
+    """GPUs for the job with the turn: free ones, or GPUs that become free one after another."""
 
     def propose(self, request: PendingRequest) -> Answer:
-        """Propose to reserve GPUs: free ones, or those that become free one after another."""
+        """Propose to reserve GPUs: free ones, or GPUs that become free one after another."""
         job = request.job
         parts = gang_placement.place_gang(self.state.pool, job, job.min_workers)
         placement = self.behind_several(job) if parts is None else workers_of(parts)

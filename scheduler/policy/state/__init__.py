@@ -1,1 +1,1 @@
-"""What the planner knows, indexed: nodes, projects, queues and running jobs."""
+"""The planner's state, indexed: nodes, projects, queues and running jobs."""

@@ -1,4 +1,4 @@
-"""All that the policy knows of the GPUs of one type, in indexes that are updated job by job."""
+"""The policy's state for the GPUs of one type, in indexes updated job by job."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ from springtide.scheduler.policy.state.undo import UndoLog
 class ClusterState:
     """Nodes with GPUs of one type, the jobs that run on them or wait and accept that type, and all projects.
 
-    ``types`` are all GPU types of the pool in its order, ``gpu_type`` is the one of these nodes. Projects have the
-    plain numbers of this type. Usual run times count only where the surplus is divided fairly: shares by service
-    do not know them.
+    ``types`` are all GPU types of the pool in its order, ``gpu_type`` is the type of these nodes. Projects have
+    the plain numbers of this type. Usual run times count only if the surplus is divided fairly, not by service.
 
-    ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project; waiting jobs that
-    cannot run on the pool as it is stand in no line and ask for nothing. ``pausing``, ``awaiting`` and ``partial``
-    are the jobs that are stopping, that wait for reserved GPUs, and that run with fewer workers than they want,
-    ``in_turn`` those that had the turn when they started. ``time_limits`` are those of the jobs in line, ``waits``
-    since when these wait, in seconds. ``changed_jobs`` were added or removed, and the queues, usage or shares of
-    ``changed_projects`` have changed, since the memo took note of them. ``now`` is the time of the indexes, in
-    seconds. Changes of usage and GPUs are recorded in ``undo``.
+    ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project; a waiting job that
+    cannot run on the pool as it is has no place in a queue and no demand. ``pausing`` jobs are stopping,
+    ``awaiting`` jobs have a reservation, ``partial`` jobs run with fewer workers than they want, ``in_turn`` jobs
+    run and started in their turn. ``time_limits`` has the time limits of the queued jobs, ``waits`` the times
+    since when they wait, in seconds. ``changed_jobs`` are the jobs added or removed since the memo last read them,
+    ``changed_projects`` the projects whose queues, usage or shares have changed since. ``now`` is the time of the
+    indexes, in seconds. ``undo`` records changes of usage and GPUs.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class ClusterState:
         self.time_limits = SortedIndex()
         self.waits = SortedIndex()
 
-    # ---------- learning
+    # ---------- updates
 
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""
@@ -108,7 +107,7 @@ class ClusterState:
         self._count(job, 1)
 
     def remove_job(self, job_id: str) -> None:
-        """Remove a job, if it is known."""
+        """Remove a job, if it exists."""
         job = self.jobs.pop(job_id, None)
         if job is None:
             return
@@ -124,10 +123,10 @@ class ClusterState:
         self._due.discard(job_id)
 
     def pass_time(self, now: float) -> None:
-        """Bring up to date the jobs that time has changed, in seconds.
+        """Update the jobs that time has changed, to ``now`` in seconds.
 
-        These are jobs whose back-off is over, waiting jobs that move up as they have waited for long, and running
-        jobs that reach a later level of service.
+        These are jobs at the end of their back-off, waiting jobs that move up by age, and running jobs that reach
+        the next level of service.
         """
         self.now = now
         for job_id in self._due.take_up_to(now):
@@ -138,7 +137,7 @@ class ClusterState:
         return self._due.first()
 
     def _group_of(self, job: Job) -> dict[str, Job] | None:
-        """Return which of the groups of jobs the job is in, or None."""
+        """Return the group that the job belongs to, or None."""
         if job.phase is Phase.PAUSING:
             return self.pausing
         if job.phase is Phase.WAITING and job.reserved:
@@ -146,7 +145,7 @@ class ClusterState:
         return self.partial if job.phase is Phase.RUNNING and len(job.placement) < job.workers else None
 
     def _count(self, job: Job, sign: int) -> None:
-        """Add what the job holds and requests to its project, or take it away; the change is permanent."""
+        """Add the job's usage and request to its project, or subtract them; the change is permanent."""
         leaf = self.tree.leaves.get(job.project)
         if leaf is not None and job.phase is not Phase.HELD:
             held = job.held_gpus
@@ -164,25 +163,25 @@ class ClusterState:
         self.tree.changed.clear()
 
     def set_use(self, use: RecentUse) -> None:
-        """Take note of the recent use of a project."""
+        """Set the recent use of a project."""
         if (node := self.tree.set_use(use, self.settings.use_half_life)) is not None:
             self.changed_projects.add(node)
 
     def take_borrowing(self) -> dict[UseKey, int]:
-        """Return what projects hold beyond their quotas, of those whose jobs have changed since the last call."""
+        """Return the borrowed GPUs of the projects whose jobs have changed since the last call."""
         touched, self._touched = self._touched, set()
         return {
-            UseKey(each.name, self.gpu_type, self.tree.is_own(each)): max(0, each.held - each.quota)
-            for each in touched
+            UseKey(leaf.name, self.gpu_type, self.tree.is_own(leaf)): max(0, leaf.held - leaf.quota)
+            for leaf in touched
         }
 
     def could_run(self, job: Job) -> bool:
-        """Tell whether the job could run on the GPUs of this type, if nothing else did."""
+        """Return whether the job could run on the GPUs of this type, if nothing else did."""
         leaf = self.tree.leaves.get(job.project)
         return leaf is not None and demand.could_run(self.pool, leaf, job)
 
     def _demand(self, leaf: ProjectNode, job: Job) -> int:
-        """Return how many GPUs the job asks for: the most that it could have, none if it can never run."""
+        """Return the job's demand in GPUs: the most that it could have, 0 if it can never run."""
         most = demand.most_workers(self.pool, leaf, job)
         return most * job.gpus if most >= job.min_workers else 0
 
@@ -212,9 +211,9 @@ class ClusterState:
         self.waits.discard(job.id)
 
     def _moved_up(self, job: Job) -> int:
-        """Return how many levels of service the waiting of a job makes up for; note when that changes.
+        """Return the levels of service that a job's waiting time offsets; record when that changes.
 
-        It makes up for none during a back-off, and remains the same while the job runs.
+        It is 0 during a back-off, and constant while the job runs.
         """
         if job.phase is not Phase.WAITING:
             return aged(job, job.started)
@@ -229,7 +228,7 @@ class ClusterState:
         return moved_up
 
     def _level(self, job: Job, moved_up: int) -> int:
-        """Return the level of service that counts in the shares; note when that of a running job ends."""
+        """Return the level of service that counts in the shares; record when a running job leaves it."""
         level = max(0, level_of(job) - moved_up)
         if job.started is not None and job.placement:
             while (end := beyond(job, level)) <= self.now:
@@ -244,7 +243,7 @@ class ClusterState:
         key = self._queue_keys.get(job.id) or _queue_key(job, service_rank_of(job))
         return self.queues[job.project].before(key) + 1
 
-    # ---------- looking things up
+    # ---------- queries
 
     @property
     def goes_by_run_times(self) -> bool:
@@ -252,7 +251,7 @@ class ClusterState:
         return self.settings.order is Order.LEAST_SERVED and not self._by_service
 
     def rank_of(self, gpu_types: tuple[str, ...]) -> int:
-        """Return the position of this GPU type among those of the pool that a job accepts, 0 for the first."""
+        """Return the position of this GPU type among the pool's types that a job accepts, 0 for the first."""
         if len(self.types) == 1:
             return 0
         accepted = accepted_types(gpu_types, self.types)
@@ -261,10 +260,10 @@ class ClusterState:
     @property
     def ranks(self) -> set[int]:
         """The positions of this GPU type among those that waiting jobs accept, the first one always included."""
-        return {0, *(self.rank_of(each.gpu_types) for each in self.constraint_counts)}
+        return {0, *(self.rank_of(constraints.gpu_types) for constraints in self.constraint_counts)}
 
     def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
-        """Tell whether a job with these accepted types can run on several types of the pool."""
+        """Return whether a job with these accepted types can run on several types of the pool."""
         return len(accepted_types(gpu_types, self.types)) > 1
 
     def leaf_of(self, job: Job) -> ProjectNode:
@@ -278,7 +277,7 @@ class ClusterState:
             total, by_service = self.pool.total, self._by_service
             self.changed_projects.update(divide_below(total, self.tree.roots, by_service=by_service))
 
-    # ---------- trying things out
+    # ---------- trials
 
     def release(self, job: Job) -> None:
         """Free the GPUs reserved for the job of a known project."""
@@ -286,7 +285,7 @@ class ClusterState:
         self.tree.add_usage(self.leaf_of(job), -len(job.reserved) * job.gpus, preemptible=job.preemptible)
 
     def restore(self, job: Job) -> None:
-        """Reserve the GPUs again that `release` has freed."""
+        """Reserve the GPUs again after `release`."""
         self.pool.reserve(job.reserved)
         self.tree.add_usage(self.leaf_of(job), len(job.reserved) * job.gpus, preemptible=job.preemptible)
 

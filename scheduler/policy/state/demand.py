@@ -1,13 +1,13 @@
-"""Demand: with how many workers a job could run on the pool as it is, and the cause where it can never run.
+"""Demand: the number of workers with which a job could run on the pool as it is, and the cause if it never can.
 
 The pool as it is: the GPUs of the available nodes that nothing outside the pool uses, whichever jobs hold them,
-and the present limits and quotas. So a node that is lost, drained or not there yet counts for nothing until it is
-back; a job that needs it asks for nothing that the pool has, and counts in no share, line or order meanwhile.
+and the present limits and quotas. A lost, drained or missing node does not count until it is back; a job that
+needs it has no demand meanwhile, and counts in no share, queue or order.
 
-`most_workers` is what counts as demand; `impossible` tells the cause, and None if and only if the job could run:
-if `most_workers` is at least its ``min_workers``. Both look at the GPUs of one type. On a pool with several types
-a job is impossible if it is on each that it accepts (`Planner` leaves out the types on which it cannot run). Jobs
-that run are not asked: what they hold counts as it is.
+`most_workers` is the demand; `impossible` returns the cause, and None if and only if the job could run: if
+`most_workers` is at least its ``min_workers``. Both look at the GPUs of one type. On a pool with several types a
+job is impossible if it is impossible on each type that it accepts (`Planner` leaves out the others). The demand of
+running jobs is their usage.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class Cause(StrEnum):
     QUOTA = "quota"
     """It is not preemptible, and needs more GPUs than the quota of the project ``at``: ``most`` GPUs."""
     NODES = "nodes"
-    """No node has GPUs of a type that it accepts; ``most`` is 0."""
+    """No node has GPUs of an accepted type; ``most`` is 0."""
     RDMA = "rdma"
     """It asks for network cards with RDMA that no node has; ``most`` is 0."""
     PER_GPU = "per-gpu"
     """The GPUs of no node come with as many cores and as much memory as it asks for; ``most`` is 0."""
     WORKER = "worker"
-    """One worker needs more GPUs than any node that suits it has: ``most`` GPUs."""
+    """One worker needs more GPUs than any suitable node has: ``most`` GPUs."""
     GANG = "gang"
-    """The nodes that suit it hold fewer workers than it needs: ``most`` workers."""
+    """The suitable nodes hold fewer workers than it needs: ``most`` workers."""
     LEVEL = "level"
-    """No node that suits it has a label of the level that it requires, ``at``; ``most`` is 0."""
+    """No suitable node has a label of the required topology level, ``at``; ``most`` is 0."""
     DOMAIN = "domain"
-    """No domain of the level that it requires, ``at``, holds all workers that it needs: ``most`` workers."""
+    """No domain of the required topology level, ``at``, holds all its workers: ``most`` workers."""
 
 
 class Impossible(NamedTuple):
-    """What a job exceeds: ``at`` names the project or the topology level, ``most`` is the bound, by the cause."""
+    """The bound that a job exceeds: ``at`` names the project or the topology level, ``most`` is the bound."""
 
     cause: Cause
     at: str
@@ -53,18 +53,18 @@ class Impossible(NamedTuple):
 
 
 def most_workers(pool: NodePool, leaf: ProjectNode, job: Job) -> int:
-    """Return with how many workers the job could run if nothing else did, at most those that it asks for."""
+    """Return with how many workers the job could run if nothing else did, at most the requested number."""
     gpus = min(_most_gpus(project, job) for project in leaf.path)
     return min(job.workers, gpus // job.gpus, _room(pool, job))
 
 
 def could_run(pool: NodePool, leaf: ProjectNode, job: Job) -> bool:
-    """Tell whether the job could run if nothing else did."""
+    """Return whether the job could run if nothing else did."""
     return most_workers(pool, leaf, job) >= job.min_workers
 
 
 def impossible(pool: NodePool, leaf: ProjectNode, job: Job) -> Impossible | None:
-    """Return why the job can never run; None if it could. Of several causes the first of `Cause` is returned."""
+    """Return why the job can never run, by the first cause in the order of `Cause`; None if it could."""
     if could_run(pool, leaf, job):
         return None
     need = job.need
@@ -78,7 +78,7 @@ def impossible(pool: NodePool, leaf: ProjectNode, job: Job) -> Impossible | None
 
 
 def _lacks_nodes(pool: NodePool, job: Job) -> Impossible:
-    """Return what the nodes lack that the job needs."""
+    """Return what the nodes lack for the job."""
     if not pool.suitable(job.gpu_types, UNSPECIFIED):
         return Impossible(Cause.NODES, "", 0)
     if not pool.suitable(job.gpu_types, PerGpu(rdma=job.per_gpu.rdma)):
@@ -96,12 +96,12 @@ def _lacks_nodes(pool: NodePool, job: Job) -> Impossible:
 
 
 def _most_gpus(project: ProjectNode, job: Job) -> int:
-    """Return how many GPUs the project may give to one job: those of its quota, if they cannot be taken back."""
+    """Return how many GPUs the project may give to one job: its quota, if the job is not preemptible."""
     return project.limit if job.preemptible else min(project.limit, project.quota)
 
 
 def _room(pool: NodePool, job: Job) -> int:
-    """Return how many workers of the job the empty nodes hold, in one domain of the level that it requires."""
+    """Return how many workers of the job the empty nodes hold, within one domain of its required level."""
     if not pool.suitable(job.gpu_types, job.per_gpu):
         return 0
     return pool.capacity(job.gpus, job.per_gpu, job.require)

@@ -1,4 +1,4 @@
-"""What each project is entitled to: its quota, plus its part of what others leave idle."""
+"""Fair share: a project's entitlement is its quota, plus its part of the GPUs left idle by others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 
 Wishes = dict[ProjectNode, int]
-"""How many GPUs each project wants in all."""
+"""The total number of GPUs that each project wants."""
 
 Rounded = dict[ProjectNode, tuple[float, float, int, str]]
 """The projects whose offer was rounded, with their place among those that get whole GPUs left over."""
 
 
 def divide_below(total: int, siblings: Sequence[ProjectNode], *, by_service: bool) -> Iterator[ProjectNode]:
-    """Divide ``total`` GPUs among siblings, and below where that changes anything; yield those with new shares."""
+    """Divide ``total`` GPUs among siblings, and below them if shares change; yield the changed projects."""
     before = [project.share for project in siblings]
     divide(total, siblings, by_service=by_service)
     for project, share in zip(siblings, before, strict=True):
@@ -29,9 +29,9 @@ def divide_below(total: int, siblings: Sequence[ProjectNode], *, by_service: boo
 def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = False) -> None:
     """Divide ``total`` GPUs among ``siblings`` and set the ``share`` of each.
 
-    First everybody's quota, as far as it is asked for. What is left goes by project priority and weight, the whole
-    GPUs that rounding leaves over within each priority; or, ``by_service``, to the jobs with the least service,
-    whoever's they are: where not all of one step of service can get theirs, the projects divide by weight.
+    All quotas come first, as far as they are requested. The rest goes by project priority and weight, and the GPUs
+    left by rounding within each priority; or, with ``by_service``, to the jobs with the least service in any
+    project: if not all jobs of one step of service can be served, their projects divide by weight.
     """
     left = total
     for one in siblings:
@@ -65,7 +65,7 @@ def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[Wishes]:
 
 
 def _divide_by_weight(left: int, wishes: Wishes, rounded: Rounded) -> int:
-    """Offer each project its part until each that is left wants at least its part; return what is left."""
+    """Offer each project its part until all remaining ones want at least theirs; return the GPUs left."""
     again = True
     while again and left > 0:
         again = False

@@ -1,4 +1,4 @@
-"""The waiting jobs of each project, in order, grouped by what they ask for."""
+"""The waiting jobs of each project, in order, grouped by their requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from springtide.scheduler.resources.per_gpu import PerGpu
 
 
 class PlacementConstraints(NamedTuple):
-    """All that decides whether the free GPUs hold a job; ``per_gpu`` is what it asks for with each GPU."""
+    """All that decides whether the free GPUs hold a job; ``per_gpu`` is its request with each GPU."""
 
     gpus: int
     min_workers: int
@@ -25,7 +25,7 @@ class PlacementConstraints(NamedTuple):
 
     @property
     def need(self) -> int:
-        """GPUs that a job with these constraints takes to start."""
+        """The GPUs that a job with these constraints needs to start."""
         return self.gpus * self.min_workers
 
     def as_job(self) -> Job:
@@ -34,7 +34,7 @@ class PlacementConstraints(NamedTuple):
 
 
 class SchedulingClass(NamedTuple):
-    """All that decides whether a job of a project can start, where, and which jobs may be evicted for it.
+    """All that decides whether and where a job can start in its project, and which jobs may be evicted for it.
 
     Jobs of one class share one queue. ``service_level`` is the level of their service, whatever their waiting
     time.
@@ -46,7 +46,7 @@ class SchedulingClass(NamedTuple):
 
     @property
     def need(self) -> int:
-        """GPUs it takes to start."""
+        """The GPUs that a job of the class needs to start."""
         return self.constraints.need
 
 
@@ -55,7 +55,7 @@ QueueKey = tuple[int, int, float, str]
 
 
 def scheduling_class_of(job: Job) -> SchedulingClass:
-    """What the job asks for."""
+    """Return the class of the job's request."""
     constraints = PlacementConstraints(
         job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.per_gpu
     )
@@ -63,7 +63,7 @@ def scheduling_class_of(job: Job) -> SchedulingClass:
 
 
 class JobQueues:
-    """The lines of one project. ``smallest`` is the least number of GPUs that one of its jobs takes to start."""
+    """The queues of one project. ``smallest`` is the least number of GPUs that one of its jobs needs to start."""
 
     def __init__(self) -> None:
         self.by_class: defaultdict[SchedulingClass, SortedList] = defaultdict(SortedList)
@@ -71,26 +71,26 @@ class JobQueues:
         self._heads: list[tuple[QueueKey, SchedulingClass]] | None = None
 
     def add(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
-        """A job joins its line."""
+        """Add a job to its queue."""
         self.by_class[scheduling_class].add(key)
         self.smallest = min(self.smallest or scheduling_class.need, scheduling_class.need)
         self._heads = None
 
     def remove(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
-        """A job leaves its line."""
+        """Remove a job from its queue."""
         queue = self.by_class[scheduling_class]
         queue.remove(key)
         if not queue:
             del self.by_class[scheduling_class]
-            self.smallest = min((each.need for each in self.by_class), default=0)
+            self.smallest = min((other.need for other in self.by_class), default=0)
         self._heads = None
 
     def heads(self) -> Sequence[tuple[QueueKey, SchedulingClass]]:
-        """The first of every line, in order."""
+        """Return the first job of every queue, in order."""
         if self._heads is None:
             self._heads = sorted((queue[0], scheduling_class) for scheduling_class, queue in self.by_class.items())
         return self._heads
 
     def before(self, key: QueueKey) -> int:
-        """How many jobs stand before this place."""
+        """Return the number of jobs before this key."""
         return sum(queue.bisect_left(key) for queue in self.by_class.values())

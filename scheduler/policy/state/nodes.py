@@ -1,7 +1,7 @@
-"""The nodes and who holds or awaits which GPU, indexed by how many GPUs are free.
+"""The nodes, with the holders and reservations of their GPUs, indexed by the number of free GPUs.
 
-Sets of GPUs of a node and sets of nodes are bit masks: bit ``i`` stands for GPU ``i`` of the node, or for the
-``i``-th node by name.
+Sets of GPUs of a node and sets of nodes are bit masks: bit ``i`` is GPU ``i`` of the node, or the ``i``-th node by
+name.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from springtide.scheduler.policy.state.undo import UndoLog
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 NOBODY = ""
-"""Stands for a job that holds no GPU."""
+"""Job id of free GPUs."""
 
 NODE = "node"
 """The level of a whole node, in requirements and wishes."""
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The positions of the set bits, lowest first."""
+    """Yield the positions of the set bits, lowest first."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -30,7 +30,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def mask_of(indices: Iterable[int]) -> int:
-    """The mask with these bits set."""
+    """Return the mask with these bits set."""
     mask = 0
     for index in indices:
         mask |= 1 << index
@@ -42,8 +42,8 @@ class NodeState:
     """A node as the policy sees it.
 
     ``allocatable`` GPUs exist on an available node and are not used from outside the pool; ``free`` ones are
-    neither held nor reserved either. ``jobs`` tells which job holds which. ``groups`` are the sets of GPUs of each
-    topology level that divides the usable ones, the tightest level first.
+    also neither held nor reserved. ``jobs`` maps job ids to the GPUs they hold. ``groups`` are the sets of GPUs of
+    each topology level that divides the usable ones, the tightest level first.
     """
 
     node: Node
@@ -70,7 +70,7 @@ class NodePool:
 
     def __init__(self, nodes: Iterable[Node], undo: UndoLog) -> None:
         self.undo = undo
-        ordered = sorted(nodes, key=lambda each: each.name)
+        ordered = sorted(nodes, key=lambda node: node.name)
         self.gpu_type = ordered[0].gpu_type if ordered else ""
         self.node_states = [_node_state(index, node) for index, node in enumerate(ordered)]
         self.by_name = {node_state.name: node_state for node_state in self.node_states}
@@ -91,27 +91,27 @@ class NodePool:
             self.buckets[node_state.free.bit_count()] |= 1 << node_state.index
 
     def with_free(self, counts: Iterable[int], within: int) -> Iterator[NodeState]:
-        """The nodes among these by the number of their free GPUs, in the order of ``counts``, then by name."""
+        """Yield these nodes by the number of their free GPUs, in the order of ``counts``, then by name."""
         for count in counts:
             for index in bits(self.buckets[count] & within):
                 yield self.node_states[index]
 
     def roomiest_first(self, within: int) -> Iterator[NodeState]:
-        """These nodes, those with the most free GPUs first."""
+        """Yield these nodes, those with the most free GPUs first."""
         return self.with_free(reversed(range(len(self.buckets))), within)
 
     @property
     def free(self) -> int:
-        """How many GPUs are free."""
+        """The number of free GPUs."""
         return sum(count * nodes.bit_count() for count, nodes in enumerate(self.buckets))
 
     @property
     def max_free(self) -> int:
-        """The most free GPUs that one node has."""
+        """The largest number of free GPUs on a node."""
         return max((count for count, nodes in enumerate(self.buckets) if nodes), default=0)
 
     def suitable(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
-        """The nodes for jobs that accept these GPU types, or all if none is named, with so much for each GPU."""
+        """Return the nodes of these GPU types, or of all for (), that offer ``per_gpu`` with each GPU."""
         if gpu_types and self.gpu_type not in gpu_types:
             return 0
         if per_gpu not in self._suitable:
@@ -120,7 +120,7 @@ class NodePool:
         return self._suitable[per_gpu]
 
     def slots(self, gpus: int, within: int) -> int:
-        """How many workers with ``gpus`` each fit on the free GPUs of these nodes."""
+        """Return how many workers with ``gpus`` each fit on the free GPUs of these nodes."""
         return sum(
             (count // gpus) * (self.buckets[count] & within).bit_count()
             for count in range(gpus, len(self.buckets))
@@ -128,16 +128,16 @@ class NodePool:
         )
 
     def sizes(self, per_gpu: PerGpu) -> Counter[int]:
-        """The nodes whose GPUs come with so much, counted by their allocatable GPUs."""
+        """Count the nodes that offer ``per_gpu`` by the number of their allocatable GPUs."""
         if per_gpu not in self._sizes:
             nodes = (self.node_states[index] for index in bits(self.suitable((), per_gpu)))
             self._sizes[per_gpu] = Counter(node.allocatable.bit_count() for node in nodes)
         return self._sizes[per_gpu]
 
     def capacity(self, gpus: int, per_gpu: PerGpu, level: str | None = None) -> int:
-        """How many workers with ``gpus`` each would fit on empty nodes whose GPUs come with so much.
+        """Return how many workers with ``gpus`` each would fit on the empty nodes that offer ``per_gpu``.
 
-        They are all in one domain of a topology level, if one is given.
+        All in one domain of the topology level, if one is given.
         """
         key = (gpus, per_gpu, level)
         if key not in self._capacities:
@@ -168,17 +168,17 @@ class NodePool:
         )
 
     def has_level(self, level: str, per_gpu: PerGpu) -> bool:
-        """Whether a node whose GPUs come with so much has a label of this topology level."""
+        """Return whether a node that offers ``per_gpu`` has a label of this topology level."""
         suitable = self.suitable((), per_gpu)
         return any(domain & suitable for domain in self.levels.get(level, {}).values())
 
     def occupy(self, job_id: str, placement: Iterable[Worker]) -> None:
-        """The job's attempt holds these GPUs now, on top of what it held."""
+        """Add these GPUs to those that the job's attempt holds."""
         for node, mask in self.known(placement):
             self._set(node, job_id, node.jobs.get(job_id, 0) | mask, node.reserved)
 
     def vacate(self, job_id: str, placement: Iterable[Worker]) -> None:
-        """The job's attempt holds these GPUs no longer."""
+        """Remove these GPUs from those that the job's attempt holds."""
         for node, mask in self.known(placement):
             self._set(node, job_id, node.jobs.get(job_id, 0) & ~mask, node.reserved)
 
@@ -188,33 +188,33 @@ class NodePool:
             self._set(node, NOBODY, 0, node.reserved | mask)
 
     def unreserve(self, placement: Iterable[Worker]) -> None:
-        """These GPUs are set aside no longer."""
+        """End the reservation of these GPUs."""
         for node, mask in self.known(placement):
             self._set(node, NOBODY, 0, node.reserved & ~mask)
 
     def known(self, placement: Iterable[Worker]) -> Iterator[tuple[NodeState, int]]:
-        """The nodes of a placement that the pool has, each with the mask of the GPUs."""
+        """Yield the existing nodes of a placement, each with the mask of the GPUs."""
         for worker in placement:
             node = self.by_name.get(worker.node)
             if node is not None:
                 yield node, mask_of(worker.gpus)
 
     def are_allocatable(self, placement: Placement) -> bool:
-        """Whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
+        """Return whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
         parts = list(self.known(placement))
         return len(parts) == len(placement) and not any(mask & ~node.allocatable for node, mask in parts)
 
     def can_stay(self, placement: Placement) -> bool:
-        """Whether who sits on these GPUs may go on there: all are usable, and none is promised to another."""
+        """Return whether the holder of these GPUs may keep them: all are usable, and none is reserved."""
         unreserved = not any(mask & node.reserved for node, mask in self.known(placement))
         return unreserved and self.are_allocatable(placement)
 
     def nodes_of(self, placement: Iterable[Worker]) -> int:
-        """The nodes that these workers sit on."""
+        """Return the nodes of these workers."""
         return mask_of(self.by_name[worker.node].index for worker in placement if worker.node in self.by_name)
 
     def holders(self, placement: Placement) -> list[str]:
-        """The jobs that hold some of these GPUs."""
+        """Return the jobs that hold some of these GPUs."""
         found: dict[str, None] = {}
         for node, mask in self.known(placement):
             found.update((job_id, None) for job_id, held in sorted(node.jobs.items()) if held & mask)
@@ -252,5 +252,5 @@ def gpus_of(placement: Iterable[Worker]) -> set[tuple[str, int]]:
 
 
 def workers_of(parts: Iterable[tuple[NodeState, int]], first: int = 0) -> Placement:
-    """A placement of one worker per part, ranked in the order given."""
+    """Return a placement of one worker per part, ranked in the order given."""
     return tuple(Worker(index, node.name, tuple(bits(mask))) for index, (node, mask) in enumerate(parts, first))

@@ -1,4 +1,4 @@
-"""The project tree, with what each project holds, requests and is entitled to (DESIGN §4, fair share)."""
+"""The project tree: usage, requests and entitlements (docs/policy.md, The rules and their places)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from springtide.scheduler.model import Project, RecentUse, Standing, Surplus
 from springtide.scheduler.policy.state.undo import UndoLog
 
 UNLIMITED = 1 << 60
-"""Stands for a quota or limit that is not set."""
+"""Value of an unset quota or limit."""
 
 MIN_USE = 4 * 3600.0
-"""Least recent use, in GPU-seconds, that decides who gets GPUs left over by rounding.
+"""Least recent use, in GPU-seconds, that decides which project gets GPUs left over by rounding.
 
 Such a GPU changes hands with each doubling of the use, so that it does so a few times a day.
 """
@@ -27,14 +27,14 @@ WEIGHT_UNIT = 1_000_000
 class ProjectNode:
     """A project in the tree. Quantities are GPUs, descendants included.
 
-    ``held`` counts live attempts, pausing ones too. ``claimed`` counts running attempts and reservations: what
-    is held once the pausing attempts have ended. ``non_preemptible`` is the part of ``claimed`` that cannot be
-    paused. ``requests`` is the request by level of service, where ``by_service`` tells that the surplus goes to
-    the least served jobs. ``oversubscribed`` tells that the quotas of the children add up to more than the
-    project's own, so that not all of them are guaranteed. ``share`` is the fair share, ``entitled`` what the
-    project may hold right now: ``min(limit, max(quota, share))``. ``dirty`` tells that the shares of the children
-    are out of date. ``use_rank`` orders projects by their recent use for each unit of weight, ``use_step`` in
-    doubling steps, in which little use counts as none; neither changes as time passes.
+    ``held`` counts live attempts, pausing ones too. ``claimed`` counts running attempts and reservations: the
+    usage after the pausing attempts have ended. ``non_preemptible`` is the part of ``claimed`` that cannot be
+    paused. ``requests`` is the request by level of service, which counts if the surplus goes to the least served
+    jobs (``by_service``). ``oversubscribed``: the quotas of the children add up to more than the project's own, so
+    not all of them are guaranteed. ``share`` is the fair share, ``entitled`` the GPUs that the project may hold
+    right now: ``min(limit, max(quota, share))``. ``dirty``: the shares of the children are out of date.
+    ``use_rank`` orders projects by their recent use for each unit of weight, ``use_step`` in doubling steps, in
+    which little use counts as none; neither changes as time passes.
     """
 
     name: str
@@ -63,8 +63,8 @@ class ProjectNode:
 class ProjectTree:
     """All projects. Jobs belong to leaves; a project with children has an additional leaf for its own jobs.
 
-    ``changed`` are the leaves with usage that is not committed yet, ``dirty`` tells that shares are out of date,
-    ``oversubscribed`` that a project is. Usage is recorded in ``undo``.
+    ``changed`` are the leaves with uncommitted usage, ``dirty``: some shares are out of date, ``oversubscribed``:
+    some project is. ``undo`` records usage.
     """
 
     def __init__(self, projects: Iterable[Project], surplus: Surplus, undo: UndoLog) -> None:
@@ -72,22 +72,24 @@ class ProjectTree:
         self.changed: set[ProjectNode] = set()
         self._by_service = surplus is Surplus.LEAST_SERVED
         self.dirty = True
-        self.projects = {each.name: each for each in sorted(projects, key=lambda each: (each.age, each.name))}
+        self.projects = {
+            project.name: project for project in sorted(projects, key=lambda project: (project.age, project.name))
+        }
         self.project_nodes = {name: _project_node(project) for name, project in self.projects.items()}
-        self.limited = [each for each in self.project_nodes.values() if each.limit != UNLIMITED]
+        self.limited = [node for node in self.project_nodes.values() if node.limit != UNLIMITED]
         self.roots: list[ProjectNode] = []
         for name, project_node in self.project_nodes.items():
             project_node.parent = self.project_nodes.get(self.projects[name].parent or "")
             (self.roots if project_node.parent is None else project_node.parent.children).append(project_node)
         self.leaves = {name: _leaf_of(project_node) for name, project_node in self.project_nodes.items()}
-        self.oversubscribed = any(each.oversubscribed for each in self.project_nodes.values())
+        self.oversubscribed = any(node.oversubscribed for node in self.project_nodes.values())
         for project_node in (*self.project_nodes.values(), *self.leaves.values()):
             project_node.path = _path(project_node)
             project_node.entitled = project_node.quota
             project_node.by_service = self._by_service
 
     def standing(self) -> dict[str, Standing]:
-        """Return what every project holds, requests and is entitled to."""
+        """Return the held, requested and entitled GPUs of every project."""
         return {
             name: Standing(
                 quota=total(self.projects[name].quota),
@@ -109,7 +111,7 @@ class ProjectTree:
                 project.requests[level] = project.requests.get(level, 0) + gpus
 
     def set_use(self, record: RecentUse, half_life: float) -> ProjectNode | None:
-        """Set the recent use of a project, and return its node; None for one that is unknown."""
+        """Set the recent use of a project, and return its node; None for an unknown project."""
         node = (self.leaves if record.own else self.project_nodes).get(record.project)
         if node is not None:
             used = record.gpu_seconds * WEIGHT_UNIT / max(1, node.weight)
@@ -123,7 +125,7 @@ class ProjectTree:
         return node
 
     def is_own(self, project: ProjectNode) -> bool:
-        """Tell whether the node stands for the jobs of a project that has children, without theirs."""
+        """Return whether the node holds the own jobs of a project with children."""
         return self.project_nodes[project.name] is not project
 
     def add_usage(self, leaf: ProjectNode, gpus: int, preemptible: bool, held: int = 0) -> None:
@@ -155,7 +157,7 @@ def _or_unlimited(gpus: int | None) -> int:
 
 
 def _leaf_of(project: ProjectNode) -> ProjectNode:
-    """Return where the project's own jobs count: a child with the quota that the others leave, if it has any."""
+    """Return the leaf of the project's own jobs: an extra child with the remaining quota, if it has children."""
     if not project.children:
         return project
     below = sum(child.quota for child in project.children)
@@ -167,7 +169,7 @@ def _leaf_of(project: ProjectNode) -> ProjectNode:
 
 
 def _path(project: ProjectNode) -> tuple[ProjectNode, ...]:
-    """Return the project and all above it."""
+    """Return the project and its ancestors."""
     return (project,) if project.parent is None else (project, *_path(project.parent))
 
 

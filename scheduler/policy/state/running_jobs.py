@@ -1,4 +1,4 @@
-"""The running jobs of each project that may give way, in the order in which they would."""
+"""The preemptible running jobs of each project, in the victims' order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from springtide.scheduler.policy.state.service import beyond
 from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
 EvictionKey = tuple[float, int, float, float, str]
-"""When a job has saved last, in steps, its priority, start, submission and id; the smallest gives way first."""
+"""A job's last save in steps, its priority, start, submission and id; the smallest is the first victim."""
 
 LOST_WORK_STEP = 300.0
-"""Seconds in whose steps lost work is compared: what jobs save in less than that of each other is the same."""
+"""Step in seconds for the comparison of lost work: saves within one step count as the same."""
 
 
 def _fresh_since(job: Job) -> float:
-    """Return since when the job has done work that a pause would lose."""
+    """Return the time since which a pause would lose the job's work."""
     return max(job.started or 0.0, job.saved or 0.0)
 
 
@@ -37,8 +37,8 @@ def _eviction_key(job: Job) -> EvictionKey:
 class RunningJobs:
     """The preemptible running jobs of one project, in the victims' order and by priority.
 
-    ``on_node`` tells how many GPUs they hold on each node, by its rank among all ``node_states``. A job that can
-    be rotated is ripe for a step of service once its own service is beyond that step and its minimum run time, in
+    ``on_node`` counts the GPUs that they hold on each node, by its rank among all ``node_states``. A job that can
+    be rotated is ripe for a step of service once its own service exceeds that step and its minimum run time, in
     seconds, is over.
     """
 
@@ -52,7 +52,7 @@ class RunningJobs:
         self._ripe_times: dict[int, SortedIndex] = {}
 
     def add(self, job: Job) -> None:
-        """Add a job that runs."""
+        """Add a running job."""
         self._victims.add(_eviction_key(job))
         self.by_priority.set(job.id, job.priority)
         if job.rotate and job.started is not None and job.placement:
@@ -81,7 +81,7 @@ class RunningJobs:
         return self._ripe_times[level]
 
     def slots(self, gpus: int, beside: int) -> int:
-        """Return how many workers with ``gpus`` each fit in their place, if ``beside`` are free on each node."""
+        """Return how many workers with ``gpus`` each could replace them, if each node has ``beside`` free GPUs."""
         return sum((held + beside) // gpus for held in self.on_node.values())
 
     def _ripe_time(self, job: Job, level: int) -> float:

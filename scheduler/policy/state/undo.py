@@ -1,4 +1,4 @@
-"""Changes that can be taken back, so that the policy may try things."""
+"""An undo log, with which the policy tries changes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from contextlib import contextmanager
 
 
 class UndoLog:
-    """How to take back each change since the last `commit`, in their order."""
+    """The undo step of each change since the last `commit`, in order."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[Callable[..., None], tuple[object, ...]]] = []
 
     def record(self, undo: Callable[..., None], *args: object) -> None:
-        """Record a change that ``undo(*args)`` takes back."""
+        """Record a change that ``undo(*args)`` reverts."""
         self._steps.append((undo, args))
 
     def mark(self) -> int:
-        """Return a point that `roll_back` returns to."""
+        """Return a mark for `roll_back`."""
         return len(self._steps)
 
     def roll_back(self, mark: int) -> None:
-        """Take back all changes since the mark, the last one first; what that records itself is forgotten."""
+        """Revert all changes since the mark, the last one first, and forget what the reverts record."""
         for undo, args in self._steps[mark:][::-1]:
             undo(*args)
         del self._steps[mark:]
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Take back, at the end of the block, all changes that it makes."""
+        """Revert all changes of the block at its end."""
         mark = self.mark()
         try:
             yield

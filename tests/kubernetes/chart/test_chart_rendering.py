@@ -11,7 +11,7 @@ import yaml
 from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, service_settings, shown_values
 
 from springtide.hub_extension.cluster.settings import cluster_settings
-from springtide.hub_extension.service.service import Springtide
+from springtide.hub_extension.service.datasets import declared_datasets
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
@@ -398,7 +398,7 @@ def test_datasets_are_settings_of_the_service_and_notebooks_see_them_unless_told
             "notebooks": {"datasets": False},
         }
     )
-    declared = Springtide(datasets=service_settings(objects)["datasets"]).declared_datasets(cluster=True)
+    declared = declared_datasets(service_settings(objects)["datasets"], cluster=True)
     assert list(declared.values()) == [
         Dataset("digits", claim="data", sub_path="d", projects=("vision",)),
         Dataset("words", claim="w"),
@@ -414,3 +414,20 @@ def test_hub_and_service_agree_on_stopping_idle_workspaces(template: Template, *
     hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
     assert hub["defaults"]["Springtide"] == {"stop_idle_workspaces": allowed}
     assert service_settings(objects).get("stop_idle_workspaces", False) is allowed
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, {}),
+        ({"webhookHosts": []}, {"webhook_hosts": []}),
+        ({"webhookHosts": ["chat.example.org"]}, {"webhook_hosts": ["chat.example.org"]}),
+    ],
+)
+def test_the_service_has_its_own_defaults_unless_the_chart_is_given_others(
+    template: Template, values: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    smtp = {"server": "mail.example.org", "from": "pool@example.org", "address": "{user}@example.org"}
+    settings = service_settings(template({"service": {**values, "smtp": smtp}}))
+    names = ("webhook_hosts", "smtp_security")
+    assert {name: settings[name] for name in names if name in settings} == expected

@@ -60,7 +60,7 @@ def end_of_attempt(*pods: Pod, requested: str | None = None, complete: bool = Fa
 def test_a_worker_that_a_cluster_stops_and_that_ends_with_0_was_evicted(*, complete: bool) -> None:
     evicted = end_of_attempt(pod_of(0, paused=True, leaving=True), complete=complete)
     assert (evicted.kind, evicted.code, evicted.complete) == (ExitKind.EVICTED, 0, complete)
-    assert "deleted by somebody else" in evicted.detail
+    assert "deleted from outside the pool" in evicted.detail
     short_of_memory = end_of_attempt(pod_of(0, paused=True, reason="Evicted"), complete=complete)
     assert (short_of_memory.kind, short_of_memory.code) == (ExitKind.EVICTED, 0)
     assert "low on memory" in short_of_memory.detail

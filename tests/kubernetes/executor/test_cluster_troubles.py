@@ -206,7 +206,7 @@ async def test_a_pod_that_somebody_else_ends_is_evicted_and_no_failure(bench: Ku
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert (ended.kind, ended.paused) == (ExitKind.EVICTED, False)
-    assert "somebody else" in ended.detail
+    assert "from outside the pool" in ended.detail
     assert {pod["status"]["phase"] for pod in bench.pods()} == {"Failed"}
 
 

@@ -78,7 +78,7 @@ def test_a_sound_cluster_has_no_problem(cluster: Cluster, namespace: str, config
     assert code == 0, found
     assert found["rights"]["status"] == "ok"
     assert found["train nodes"]["said"].startswith("8 GPUs on 1 node")
-    assert found["PriorityClass"]["said"] == f"{namespace}-train preempts nobody."
+    assert found["PriorityClass"]["said"] == f"{namespace}-train never preempts other pods."
 
 
 def test_what_is_missing_is_named_with_its_remedy(cluster: Cluster, namespace: str, config: Path) -> None:

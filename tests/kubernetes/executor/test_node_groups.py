@@ -166,7 +166,7 @@ async def test_a_node_that_does_not_come_is_called_late(
     monkeypatch.setattr(node_groups, "LATE", 0.0)
     job = await pool.submit(gpus=8)
     text = await pool.reason(job, lambda text: "It should have come" in text)
-    assert "an administrator of the cluster can tell what keeps it" in text
+    assert "an administrator of the cluster can find the cause" in text
 
 
 async def test_why_a_node_cannot_be_asked_for_is_told(pool: GrowingPool) -> None:

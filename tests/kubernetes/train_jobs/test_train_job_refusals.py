@@ -110,7 +110,7 @@ async def test_more_gpus_than_there_are_is_told_and_taken_in_once_there_are(pool
     assert [job.gpus for job in await pool.jobs()] == [6]
 
 
-@pytest.mark.parametrize("settings", [{"max_unfinished_per_user": 1}, {"max_unfinished": 1}], ids=str)
+@pytest.mark.parametrize("settings", [{"queue_cap_per_user": 1}, {"queue_cap": 1}], ids=str)
 async def test_one_too_many_waits_until_another_has_ended(pool, team, settings):
     pool.settings = EngineSettings(**settings)
     await pool.restart()

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ClusterGroup:
-    """A node group: what the plan knows of it, and the labels by which its nodes and its placeholders agree."""
+    """A node group as the plan has it, with the labels shared by its nodes and its placeholders."""
 
     group: NodeGroup
     labels: Mapping[str, str]
@@ -42,7 +42,7 @@ class ClusterGroup:
 def cluster_groups(settings: KubernetesSettings) -> tuple[ClusterGroup, ...]:
     """Return the node groups of the settings. Raises `ExecutorError` for one that is not well-formed."""
     groups = tuple(_group(given, settings) for given in settings.node_groups)
-    names = [each.group.name for each in groups]
+    names = [group.group.name for group in groups]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ExecutorError(
@@ -53,7 +53,7 @@ def cluster_groups(settings: KubernetesSettings) -> tuple[ClusterGroup, ...]:
             if one is not other and other.has(one.labels, one.group.node.resource):
                 raise ExecutorError(
                     f"node_groups: a node of {wording.given(one.group.name)} would be one of "
-                    f"{wording.given(other.group.name)}, too. Expected a node_selector that tells them apart."
+                    f"{wording.given(other.group.name)}, too. Expected node_selectors that distinguish them."
                 )
     if groups and settings.static_nodes:
         raise ExecutorError(
@@ -81,7 +81,7 @@ def _group(given: Mapping[str, Any], settings: KubernetesSettings) -> ClusterGro
         "max_nodes": not _is_count(given["max_nodes"]),
         "node_selector": not _is_table_of_text(selector) or not selector,
         "tolerations": not isinstance(given.get("tolerations", []), list | tuple)
-        or not all(isinstance(each, Mapping) for each in given.get("tolerations", [])),
+        or not all(isinstance(toleration, Mapping) for toleration in given.get("tolerations", [])),
         "resource": not isinstance(resource, str) or ANY in resource,
         "rdma": "rdma" in given and not _is_count(given["rdma"]),
     }
@@ -105,7 +105,7 @@ def _group(given: Mapping[str, Any], settings: KubernetesSettings) -> ClusterGro
         per_gpu=per_gpu_of(cpus, memory, given["gpus"], given.get("rdma", 0)),
         group=name,
     )
-    tolerations = tuple(dict(each) for each in given.get("tolerations", ()))
+    tolerations = tuple(dict(toleration) for toleration in given.get("tolerations", ()))
     return ClusterGroup(NodeGroup(name, node, given["max_nodes"]), labels, tolerations)
 
 
@@ -114,4 +114,4 @@ def _is_count(value: object) -> bool:
 
 
 def _is_table_of_text(value: object) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair)
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)

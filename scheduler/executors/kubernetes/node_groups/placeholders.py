@@ -1,7 +1,7 @@
-"""Pods that wait for nodes that are not there: an autoscaler sees them and adds a node for each.
+"""Placeholder pods that wait for missing nodes: an autoscaler sees them and adds a node for each.
 
-They are unbound, ask for all GPUs of a node, and stand for no job: the plan places jobs once the node is there.
-The pods themselves are the record of what was asked for and since when, so that nothing is lost with the service.
+They are unbound, request all GPUs of a node, and belong to no job: the plan places jobs once the node exists. The
+pods themselves record the requests and their times, so that nothing is lost with the service.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CONFLICT = 409
 UNPRIVILEGED = 65_534
 """User and group of the container, which does nothing."""
 END_TIME = 1
-"""Grace period of a placeholder that was bound, in seconds; its GPUs count as taken until it is gone."""
+"""Grace period of a bound placeholder, in seconds; its GPUs count as taken until it is gone."""
 
 
 class Placeholders:
-    """Keeps as many pods waiting as nodes are asked for. ``on_bound_change`` gets the changes of bound ones."""
+    """Keeps a waiting pod for each requested node. ``on_bound_change`` gets the changes of bound ones."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Placeholders:
     ) -> None:
         self._settings = settings
         self._api = api
-        self._groups = {each.group.name: each for each in groups}
+        self._groups = {group.group.name: group for group in groups}
         self._on_bound_change = on_bound_change
         self._errors: dict[str, str] = {}
         self._owner: Object | None = None
@@ -67,9 +67,10 @@ class Placeholders:
             self._on_bound_change(was, now)
 
     async def request(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:
-        """Keep so many placeholders of each group, and return since when they wait; None changes nothing.
+        """Keep these numbers of placeholders by group, and return since when they wait; None changes nothing.
 
-        One that was bound has served: its node is there. Of too many, those that have waited longest stay.
+        A bound one is no longer needed: its node exists. If there are too many, those that have waited longest
+        stay.
         """
         if numbers is not None and self._informer.fresh:
             pods = self._informer.items.values()
@@ -86,7 +87,7 @@ class Placeholders:
         }
 
     def _waiting(self, group: str) -> list[Pod]:
-        """Return the placeholders of a group that wait for a node, the oldest first."""
+        """Return the waiting placeholders of a group, the oldest first."""
         pods = self._informer.items.values()
         found = [pod for pod in pods if _group_of(pod) == group and not pod.spec.node_name and not pod.ended]
         return sorted(found, key=lambda pod: (_created(pod), pod.metadata.name))
@@ -95,9 +96,9 @@ class Placeholders:
         """Create placeholders under the first names that are free: one that exists unseen is not made twice."""
         name, used = group.group.name, {pod.metadata.name for pod in self._informer.items.values()}
         free = (
-            each
-            for each in (names.placeholder_name(self._settings.pool, name, index) for index in count())
-            if each not in used
+            candidate
+            for candidate in (names.placeholder_name(self._settings.pool, name, index) for index in count())
+            if candidate not in used
         )
         error = ""
         for pod_name in islice(free, max(0, number)):
@@ -123,7 +124,7 @@ class Placeholders:
                         log.warning("The pod %s, which waits for a node, cannot be deleted: %s", meta.name, error)
 
     async def _find_owner(self) -> Object | None:
-        """Return what owns the pod of the service: with that the placeholders go, and no node is asked for."""
+        """Return the owner of the service's pod: the placeholders are deleted with it, and request no nodes."""
         if not self._settings.service_pod:
             return None
         try:
@@ -132,7 +133,7 @@ class Placeholders:
             log.warning("The pod of the service, %s, cannot be read: %s", self._settings.service_pod, error)
             return None
         return next(
-            (each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")), None
+            (owner for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")), None
         )
 
     def _pod(self, group: ClusterGroup, name: str) -> Object:
@@ -162,7 +163,7 @@ class Placeholders:
         if settings.placeholder_priority_class:
             spec["priorityClassName"] = settings.placeholder_priority_class
         if settings.image_pull_secrets:
-            spec["imagePullSecrets"] = [{"name": each} for each in settings.image_pull_secrets]
+            spec["imagePullSecrets"] = [{"name": secret} for secret in settings.image_pull_secrets]
         metadata: Object = {
             "name": name,
             "namespace": settings.namespace,

@@ -35,20 +35,20 @@ class PodCondition(ApiType, frozen=True):
 
 
 class ContainerStateWaiting(ApiType, frozen=True):
-    """The state of a container that has not started."""
+    """The state of a container before its start."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateRunning(ApiType, frozen=True):
-    """The state of a container that runs."""
+    """The state of a running container."""
 
     started_at: datetime | None = None
 
 
 class ContainerStateTerminated(ApiType, frozen=True):
-    """The state of a container that has ended."""
+    """The state of an ended container."""
 
     exit_code: int = 0
     reason: str = ""
@@ -134,7 +134,7 @@ class Pod(ApiType, frozen=True):
 
     def condition(self, kind: str) -> PodCondition | None:
         """Return the condition of this type, None if there is none."""
-        return next((each for each in self.status.conditions if each.type == kind), None)
+        return next((condition for condition in self.status.conditions if condition.type == kind), None)
 
 
 class Taint(ApiType, frozen=True):
@@ -169,7 +169,7 @@ class NodeStatus(ApiType, frozen=True):
 
 
 class ClusterNode(ApiType, frozen=True):
-    """A node of the cluster; `model.Node` is what the planner knows of it."""
+    """A node of the cluster; `model.Node` is the planner's view of it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()

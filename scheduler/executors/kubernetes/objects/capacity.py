@@ -1,8 +1,7 @@
-"""What the cluster's nodes have besides GPUs, as a part that comes with each GPU; pure.
+"""The cores, memory and RDMA devices of the cluster's nodes, as an equal part for each GPU; pure.
 
-Each GPU comes with an equal part of what pods that hold no GPUs and are not jobs, such as those of DaemonSets,
-leave of its node: of its cores, of its memory and of its devices for RDMA. Parts of cores and memory are whole
-steps, so that a small pod changes nothing.
+The parts are of what the pods without GPUs other than jobs, such as those of DaemonSets, leave of the node. Parts
+of cores and memory are whole steps, so that a small pod changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MEMORY_STEP = 256 << 20
 
 
 class HostCapacity:
-    """What the nodes of the cluster have, and what pods other than jobs request there.
+    """The resources of the cluster's nodes, and the requests of pods other than jobs there.
 
     ``rdma`` are the resources that give RDMA to one worker, each with the number of its devices.
     """
@@ -35,12 +34,12 @@ class HostCapacity:
         self._per_gpu: dict[tuple[str, int], PerGpu] = {}
 
     def update_node(self, host: str, allocatable: Mapping[str, str | float]) -> None:
-        """Record what a node offers to pods; nothing where it has left the cluster."""
+        """Record the allocatable resources of a node; empty if it has left the cluster."""
         self._whole[host] = self._amounts(allocatable)
         self._per_gpu.clear()
 
     def update_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """Record the present state of a pod that is neither a job's nor holds GPUs."""
+        """Record the present state of a pod without GPUs other than a job's."""
         for pod, change in ((before, Counter[str].subtract), (after, Counter[str].update)):
             if pod is not None and not pod.ended:
                 others = self._others.setdefault(pod.spec.node_name, Counter())
@@ -49,7 +48,7 @@ class HostCapacity:
                 self._per_gpu.clear()
 
     def per_gpu(self, host: str, gpus: int) -> PerGpu:
-        """Return what each of the ``gpus`` GPUs of a node comes with, at least one step of what is known."""
+        """Return the part for each of the ``gpus`` GPUs of a node, at least one step of each known resource."""
         known = self._per_gpu.get((host, gpus))
         if known is None:
             known = self._per_gpu[host, gpus] = self._compute(host, gpus)

@@ -1,6 +1,6 @@
-"""Extended resources of GPUs on a cluster's nodes, and the GPU types that they are; pure.
+"""Extended resources of GPUs on a cluster's nodes, and their GPU types; pure.
 
-A pod asks for GPUs of one model by one resource. A node with several such resources, as with MIG slices of two
+A pod requests GPUs of one model by one resource. A node with several such resources, as with MIG slices of two
 sizes, is several nodes of the pool.
 """
 
@@ -41,7 +41,9 @@ def pool_names(host: str, resources: Collection[str], patterns: Sequence[str]) -
     resource is called as in the cluster. Others add the resource (`gpu_types.machine_of`): ``gpu-3/mig-1g.5gb``.
     """
     plain = next((resource for resource in resources if resource in patterns), None)
-    return {each: host if each == plain else f"{host}/{each.rpartition('/')[2]}" for each in resources}
+    return {
+        resource: host if resource == plain else f"{host}/{resource.rpartition('/')[2]}" for resource in resources
+    }
 
 
 def model_of(resource: str, labels: Mapping[str, str], type_labels: Sequence[str], patterns: Sequence[str]) -> str:

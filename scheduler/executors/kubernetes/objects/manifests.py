@@ -39,13 +39,13 @@ NODE_LOSS_TOLERATIONS: tuple[Object, ...] = tuple(
 
 
 class LaunchRecord(msgspec.Struct, frozen=True):
-    """An attempt that is to be launched: its spec, and what was looked up for it.
+    """An attempt to launch: its spec, and the facts looked up for it.
 
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
     are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
-    versions. ``per_gpu`` is what each GPU of a worker comes with, by worker, as far as they are known.
-    ``bound`` says that pods with GPUs are created on their nodes; otherwise the cluster binds them.
+    versions. ``per_gpu`` are the known cores, memory and RDMA for each GPU of a worker, by worker. ``bound``: pods
+    with GPUs are created on their nodes; otherwise the cluster binds them.
     """
 
     spec: AttemptSpec
@@ -90,8 +90,8 @@ def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
 
 
 def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
-    """Return a digest of what the pods are made from, to compare a pod of the same name with."""
-    placed = [{"rank": each.rank, "node": each.node, "gpus": each.gpus} for each in spec.placement]
+    """Return a digest of the sources of the pods, to compare a pod of the same name with."""
+    placed = [{"rank": worker.rank, "node": worker.node, "gpus": worker.gpus} for worker in spec.placement]
     parts: tuple[object, ...] = (
         *(spec.argv, spec.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
         *spec.datasets,
@@ -203,7 +203,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
 
 
 def _identity(settings: KubernetesSettings) -> Object:
-    """Return the user and groups of a pod; nothing where the cluster assigns them."""
+    """Return the user and groups of a pod; empty if the cluster assigns them."""
     if settings.run_as is None:
         return {}
     return {"runAsUser": settings.run_as, "runAsGroup": settings.fs_group, "fsGroup": settings.fs_group}
@@ -211,15 +211,15 @@ def _identity(settings: KubernetesSettings) -> Object:
 
 def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of pods with GPUs, those of the node groups among them."""
-    of_groups = (each for group in settings.node_groups for each in group.get("tolerations", ()))
-    return [*_base_tolerations(settings), *(dict(each) for each in of_groups)]
+    of_groups = (toleration for group in settings.node_groups for toleration in group.get("tolerations", ()))
+    return [*_base_tolerations(settings), *(dict(toleration) for toleration in of_groups)]
 
 
 def _base_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of all pods of jobs: nodes with GPUs are often tainted with a resource's name."""
     keys = [resource for resource in settings.gpu_resources if ANY not in resource]
     own: list[Object] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
-    return [*own, *NODE_LOSS_TOLERATIONS, *(dict(each) for each in settings.tolerations)]
+    return [*own, *NODE_LOSS_TOLERATIONS, *(dict(toleration) for toleration in settings.tolerations)]
 
 
 def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str]:
@@ -277,9 +277,9 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
 
 
 def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
-    """Return what a worker requests: what the job asked for, else the settings' part for each GPU.
+    """Return the resources of a worker: the job's request, else the settings' part for each GPU.
 
-    The settings' part is at most what the GPUs come with on their node, so that the other GPUs stay usable.
+    The settings' part is bounded by the GPUs' part of their node, so that the other GPUs stay usable.
     """
     spec, gpus = record.spec, len(record.spec.placement[index].gpus)
     per_gpu = record.per_gpu[index] if record.per_gpu else UNSPECIFIED
@@ -302,7 +302,7 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
 
 
 def _default(chosen: float | None, most_per_gpu: float, gpus: int, parts: int) -> int:
-    """Return the default of a worker in ``parts`` of the unit of the others, 0 where nothing is ``chosen``."""
+    """Return the default of a worker in ``parts`` of the unit of the others, 0 if nothing is ``chosen``."""
     if not chosen:
         return 0
     most = floor(most_per_gpu * parts * gpus) if most_per_gpu and gpus else inf
@@ -310,7 +310,7 @@ def _default(chosen: float | None, most_per_gpu: float, gpus: int, parts: int) -
 
 
 def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
-    """Return one mount per path of the job: in a mount of the whole, it could replace what is read by links."""
+    """Return one mount per path of the job: in a single mount, it could replace files that are read by links."""
     job = f"jobs/{record.key.job}"
     attempt = f"attempts/{record.key.attempt}"
     paths = ("code", "work", "checkpoints", "output", "reports.jsonl", attempt)
@@ -320,7 +320,7 @@ def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
     ]
     program: Object = {"mountPath": str(PROGRAM), "subPath": _sub_path(settings, record.program), "readOnly": True}
     mounts.append({"name": "jobs", **program})
-    mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - where frameworks expect it
+    mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - frameworks expect it there
     if record.home is not None:
         mounts.append({"name": "home", "mountPath": settings.home_path})
     return [*mounts, *datasets.mounts(record.spec.datasets)]

@@ -19,9 +19,9 @@ WORKER = "springtide.io/worker"
 SIZE = "springtide.io/size"
 GRACE = "springtide.io/grace"
 PLACEHOLDER = "springtide.io/placeholder"
-"""Label of a pod that waits for a node of a group; its value is the group's name."""
+"""Label of placeholder pods; its value is the name of the node group."""
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-"""Annotation that says whether the cluster autoscaler may end a pod to remove its node."""
+"""Annotation for whether the cluster autoscaler may end a pod to remove its node."""
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 """Annotation that keeps Karpenter from removing the node of a pod."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -53,7 +53,7 @@ def pod_name(key: AttemptKey, rank: int) -> str:
 
 
 def placeholder_name(pool: str, group: str, index: int) -> str:
-    """Return the name of a pod that waits for a node of a group."""
+    """Return the name of a placeholder pod for a node of a group."""
     return f"{pool}-awaits-{group}-{index}"
 
 

@@ -1,0 +1,66 @@
+"""A channel by which notifications leave the pool's pages: its settings, its words for people, and its messages.
+
+A channel is a module with a subclass of `Channel`, a frozen dataclass whose fields are its settings, and an entry
+in `channels.KINDS`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from abc import ABC, abstractmethod
+from functools import cache
+from typing import ClassVar, Self
+
+from springtide.hub_extension.notifications.message import Message
+from springtide.scheduler.model import Reason
+from springtide.scheduler.notifications import Events
+
+trusted = cache(ssl.create_default_context)
+"""TLS with the authorities that this machine trusts; they are read when the first message is sent."""
+
+
+class Channel(ABC):
+    """A channel. ``name`` identifies it in the API, the store and people's choices.
+
+    ``title`` and ``about`` describe it on the page of notifications. ``pause`` is the minimum time between two
+    messages to a person, in seconds; what happens in between is sent as one message.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    pause: ClassVar[float] = 60.0
+
+    def ready(self) -> Self:
+        """Return the channel, ready to send. Raises `SettingError` for settings that contradict each other."""
+        return self
+
+    @property
+    def defaults(self) -> Events:
+        """The events of which people who have not chosen are notified."""
+        return frozenset()
+
+    @property
+    def address_hint(self) -> str | None:
+        """A hint at the addresses that people may enter; None if they enter none."""
+        return None
+
+    def unavailable(self) -> Reason | None:
+        """Return why nobody can use the channel, None if it is set up."""
+        return None
+
+    def missing(self, user: str) -> Reason | None:  # noqa: ARG002 - for channels that need something of a user
+        """Return why a person cannot use the channel, None if she can."""
+        return self.unavailable()
+
+    def target(self, user: str, address: str) -> str:  # noqa: ARG002
+        """Return where messages to a person go, as her page shows it: never a secret; empty without an address."""
+        return "the address that you entered" if address else ""
+
+    def checked(self, address: str) -> str:
+        """Return an address that a person entered. Raises `Refusal` for one that is not allowed."""
+        return address.strip()
+
+    @abstractmethod
+    async def send(self, message: Message, user: str, address: str) -> None:
+        """Send a message to a person, ``address`` being the one she entered. Raises `NotDelivered`."""

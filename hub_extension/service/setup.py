@@ -1,0 +1,168 @@
+"""The set-up of a service: its settings, checked together, and what follows from them on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from springtide.hub_extension.accounts import whose_accounts
+from springtide.hub_extension.cluster.settings import cluster_settings
+from springtide.hub_extension.notifications.channels import Channels
+from springtide.hub_extension.service.datasets import declared_datasets
+from springtide.hub_extension.service.settings import ServiceSettings
+from springtide.scheduler.engine import EngineSettings
+from springtide.scheduler.engine.requests import acceptance
+from springtide.scheduler.executors.accounts import AccountError, Accounts
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.local.limits import Limits, LimitSettings
+from springtide.scheduler.gpu_types import DeclarationError, DeclaredTypes
+from springtide.scheduler.settings import SettingError, declared
+from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.wording import LONG_GIVEN, given
+
+ON_CLUSTERS: Final = ("kubernetes", "images", "image_contents", "train_jobs")
+"""Settings that need a cluster."""
+PREFIX_ENV: Final = "JUPYTERHUB_SERVICE_PREFIX"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The settings of a service, and what follows from them.
+
+    ``prefix`` has slashes at both ends. Jobs run on this machine unless ``cluster`` is set. ``accounts`` are the
+    accounts that jobs on this machine run as, None for the service's own account. ``engine`` are the complete
+    settings of the engine.
+    """
+
+    settings: ServiceSettings
+    state_dir: Path
+    database_url: str
+    prefix: str
+    projects: Mapping[str, Mapping[str, Any]]
+    engine: EngineSettings
+    channels: Channels
+    limits: Limits
+    accounts: Accounts | None
+    cluster: KubernetesSettings | None
+
+
+def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
+    """Return the set-up with these settings. Raises `SettingError` for settings that contradict each other."""
+    state_dir = Path(settings.state_dir).expanduser().absolute()
+    types = _gpu_types(settings)
+    on_cluster = settings.executor == "kubernetes"
+    _refuse_unused(settings)
+    settings.tracking.check()
+    cluster = _cluster(settings, state_dir, types) if on_cluster else None
+    prefix = settings.service_prefix or os.environ.get(PREFIX_ENV, "/services/springtide/")
+    return Setup(
+        settings=settings,
+        state_dir=state_dir,
+        database_url=settings.database_url or f"sqlite:///{state_dir / 'springtide.sqlite'}",
+        prefix=f"/{prefix.strip('/')}/".replace("//", "/"),
+        projects=_by_name(settings.projects, "projects"),
+        engine=replace(
+            settings.engine,
+            types=types,
+            notifications=channels.settings,
+            images=None if cluster is None else cluster.images,
+            image_contents=_image_contents(settings.image_contents),
+            datasets=declared_datasets(settings.datasets, cluster=on_cluster),
+        ),
+        channels=channels,
+        limits=settings.limits.limits(),
+        accounts=None if on_cluster else _accounts(settings, state_dir),
+        cluster=cluster,
+    )
+
+
+def _gpu_types(settings: ServiceSettings) -> DeclaredTypes:
+    """Return the declared GPU types. Raises `SettingError` for a model of two types."""
+    types = settings.gpu_types
+    if not isinstance(types, Mapping):
+        by_name = _by_name(types, "gpu_types")
+        types = {name: fields.get("models", []) for name, fields in by_name.items()}
+    try:
+        return DeclaredTypes.of_setting(msgspec.convert(types, dict[str, list[str]]))
+    except (DeclarationError, msgspec.ValidationError) as error:
+        raise SettingError(f"Springtide.gpu_types: {error}") from error
+
+
+def _refuse_unused(settings: ServiceSettings) -> None:
+    """Raise `SettingError` for a setting that the executor does not use."""
+    if settings.executor == "local":
+        _refuse(settings, ON_CLUSTERS, "means something on a cluster only; set Springtide.executor = 'kubernetes'")
+        return
+    _refuse(settings, ("simulated_gpus", "build_gpus"), "is for one machine; on a cluster its nodes tell")
+    why = "is for one machine; leave it out"
+    _refuse(settings, ("accounts",), why)
+    _refuse(settings.limits, (limit.name for limit in declared(LimitSettings)), why)
+    _refuse(settings.packages, ("pip_variables",), why)
+
+
+def _refuse(group: object, names: Iterable[str], why: str) -> None:
+    for name in names:
+        if getattr(group, name):
+            raise SettingError(f"Springtide.{name} {why}.")
+
+
+def _accounts(settings: ServiceSettings, state_dir: Path) -> Accounts | None:
+    """Return the accounts that jobs run as; None for the service's own account.
+
+    Raises `SettingError` if jobs cannot run as these accounts.
+    """
+    try:
+        mode = whose_accounts(settings.accounts, root=os.geteuid() == 0)
+    except AccountError as error:
+        raise SettingError(str(error)) from error
+    registry = Path(settings.uid_registry).expanduser().absolute()
+    return Accounts(state_dir, settings.account_uids, registry) if mode == "own" else None
+
+
+def _cluster(settings: ServiceSettings, state_dir: Path, types: DeclaredTypes) -> KubernetesSettings:
+    problem = acceptance.pattern_list_error(settings.images)
+    if problem is not None:
+        raise SettingError(f"Springtide.images: {problem}.")
+    return cluster_settings(settings.kubernetes, state_dir=state_dir, images=settings.images, types=types)
+
+
+def _image_contents(files: Mapping[str, str]) -> Mapping[str, ImageContents]:
+    """Return the declared contents of images. Raises `SettingError` for a pattern or file that is unusable."""
+    bad = acceptance.wrong_pattern(tuple(files))
+    if bad is not None:
+        raise SettingError(f"Springtide.image_contents: {given(bad, LONG_GIVEN)} is no name or pattern of images.")
+    return {pattern: _contents(pattern, Path(file)) for pattern, file in files.items()}
+
+
+def _contents(pattern: str, file: Path) -> ImageContents:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=ImageContents)
+    except OSError as error:
+        problem = error.strerror
+    except msgspec.DecodeError as error:
+        problem = f"{error}. Expected is what `springtide image-contents` prints"
+    raise SettingError(
+        f"Springtide.image_contents: {given(str(file), LONG_GIVEN)}, of {given(pattern, LONG_GIVEN)}, cannot be "
+        f"read: {problem}."
+    )
+
+
+def _by_name(
+    entries: Iterable[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]], setting: str
+) -> dict[str, dict[str, Any]]:
+    """Return the fields of each entry of a setting by its name; the setting is a list, or a mapping by name."""
+    if isinstance(entries, Mapping):
+        return {name: dict(fields) for name, fields in entries.items()}
+    return dict(_named(entries, setting))
+
+
+def _named(entries: Iterable[Mapping[str, Any]], setting: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for entry in entries:
+        if not isinstance(entry.get("name"), str):
+            raise SettingError(f"Springtide.{setting}: {entry} has no name.")
+        yield entry["name"], {key: value for key, value in entry.items() if key != "name"}
