@@ -90,35 +90,35 @@ def test_answers_may_be_nothing_files_or_have_a_status_or_json_of_their_own() ->
     assert (things.status, things.answer, things.media) == (200, Answer, "application/json")
 
 
-async def without_annotation(call: Call, name) -> Answer:  # type: ignore[no-untyped-def]
+async def without_annotation(call: Call, name) -> Answer:
     """Return one."""
 
 
-async def without_result(call: Call, name: str):  # type: ignore[no-untyped-def]
+async def without_result(call: Call, name: str):
     """Return one."""
 
 
-async def without_call(name: str) -> Answer:  # type: ignore[empty-body]
+async def without_call(name: str) -> Answer:
     """Return one."""
 
 
-async def without_part(call: Call) -> Answer:  # type: ignore[empty-body]
+async def without_part(call: Call) -> Answer:
     """Return one."""
 
 
-async def with_another_part(call: Call, name: str, colour: str) -> Answer:  # type: ignore[empty-body]
+async def with_another_part(call: Call, name: str, colour: str) -> Answer:
     """Return one."""
 
 
-async def with_a_plain_body(call: Call, name: str, body: dict[str, Any]) -> Answer:  # type: ignore[empty-body]
+async def with_a_plain_body(call: Call, name: str, body: dict[str, Any]) -> Answer:
     """Return one."""
 
 
-async def with_a_plain_result(call: Call, name: str) -> str:  # type: ignore[empty-body]
+async def with_a_plain_result(call: Call, name: str) -> str:
     """Return one."""
 
 
-async def without_docstring(call: Call, name: str) -> Answer:  # type: ignore[empty-body]
+async def without_docstring(call: Call, name: str) -> Answer:
     pass
 
 
@@ -180,7 +180,7 @@ def address(route: Route) -> str:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 async def test_every_route_admits_only_those_whom_it_is_for(running: Any, route: Route) -> None:
     async def status(name: str | None) -> int:
-        body = {"json": {}} if route.body else {}
+        body: dict[str, Any] = {"json": {}} if route.body else {}
         answer = await running.as_(name).request(route.method, address(route), **body)
         return int(answer.status_code)
 

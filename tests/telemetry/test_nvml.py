@@ -182,6 +182,6 @@ def test_readings_are_those_of_nvidia_smi() -> None:
         assert sample.reading.memory_total is not None
         assert sample.reading.memory_total >> 20 == int(total)
         assert sample.reading.memory_used == pytest.approx(int(used) << 20, abs=GIB)
-        assert sample.temperature == pytest.approx(int(temperature), abs=10)
-        assert sample.power == pytest.approx(float(power), abs=150)
+        assert sample.reading.temperature == pytest.approx(int(temperature), abs=10)
+        assert sample.reading.power == pytest.approx(float(power), abs=150)
         assert sample.reading.utilization == pytest.approx(int(utilization) / 100, abs=1)
