@@ -62,7 +62,7 @@ class Job(Handle):
     def environment(self) -> Environment | None:
         """What the job runs with, as it was when it was submitted; None if nothing was kept."""
         info = self.info
-        return None if info.environment is None else Environment(info.environment, info.image)
+        return None if info.environment is None else Environment(info.environment, info.options.image)
 
     # ---------- waiting
 

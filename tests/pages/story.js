@@ -12,6 +12,11 @@ const gpu = (index, borrowed = false) => ({ node: "train", index, uuid: `SIM-${i
 
 export const HOSTILE = '<img src=x onerror="window.hacked=1">\u202egpj.exe\u001b[31mred\u001b]8;;http://evil\u0007link';
 
+/** The options of a job. */
+export function options(changes = {}) {
+  return { priority: 50, preemptible: true, workers: 1, gpus: 4, min_workers: 1, gpu_types: [], image: null, time_limit: null, retries: 0, tags: [], ...changes };
+}
+
 export function job(changes = {}) {
   return {
     id: "j1",
@@ -20,11 +25,7 @@ export function job(changes = {}) {
     user: "susan",
     project: "vision",
     state: "running",
-    priority: 50,
-    preemptible: true,
-    workers: 1,
-    gpus: 4,
-    min_workers: 1,
+    options: options(),
     submitted: NOW - 1500,
     argv: ["python", "train.py"],
     source: "",
@@ -41,8 +42,6 @@ export function job(changes = {}) {
     reason: reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),
     place: null,
     starts: null,
-    time_limit: null,
-    retries: 0,
     failures: 0,
     gpu_seconds: 5900,
     exit_code: null,
@@ -95,7 +94,7 @@ const askedBack = reason(["cause", "The project nlp asked for its 2 GPUs back, f
 export const jobs = {
   running: job({ usage: use(0.87, 51 * GIB) }),
   queued: job({ id: "j2", name: "sweep-7", user: "jemma", project: "speech", state: "queued", submitted: NOW - 130, started: null, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, gpus: 8, reason: reason(["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."], ["state", "The project speech holds 1 of its 2 GPUs."], ["place", "Number 2 in line, after 1 job of speech."]), place: 2, starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW } }),
-  starting: job({ id: "j3", name: "bert-tiny", user: "joe", project: "nlp", state: "starting", submitted: NOW - 6, started: NOW - 2, gpus: 2, held: [gpu(4), gpu(5)], attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, reason: reason(["state", "Starting on 2 GPUs, all within the quota."]) }),
+  starting: job({ id: "j3", name: "bert-tiny", user: "joe", project: "nlp", state: "starting", submitted: NOW - 6, started: NOW - 2, options: options({ gpus: 2 }), held: [gpu(4), gpu(5)], attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, reason: reason(["state", "Starting on 2 GPUs, all within the quota."]) }),
   pausing: job({ id: "j4", name: "digits-wide", state: "pausing", attempts: [attempt(1, "pausing", NOW - 1480, null)], reason: reason(["state", "Saving its work, then giving its 4 GPUs back."], ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]) }),
   paused: job({ id: "j5", name: "digits-wide", state: "paused", held: [], attempt: 2, attempts: [attempt(1, "paused", NOW - 1480, NOW - 1000, { ended_why: reason(["cause", "The project jemma asked for its 4 GPUs back, for the job sweep."]) }), attempt(2, "paused", NOW - 700, NOW - 180, { ended_why: askedBack, resumed_from: 17 })], progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } }, saved_step: 41, reason: reason(["cause", "The project nlp asked for its 2 GPUs back, for the job bert."], ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."], ["place", "Next in line."]), starts: { earliest: NOW + 600, likely: NOW + 720, latest: null, why: reason(["state", "Nothing bounds how long the jobs before it may run."]), at: NOW } }),
   succeeded: job({ id: "j6", name: "baseline", state: "succeeded", held: [], ended: NOW - 7300, submitted: NOW - 9900, attempt: 3, attempts: [attempt(1, "paused", NOW - 9700, NOW - 9200, { ended_why: askedBack }), attempt(2, "paused", NOW - 8900, NOW - 8300, { ended_why: askedBack }), attempt(3, "succeeded", NOW - 8000, NOW - 7300)], progress: { step: 60, of: 60, at: NOW - 7310, values: {} }, gpu_seconds: 7200 }),

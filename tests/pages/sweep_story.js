@@ -1,6 +1,6 @@
 /** Hand-written wire data of sweeps: susan tries learning rates, depths and optimizers, and some of it goes wrong. */
 
-import { HOSTILE, NOW, job } from "/story.js";
+import { HOSTILE, NOW, job, options } from "/story.js";
 
 const OPTIMIZERS = ["adam", "sgd", "adamw"];
 const FIXED = { parameters: null, value: null, values: {}, step: null, of: null, curve: [], attempt: 0, started: null, ended: null, gpu_seconds: 0, borrowed: 0, error: "" };
@@ -40,7 +40,7 @@ export function countsOf(rows, changes = {}) {
 export function sweep(rows, counts = {}, changes = {}) {
   const sentences = [{ role: "state", text: "5 of its trials run on 5 GPUs, 3 of them borrowed; 24 of 60 have ended." }, { role: "next", text: "One trial waits: the project vision holds all GPUs that it may." }];
   const reason = { code: "sweep", text: sentences.map(({ text }) => text).join(" "), sentences, params: {} };
-  return job({ id: "j20", name: "digits-sweep", gpus: 1, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved: null, saved_step: null, sweep: null, trial: null, outcome: null, reason, trials: countsOf(rows, counts), ...changes });
+  return job({ id: "j20", name: "digits-sweep", options: options({ gpus: 1 }), held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved: null, saved_step: null, sweep: null, trial: null, outcome: null, reason, trials: countsOf(rows, counts), ...changes });
 }
 
 const rows = trialRows();

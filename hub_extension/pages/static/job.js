@@ -71,7 +71,7 @@ function hearOfSweep(job) {
   if (job.sweep === site.job) trials.hear(job);
   if (job.id !== site.job) return;
   events += 1;
-  shown.job = { ...job, source: shown.job.source, environment: shown.job.environment };
+  shown.job = { ...job, ...onlyAsked(shown.job) };
   shown.notice = null;
   trials.follow(job.trials);
   if (waits(job) && !job.starts) reread();
@@ -117,11 +117,16 @@ function hearEvent(job) {
   hear(job);
 }
 
+/** What only the answer to a question for this job has. */
+function onlyAsked({ source, environment, asked }) {
+  return { source, environment, asked };
+}
+
 /** Events have the latest attempts only, and not what the job runs. */
 function hear(job) {
   const first = job.attempts[0]?.number ?? Infinity;
   const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
-  shown.job = { ...job, source: shown.job.source, environment: shown.job.environment, attempts: [...earlier, ...job.attempts] };
+  shown.job = { ...job, ...onlyAsked(shown.job), attempts: [...earlier, ...job.attempts] };
   shown.notice = null;
   if (waits(job) && !job.starts) reread();
   log.read();
@@ -166,7 +171,7 @@ function draw() {
     h("h2", { key: "now", class: "st-hidden" }, "Now"),
     job.trials ? drawSweep(job, now) : drawJob(job, now),
     section("what", job.trials ? "What each trial runs" : "What it runs", drawSource(job)),
-    job.environment && section("environment", "Environment", environmentFacts(job.environment, job.image)),
+    job.environment && section("environment", "Environment", environmentFacts(job.environment, job.options.image)),
     section("facts", job.trials ? "What each trial asks for" : "What it asked for", drawFacts(job, now)),
   );
 }

@@ -64,20 +64,10 @@ def policy_job(job: JobRecord) -> model.Job | None:
         project=spec.project,
         name=spec.name,
         user=spec.user,
-        priority=spec.priority,
-        preemptible=spec.preemptible,
-        workers=spec.workers,
-        gpus=spec.gpus,
-        min_workers=spec.min_workers,
         submitted=spec.submitted,
-        gpu_types=spec.gpu_types,
-        require=spec.require,
-        prefer=spec.prefer,
-        per_gpu=spec.per_gpu,
-        rotate=spec.rotate,
-        time_limit=spec.time_limit,
         fastest=spec.fastest,
         usual_runtime=standing.usual_runtime,
+        **spec.options.planned(),
         phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
         placement=bare(live.placement) if live is not None else (),
         reserved=bare(standing.reserved),
@@ -174,9 +164,11 @@ class State:
             parameters={each.sweep: each.each_trial() for each in loaded.sweep_parameters},
         )
         for job in loaded.jobs:
-            named = tuple(dict.fromkeys(map(declared.of, job.spec.gpu_types)))
-            same = named == job.spec.gpu_types
-            state.put_job(job if same else structs.replace(job, spec=structs.replace(job.spec, gpu_types=named)))
+            before = job.spec.options.gpu_types
+            now = tuple(dict.fromkeys(map(declared.of, before)))
+            state.put_job(
+                job if now == before else structs.replace(job, spec=job.spec.with_options(gpu_types=now))
+            )
         return state
 
     def put_job(self, job: JobRecord) -> None:

@@ -23,7 +23,7 @@ export class LogKeeper {
 
   /** What a log view shows of it. */
   data(job) {
-    return { text: this.text, ended: this.ended, cut: this.start > 0, rank: this.rank, ranks: job.workers };
+    return { text: this.text, ended: this.ended, cut: this.start > 0, rank: this.rank, ranks: job.options.workers };
   }
 
   /** There may be more to read. */

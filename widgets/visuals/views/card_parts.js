@@ -2,6 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
+import { optionsOf } from "../base/job_words.js";
 import { clean } from "../base/words.js";
 
 /** The head of a card: name, state, and what it says below them. `about`: descriptions. */
@@ -12,7 +13,7 @@ export function cardHeader({ job, href, target, colour }, about) {
     { key: "header" },
     h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href, target }, name) : name),
     stateMark(job.state, "job-state"),
-    h("div", { key: "about", class: "st-about st-muted" }, projectMark(job.project, colour, "project"), job.user !== job.project && h("span", { key: "user" }, clean(job.user)), about, tagWords(job)),
+    h("div", { key: "about", class: "st-about st-muted" }, projectMark(job.project, colour, "project"), job.user !== job.project && h("span", { key: "user" }, clean(job.user)), about, tagWords(optionsOf(job))),
   );
 }
 

@@ -3,7 +3,7 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
 import { renderJobLife } from "../charts/job_life.js";
-import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { askWords, jobSentences, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
 import { drawUse } from "../base/gpu_use.js";
 import { cardActions, cardHeader } from "./card_parts.js";
@@ -53,7 +53,7 @@ function aboutWords(job) {
   return [
     h("span", { key: "ask" }, askWords(job)),
     job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
-    job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
+    optionsOf(job).retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
     Number.isInteger(job.trial) && h("span", { key: "trial", "data-testid": "job-trial" }, trialWords({ trial: job.trial, parameters: job.outcome?.parameters })),
   ];
 }
@@ -68,7 +68,8 @@ function buttonWords(job) {
   };
 }
 
-function failureWords({ state, failures, retries }) {
+function failureWords(job) {
+  const { state, failures } = job, { retries } = optionsOf(job);
   return state === "failed" ? `${count(retries, "retry", "retries")} used up` : `retry ${Math.min(failures, retries)} of ${retries}`;
 }
 
