@@ -250,13 +250,12 @@ def _per_gpu(part: NodePart) -> PerGpu:
 
 
 def _job(part: JobPart, placement: Placement) -> Job:
-    return Job(
+    return part.planned(
         id=part.name,
         project=part.project,
         name=part.name,
         user=part.user,
         submitted=part.submitted,
-        **part.planned(),
         phase=Phase.RUNNING if placement else Phase.WAITING,
         placement=placement,
         attempts=1 if placement else 0,

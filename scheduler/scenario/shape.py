@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from springtide.scheduler.model import Surplus
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.wire.shapes import Count, Positive
-from springtide.scheduler.wire.submission import CoresText, JobOptions, MemoryText
+from springtide.scheduler.wire.submission import CoresText, GivenOptions, MemoryText
 from springtide.scheduler.wording import given
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
@@ -57,7 +57,7 @@ class ProjectPart(Part, frozen=True, kw_only=True):
     priority: Priority = 100
 
 
-class JobPart(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class JobPart(GivenOptions, frozen=True, kw_only=True):
     """A job with its options. ``placed`` names the node of each worker that runs; ``duration`` is its run time."""
 
     name: Name

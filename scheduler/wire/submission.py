@@ -57,8 +57,7 @@ else:
 class JobOptions(Struct, frozen=True, kw_only=True):
     """The options of a job, as all parts of Springtide carry them.
 
-    A new option is a field here, and what acts on it. Texts for numbers, such as ``2h`` or ``high``, become
-    numbers when the struct is made; a wrong text stays as it is, and `Option.check` refuses it.
+    A new option is a field here, and what acts on it.
     """
 
     gpus: Annotated[
@@ -259,18 +258,6 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = False
 
-    def __post_init__(self) -> None:
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if type(value) is str:
-                with suppress(BadOption):
-                    msgspec.structs.force_setattr(self, name, OPTIONS[name].check(value))
-
-    @property
-    def unread(self) -> list[str]:
-        """The names of options that have a text that is none of their values."""
-        return [name for name in _NUMBERS if isinstance(getattr(self, name), str)]
-
     @property
     def least_workers(self) -> int:
         """Number of workers that the job starts with at least."""
@@ -290,23 +277,48 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         """Return the options with those filled in that follow from others."""
         return msgspec.structs.replace(self, min_workers=self.least_workers, preemptible=self.is_preemptible)
 
-    def planned(self) -> dict[str, Any]:
-        """Return the fields of the policy's `Job` that follow from the options."""
-        return {
-            **{name: getattr(self, name) for name in _PLANNED},
-            "min_workers": self.least_workers,
-            "preemptible": self.is_preemptible,
-        }
+    def planned(self, **own: Any) -> Job:
+        """Return the job as the policy sees it. ``own`` are its fields that no option has."""
+        return Job(
+            priority=self.priority,
+            preemptible=self.is_preemptible,
+            workers=self.workers,
+            gpus=self.gpus,
+            min_workers=self.least_workers,
+            gpu_types=self.gpu_types,
+            require=self.require,
+            prefer=self.prefer,
+            per_gpu=self.per_gpu,
+            rotate=self.rotate,
+            time_limit=self.time_limit,
+            **own,
+        )
 
 
 _NUMBERS: Final = ("cpus", "memory", "priority", "time_limit", "grace")
-"""The options that requests may give as text in place of a number."""
-_PLANNED: Final = tuple(
-    name for name in Job.__struct_fields__ if name in {*JobOptions.__struct_fields__, "per_gpu"}
-)
+"""The options that people may give as text in place of a number."""
 
 
-class Wish(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class GivenOptions(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options as people give them: texts for numbers, such as ``2h`` or ``high``, become numbers.
+
+    A wrong text stays as it is; `Option.check` refuses it.
+    """
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if type(value) is str:
+                with suppress(BadOption):
+                    msgspec.structs.force_setattr(self, name, OPTIONS[name].check(value))
+
+    @property
+    def unread(self) -> list[str]:
+        """The names of options that have a text that is none of their values."""
+        return [name for name in _NUMBERS if isinstance(getattr(self, name), str)]
+
+
+class Wish(GivenOptions, frozen=True, kw_only=True):
     """What a train job asks for, whatever it runs: all that can be checked without its program."""
 
     @classmethod

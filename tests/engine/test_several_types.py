@@ -295,7 +295,7 @@ async def test_each_type_is_borrowed_and_given_back_by_itself(make_pool):
 
 async def test_a_forecast_imagines_quotas_and_nodes_of_a_type(two, members):
     question = wire.WhatIf(
-        job=wire.Wish(gpus=4, gpu_types=["a100"]),
+        job=wire.Wish(gpus=4, gpu_types=("a100",)),
         projects={"susan": edit(quota={"t4": 2, "a100": 3})},
         nodes={"a": wire.NodeEdit(gpus=8)},
     )

@@ -59,7 +59,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
     if phase is None or not job.is_planned or not job.needs_gpus:
         return None
     spec, standing, live = job.spec, job.standing, job.live
-    return model.Job(
+    return spec.options.planned(
         id=spec.id,
         project=spec.project,
         name=spec.name,
@@ -67,7 +67,6 @@ def policy_job(job: JobRecord) -> model.Job | None:
         submitted=spec.submitted,
         fastest=spec.fastest,
         usual_runtime=standing.usual_runtime,
-        **spec.options.planned(),
         phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
         placement=bare(live.placement) if live is not None else (),
         reserved=bare(standing.reserved),
