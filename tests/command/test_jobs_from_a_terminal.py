@@ -61,7 +61,7 @@ def test_a_followed_job_that_fails_is_a_failure(run: Run, directory: Path) -> No
 def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     job = run("submit", "--name", "tidal", "--json", "python", "long.py").json
-    assert (job["name"], job["gpus"], job["user"]) == ("tidal", 1, "susan")
+    assert (job["name"], job["options"]["gpus"], job["user"]) == ("tidal", 1, "susan")
     until("its first line", lambda: "started" in run("logs", job["id"]).out)
     assert "tidal" in run("jobs", "--mine").out
     assert run("pause", job["id"], "--json").json["held_by_user"] is True
