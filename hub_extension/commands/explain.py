@@ -20,7 +20,7 @@ WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
 WHY = ("state", "cause", "detail")
 """Roles of the sentences of a reason that tell why."""
-ASKED = frozenset({"gpus", "workers"})
+IN_FIRST_LINE = frozenset({"gpus", "workers"})
 """Options that the first line has."""
 EARLIER_ATTEMPTS = 10
 """Maximum number of attempts before the last one of which the end is told."""
@@ -111,7 +111,7 @@ def told(found: Explanation, now: float) -> Iterator[str]:
         "When": " ".join(
             [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
         ).strip(),
-        "Options": ", ".join(f"{each.label} {each.text}" for each in job.asked if each.name not in ASKED),
+        "Options": ", ".join(f"{each.label} {each.text}" for each in job.chosen if each.name not in IN_FIRST_LINE),
         "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
         "Project": "" if found.project is None or job.ended else _standing(found.project),

@@ -200,8 +200,8 @@ class Job(Answer, frozen=True, kw_only=True):
     argv: list[str]
     options: JobOptions = JobOptions()
     """Its options as they hold now, ``min_workers`` and ``preemptible`` included; variables are left out."""
-    asked: list[OptionValue] = []
-    """Its options that are not at their defaults, of one job that is asked for."""
+    chosen: list[OptionValue] = []
+    """Its options that are not at their defaults; empty in lists and events."""
     gpu_type: str = ""
     """The type of the GPUs that it holds; empty while it holds none, and where the pool has one type."""
     source: str = ""

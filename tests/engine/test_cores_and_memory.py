@@ -97,7 +97,7 @@ async def test_a_job_is_launched_with_what_it_asked_for_and_shown_with_it(make_p
     assert (spec.options.cpus, spec.options.memory) == (3.0, 4 * GIB)
     shown = await pool.engine.job(job.id)
     assert (shown.options.cpus, shown.options.memory) == (3.0, 4 * GIB)
-    assert [(each.name, each.label, each.text) for each in shown.asked] == [
+    assert [(each.name, each.label, each.text) for each in shown.chosen] == [
         ("gpus", "GPUs", "2"),
         ("cpus", "CPU cores", "3"),
         ("memory", "Memory", "4Gi"),

@@ -71,7 +71,7 @@ function hearOfSweep(job) {
   if (job.sweep === site.job) trials.hear(job);
   if (job.id !== site.job) return;
   events += 1;
-  shown.job = { ...job, ...onlyAsked(shown.job) };
+  shown.job = { ...job, ...notInEvents(shown.job) };
   shown.notice = null;
   trials.follow(job.trials);
   if (waits(job) && !job.starts) reread();
@@ -117,16 +117,16 @@ function hearEvent(job) {
   hear(job);
 }
 
-/** What only the answer to a question for this job has. */
-function onlyAsked({ source, environment, asked }) {
-  return { source, environment, asked };
+/** The fields of a job that events leave out. */
+function notInEvents({ source, environment, chosen }) {
+  return { source, environment, chosen };
 }
 
 /** Events have the latest attempts only, and not what the job runs. */
 function hear(job) {
   const first = job.attempts[0]?.number ?? Infinity;
   const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
-  shown.job = { ...job, ...onlyAsked(shown.job), attempts: [...earlier, ...job.attempts] };
+  shown.job = { ...job, ...notInEvents(shown.job), attempts: [...earlier, ...job.attempts] };
   shown.notice = null;
   if (waits(job) && !job.starts) reread();
   log.read();

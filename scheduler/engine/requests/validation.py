@@ -83,15 +83,15 @@ def validate_resources(
     _check_project(project, context)
     lineage = ranges.lineage(project, context.records)
     settings = context.settings
-    asked = _checked(wish)
-    _check_names(wish.name, asked)
-    _check_grace(asked, settings)
+    given = _checked(wish)
+    _check_names(wish.name, given)
+    _check_grace(given, settings)
     options = replace(
-        asked,
-        gpu_types=tuple(dict.fromkeys(map(context.types.declared.of, asked.gpu_types))),
-        requirements=checked_requirements(asked.requirements, images=settings.images is not None),
-        datasets=checked_datasets(asked.datasets, [name for name, _ in lineage], settings.datasets),
-        image=asked.image and ranges.choose_image(asked.image, lineage, settings.images),
+        given,
+        gpu_types=tuple(dict.fromkeys(map(context.types.declared.of, given.gpu_types))),
+        requirements=checked_requirements(given.requirements, images=settings.images is not None),
+        datasets=checked_datasets(given.datasets, [name for name, _ in lineage], settings.datasets),
+        image=given.image and ranges.choose_image(given.image, lineage, settings.images),
     )
     spec = JobSpec(
         id=job_id,

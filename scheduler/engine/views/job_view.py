@@ -344,7 +344,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         project=spec.project,
         state=record.state.value,
         options=structs.replace(spec.options.resolved(), env={}),
-        asked=asked(spec.options) if full else [],
+        chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
         argv=list(spec.argv),
@@ -382,7 +382,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     )
 
 
-def asked(options: wire.JobOptions) -> list[wire.OptionValue]:
+def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:
     """Return the options that are not at their defaults; of variables only the names."""
     return [
         wire.OptionValue(name=name, label=option.title, text=option.text(value))

@@ -85,7 +85,7 @@ export function drawFacts(job, now) {
     ["User", clean(job.user)],
     ...(options.tags.length ? [["Tags", options.tags.map((tag) => [h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)), " "])]] : []),
     ["Priority", `${priorityWords(options.priority)}, ${options.preemptible && options.gpus ? "may be paused for others" : "never paused for others"}`],
-    ...job.asked.filter(({ name }) => !ELSEWHERE.has(name)).map(({ label, text }) => [label, cleanLines(text)]),
+    ...job.chosen.filter(({ name }) => !ELSEWHERE.has(name)).map(({ label, text }) => [label, cleanLines(text)]),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
