@@ -27,6 +27,7 @@ from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.model import FINAL, JobState
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding, WriteBatch
+from springtide.scheduler.wire import JobOptions
 
 JOBS = 10_000
 WAITING = 2_000
@@ -65,7 +66,7 @@ def fill(store: Store) -> None:
             kind="function",
             argv=("python", "-c", "import time; time.sleep(3600)"),
             source="def train(lr):\n    ...\n" * 40,
-            gpus=1 + number % 4,
+            options=JobOptions(gpus=1 + number % 4),
         )
         ended = number <= JOBS - WAITING
         state = JobState.SUCCEEDED if ended else JobState.QUEUED

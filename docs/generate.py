@@ -147,7 +147,7 @@ PARTS = {
 def _words(kind: inspect.Type) -> str:
     """Return a type of a scenario's value in words."""
     match kind:
-        case inspect.ListType(item_type=item):
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return f"list of {_words(item)}"
         case inspect.DictType(value_type=value):
             return f"table of {_words(value)}"
@@ -159,6 +159,8 @@ def _words(kind: inspect.Type) -> str:
             return " or ".join(f"`{each.value}`" for each in cls)
         case inspect.IntType(ge=least):
             return f"whole number from {least}"
+        case inspect.FloatType(gt=float() | int() as least):
+            return f"number above {least:g}"
         case inspect.FloatType(ge=least):
             return f"number from {least:g}"
         case inspect.BoolType():
@@ -176,7 +178,7 @@ def _default(field: inspect.Field) -> str:
         return "empty"
     if isinstance(field.default, bool) or field.default is None:
         return {True: "true", False: "false", None: "null"}[field.default]
-    return f"`{field.default}`" if field.default != "" else "empty"
+    return f"`{field.default}`" if field.default not in ("", ()) else "empty"
 
 
 def _code(text: str) -> str:

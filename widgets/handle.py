@@ -93,7 +93,7 @@ class Handle(ABC):
 
         They can be set as long as the pool knows the job. Setting raises `OptionError`, and `PoolError`.
         """
-        return self.info.tags
+        return list(self.info.options.tags)
 
     @tags.setter
     def tags(self, tags: Sequence[str]) -> None:

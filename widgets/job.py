@@ -62,7 +62,7 @@ class Job(Handle):
     def environment(self) -> Environment | None:
         """The job's environment at its submission; None if none was kept."""
         info = self.info
-        return None if info.environment is None else Environment(info.environment, info.image)
+        return None if info.environment is None else Environment(info.environment, info.options.image)
 
     # ---------- waiting
 

@@ -389,7 +389,7 @@ def _request(captured: Captured, options: Mapping[str, Any]) -> wire.Submission:
 
 def _missing(accepted: wire.Job) -> list[str]:
     """Return the notes on packages that the job's Python does not have."""
-    words = "" if accepted.environment is None else missing_words(accepted.environment, accepted.image)
+    words = "" if accepted.environment is None else missing_words(accepted.environment, accepted.options.image)
     return [phrases.clean(words)] if words else []
 
 

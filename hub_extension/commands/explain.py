@@ -20,6 +20,8 @@ WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
 WHY = ("state", "cause", "detail")
 """Roles of a reason's sentences that explain it."""
+IN_FIRST_LINE = frozenset({"gpus", "workers"})
+"""Options that the first line has."""
 EARLIER_ATTEMPTS = 10
 """Maximum number of earlier attempts whose end is shown."""
 
@@ -89,23 +91,12 @@ def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
 
 def variants(job: Job) -> Iterator[tuple[str, Wish]]:
     """Yield smaller, elastic and more urgent requests of the job, by their options of `springtide submit`."""
-    wish = Wish(
-        project=job.project,
-        gpus=job.gpus,
-        workers=job.workers,
-        min_workers=job.min_workers,
-        cpus=job.cpus,
-        memory=job.memory,
-        rdma=job.rdma,
-        priority=job.priority,
-        preemptible=job.preemptible,
-        time_limit=job.time_limit,
-    )
-    if job.gpus > 1:
-        yield f"--gpus {job.gpus // 2}", msgspec.structs.replace(wish, gpus=job.gpus // 2)
-    if job.min_workers > 1:
+    wish = Wish(project=job.project, **msgspec.structs.asdict(job.options))
+    if wish.gpus > 1:
+        yield f"--gpus {wish.gpus // 2}", msgspec.structs.replace(wish, gpus=wish.gpus // 2)
+    if wish.least_workers > 1:
         yield "--min-workers 1", msgspec.structs.replace(wish, min_workers=1)
-    if job.priority < HIGH_PRIORITY:
+    if wish.priority < HIGH_PRIORITY:
         yield "--priority high", msgspec.structs.replace(wish, priority="high")
 
 
@@ -123,6 +114,7 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
                 "" if explanation.starts is None else expectation(explanation.starts, now),
             ]
         ).strip(),
+        "Options": ", ".join(f"{each.label} {each.text}" for each in job.chosen if each.name not in IN_FIRST_LINE),
         "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
         "Project": "" if explanation.project is None or job.ended else _standing(explanation.project),

@@ -76,7 +76,7 @@ def jobs(
 
 def asked(job: Job) -> str:
     """Return the GPUs a job wants: ``2``, or ``4x2`` for four workers with two each."""
-    return str(job.gpus) if job.workers == 1 else f"{job.workers}x{job.gpus}"
+    return str(job.options.gpus) if job.options.workers == 1 else f"{job.options.workers}x{job.options.gpus}"
 
 
 def progress(job: Job) -> str:
@@ -116,7 +116,7 @@ def show(*, job_id: str, as_json: bool) -> None:
             click.echo(f"  {name:<10} {one_line(value)}")
     if job.environment is not None:
         click.echo("It runs with")
-        for head, words in descriptions.facts(job.environment, job.image):
+        for head, words in descriptions.facts(job.environment, job.options.image):
             click.echo(one_line(f"{head}: {words}"))
 
 
@@ -127,10 +127,10 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
     return {
         "project": job.project,
         "user": job.user,
-        "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.gpu_types)}".strip(),
+        "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
         "runs": " ".join(job.argv),
-        "datasets": ", ".join(job.datasets),
-        "tags": " ".join(job.tags),
+        "datasets": ", ".join(job.options.datasets),
+        "tags": " ".join(job.options.tags),
         "sent": ago(job.submitted, now),
         "started": "" if job.started is None else ago(job.started, now),
         "starts": starts(job, now),
@@ -256,4 +256,4 @@ def tag(*, job_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json:
     if as_json:
         print_json(job)
     else:
-        click.echo(one_line(f"{job.id} {job.name}: {' '.join(job.tags) or 'no tags'}"))
+        click.echo(one_line(f"{job.id} {job.name}: {' '.join(job.options.tags) or 'no tags'}"))

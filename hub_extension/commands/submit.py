@@ -48,7 +48,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
         return
     with Client() as client:
         job = client.submit(request)
-        if job.environment is not None and (missing := missing_words(job.environment, job.image)):
+        if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
             say(missing)
         if follow:
             job = watch(client, job, as_json=as_json)

@@ -170,16 +170,16 @@ def _tags(job: Job) -> dict[str, object]:
         "project": job.project,
         "user": job.user,
         "kind": job.kind,
-        "workers": job.workers,
-        "gpus": job.gpus,
-        "min_workers": job.min_workers,
-        "priority": job.priority,
+        "workers": job.options.workers,
+        "gpus": job.options.gpus,
+        "min_workers": job.options.min_workers,
+        "priority": job.options.priority,
         "gpu_type": job.gpu_type,
-        "image": job.image,
+        "image": job.options.image,
         "sweep": job.sweep,
         "trial": job.trial,
         "attempts": job.attempt,
-        "tags": ", ".join(job.tags),
+        "tags": ", ".join(job.options.tags),
     }
     return {f"springtide.{name}": value for name, value in tags.items() if value not in {None, ""}}
 

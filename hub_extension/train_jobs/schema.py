@@ -38,7 +38,7 @@ def _fields() -> Iterator[tuple[str, Any] | tuple[str, Any, Any]]:
     types = {field.name: field for field in msgspec.structs.fields(wire.Submission)}
     yield "command", types["argv"].type
     for option in OPTIONS:
-        yield option.name, types[option.name].type, option.default
+        yield option.name, types[option.name].type, option.stated_default
         if option.old_field:
             low: dict[str, Any] = {"gt" if option.exclusive else "ge": option.least}
             yield old_name(option), Annotated[float, Meta(le=option.most, **low)] | None, None
@@ -105,7 +105,7 @@ def _property(option: Option) -> dict[str, Any]:
     has_value = isinstance(option.default, str | int)
     if not has_value and option.default_text != "none":
         text += f" The default is {option.default_text}."
-    return {"description": text, **_type(option), **({"default": option.default} if has_value else {})}
+    return {"description": text, **_type(option), **({"default": option.stated_default} if has_value else {})}
 
 
 def _type(option: Option) -> dict[str, Any]:

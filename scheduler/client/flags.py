@@ -69,4 +69,4 @@ def _joined(values: Iterable[Any]) -> Any:
     parts = list(values)
     if isinstance(parts[0], dict):
         return {name: value for part in parts for name, value in part.items()}
-    return [value for part in parts for value in part]
+    return tuple(value for part in parts for value in part)

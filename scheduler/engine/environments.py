@@ -82,6 +82,6 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         files=list(kept.files),
         file_count=kept.file_count,
         file_bytes=kept.file_bytes,
-        variables=sorted(spec.env),
-        requirements=list(spec.requirements),
+        variables=sorted(spec.options.env),
+        requirements=spec.options.requirements,
     )

@@ -11,57 +11,26 @@ from string import ascii_uppercase
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.store_threads import StoreThreads
-from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.resources import quantities
 from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
 from springtide.scheduler.store.queries import trials as sweep_trials
 from springtide.scheduler.store.records import JobRecord, JobSpec, OptionDifference, RerunRef
-from springtide.scheduler.wire.durations import shown
-from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wording import listed
 
 VARIABLES = "env"
 
 
 def options_of(spec: JobSpec) -> dict[str, Any]:
-    """Return the options that a job was submitted with, as requests carry them.
-
-    One whose value follows from others is at its default, so that it follows these in a run again, too.
-    """
-    names = {number: name for name, number in PRIORITIES.items()}
-    return {
-        "name": spec.name,
-        "project": spec.project,
-        "gpus": spec.gpus,
-        "workers": spec.workers,
-        "min_workers": None if spec.min_workers == spec.workers else spec.min_workers,
-        "cpus": spec.cpus or None,
-        "memory": spec.memory or None,
-        "priority": names.get(spec.priority, spec.priority),
-        "preemptible": None if spec.preemptible == (spec.priority < PREEMPTIBLE_BELOW) else spec.preemptible,
-        "rotate": spec.rotate,
-        "gpu_types": list(spec.gpu_types),
-        "require": spec.require,
-        "prefer": spec.prefer,
-        "rdma": spec.rdma,
-        "time_limit": spec.time_limit,
-        "retries": spec.retries,
-        "grace": spec.grace,
-        "env": dict(spec.env),
-        "image": spec.image,
-        "datasets": list(spec.datasets),
-        "requirements": list(spec.requirements),
-        "tags": list(spec.tags),
-        "test_run": spec.test_run,
-    }
+    """Return the options of a job by name, its name and project among them."""
+    return {"name": spec.name, "project": spec.project, **structs.asdict(spec.options)}
 
 
 def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,41 +41,17 @@ def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reference(first: JobSpec, again: JobSpec) -> RerunRef:
-    """Return what a run again tells of the first run."""
+    """Return a reference to the first run, with the options that differ."""
     before, after = options_of(first), options_of(again)
     differences = [
-        OptionDifference(name, option_text(name, before[name]), option_text(name, after[name]))
-        for name in wire.OPTIONS
+        OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
+        for name, option in wire.OPTIONS.items()
         if name != VARIABLES and before[name] != after[name]
     ]
     changed = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
     if changed:
         differences.append(OptionDifference(VARIABLES, "", f"with another {listed(changed)}"))
     return RerunRef(first.id, first.name, tuple(differences))
-
-
-def option_text(name: str, value: object) -> str:
-    """Return the value of an option as a person reads and types it; the words of the default for none."""
-    option = wire.OPTIONS[name]
-    if value is None or value == []:
-        return option.default_words or "none"
-    match option.kind:
-        case Kind.DURATION:
-            assert isinstance(value, int | float)
-            return shown(value)
-        case Kind.CORES:
-            assert isinstance(value, int | float)
-            return quantities.shown_cores(value)
-        case Kind.MEMORY:
-            assert isinstance(value, int)
-            return quantities.shown_memory(value)
-        case Kind.SWITCH:
-            return "yes" if value else "no"
-        case Kind.TEXTS:
-            assert isinstance(value, list)
-            return ", ".join(value)
-        case _:
-            return str(value)
 
 
 class RerunCalls:
@@ -207,8 +152,8 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
     found = [
         *_by_name("parameter", [_parameters(job) for job in jobs], str),
         *(
-            wire.Difference(kind="option", name=name, values=[option_text(name, each[name]) for each in options])
-            for name in wire.OPTIONS
+            wire.Difference(kind="option", name=name, values=[option.shown(each[name]) for each in options])
+            for name, option in wire.OPTIONS.items()
             if name not in {VARIABLES, "name"}
         ),
         *_variables([each[VARIABLES] for each in options]),

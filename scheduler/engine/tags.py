@@ -55,12 +55,12 @@ class TagCalls:
 
         def apply(transaction: Transaction) -> None:
             job = transaction.job(job_id) or self._jobs.in_memory(job_id) or found
-            tags = changed_tags(job.spec.tags, edit)
-            if tags == job.spec.tags:
+            tags = changed_tags(job.spec.options.tags, edit)
+            if tags == job.spec.options.tags:
                 return
             transaction.put_tags(job, tags)
             if by != job.spec.user:
-                before = {"user": job.spec.user, "name": job.spec.name, "tags": list(job.spec.tags)}
+                before = {"user": job.spec.user, "name": job.spec.name, "tags": list(job.spec.options.tags)}
                 transaction.add_audit_entry(by, "job.tags", job_id, before, {"tags": list(tags)})
 
         await self._request(apply)

@@ -27,29 +27,33 @@ STAGES = {
 def make_test(job: JobRecord, seconds: float) -> JobSpec:
     """Return the spec of the test run of a new job: the same program with one worker on one GPU.
 
-    It has passed when it has run for so many ``seconds``. It is a job of its own, so that neither its checkpoints
+    It has passed when it has run for ``seconds``. It is a job of its own, so that neither its checkpoints
     nor its outputs are those of the job.
     """
-    spec = job.spec
-    limit = seconds if spec.time_limit is None else min(seconds, spec.time_limit)
+    spec, options = job.spec, job.spec.options
+    limit = seconds if options.time_limit is None else min(seconds, options.time_limit)
+    part = options.per_gpu
     return replace(
         spec,
         id=f"{spec.id}test",
         name=spec.name[: MAX_NAME - len(SUFFIX)] + SUFFIX,
+        options=replace(
+            options,
+            workers=1,
+            gpus=1,
+            min_workers=None,
+            cpus=round(part.cpus, 3) or None,
+            memory=int(part.memory) or None,
+            require=None,
+            prefer=None,
+            rdma=False,
+            time_limit=limit,
+            retries=0,
+            test_run=False,
+        ),
         key=None,
-        workers=1,
-        gpus=1,
-        min_workers=1,
-        cpus=round(spec.per_gpu.cpus, 3),
-        memory=int(spec.per_gpu.memory),
-        require=None,
-        prefer=None,
-        rdma=False,
         fastest=None,
-        time_limit=limit,
-        retries=0,
         rerun=None,
-        test_run=False,
         tests=spec.id,
     )
 

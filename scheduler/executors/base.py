@@ -24,6 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.model import Block, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
+from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
@@ -59,13 +60,12 @@ class AttemptKey(msgspec.Struct, frozen=True, order=True):
 class AttemptSpec(msgspec.Struct, frozen=True):
     """The program of an attempt, and its placement.
 
-    ``argv`` and the values of ``env`` may contain ``{code}``, the placeholder of the directory of ``files``; these
-    are the same in every attempt of a job. ``grace`` is the time between a pause and the kill, in seconds.
-    ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are a trial's sweep id and
-    its number there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between
-    attempts. ``requirements`` are packages to install, on a single machine. ``cpus`` and ``memory``, in bytes, are
-    the request of each worker, 0 for the executor's defaults; with ``rdma`` each has RDMA. ``test_run``: it only
-    shows whether the program runs. ``datasets`` are the datasets of the program.
+    ``argv`` and the values of ``options.env`` may contain ``{code}``, the placeholder of the directory of
+    ``files``; these are the same in every attempt of a job. ``workers`` are those of the attempt. ``grace`` is the
+    time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
+    there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts.
+    ``datasets`` are the declared datasets that ``options`` names. ``test_run``: the attempt only shows whether the
+    program runs.
     """
 
     key: AttemptKey
@@ -77,18 +77,13 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     placement: Placement
     workers: int
     grace: float
-    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    options: JobOptions = JobOptions()
     cwd: str | None = None
     files: Mapping[str, bytes] = msgspec.field(default_factory=dict)
-    image: str | None = None
     sweep: str | None = None
     trial: int | None = None
     history: bytes | None = None
-    requirements: tuple[str, ...] = ()
     test_run: bool = False
-    cpus: float = 0.0
-    memory: int = 0
-    rdma: bool = False
     datasets: tuple[Dataset, ...] = ()
 
 

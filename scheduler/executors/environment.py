@@ -44,13 +44,13 @@ def job_environment(
 
     Raises `ExecutorError` for a name or value that no environment can contain.
     """
-    for key, value in spec.env.items():
+    for key, value in spec.options.env.items():
         if not key or "=" in key or "\0" in key + value:
             raise ExecutorError(
                 f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
-    threads = {"OMP_NUM_THREADS": str(max(1, int(spec.cpus)))} if spec.cpus else {}
-    own = {key: resolve(value, code) for key, value in spec.env.items() if key != VARIABLE}
+    threads = {"OMP_NUM_THREADS": str(max(1, int(spec.options.cpus)))} if spec.options.cpus else {}
+    own = {key: resolve(value, code) for key, value in spec.options.env.items() if key != VARIABLE}
     return {**base, **threads, **own, **contract}
 
 

@@ -9,21 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.model import (
-    PREEMPTIBLE_BELOW,
-    Amount,
-    Job,
-    Node,
-    Phase,
-    Placement,
-    Project,
-    Surplus,
-    Worker,
-)
+from springtide.scheduler.model import Amount, Job, Node, Phase, Placement, Project, Surplus, Worker
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
 from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart, shaped
+from springtide.scheduler.wire.options import BadOption
+from springtide.scheduler.wire.submission import OPTIONS
 from springtide.scheduler.wording import given
 
 
@@ -118,7 +110,7 @@ def _node(part: NodePart) -> Node:
         islands=tuple(tuple(island) for island in part.islands),
         sockets=tuple(tuple(socket) for socket in part.sockets),
         available=part.available,
-        per_gpu=_per_gpu(part, part.gpus),
+        per_gpu=_per_gpu(part),
     )
 
 
@@ -188,6 +180,11 @@ def _check_jobs(document: Document, shown: str) -> None:
         if job.project not in projects:
             message = f"no project {given(job.project)}, expected one of {some(projects)}"
             raise ScenarioError(shown, f"jobs[{at}].project", message)
+        for name in job.unread:
+            try:
+                OPTIONS[name].check(getattr(job, name))
+            except BadOption as error:
+                raise ScenarioError(shown, f"jobs[{at}].{name}", str(error)) from None
         if job.min_workers is not None and job.min_workers > job.workers:
             message = f"expected at most its {job.workers} workers, got {job.min_workers}"
             raise ScenarioError(shown, f"jobs[{at}].min_workers", message)
@@ -204,7 +201,7 @@ def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
     for at, part in enumerate(document.jobs):
         field = f"jobs[{at}].placed"
         running = [name for name in part.placed if name is not None]
-        least = part.workers if part.min_workers is None else part.min_workers
+        least = part.least_workers
         if len(part.placed) > part.workers:
             raise ScenarioError(
                 shown, field, f"expected one entry per worker ({part.workers}), got {len(part.placed)}"
@@ -224,7 +221,7 @@ def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
         mixed = {kinds[name] for name in running}
         if len(mixed) > 1:
             raise ScenarioError(shown, field, f"expected all workers on GPUs of one type, got {some(mixed)}")
-        jobs.append(_job(part, least, _seated(part, running, free, field, shown)))
+        jobs.append(_job(part, _seated(part, running, free, field, shown)))
     return tuple(jobs)
 
 
@@ -245,31 +242,20 @@ def _seated(
     return tuple(seats)
 
 
-def _per_gpu(part: NodePart | JobPart, gpus: int) -> PerGpu:
-    """Return the cores, memory and RDMA for each GPU of a node or a worker."""
+def _per_gpu(part: NodePart) -> PerGpu:
+    """Return the cores, memory and RDMA for each GPU of a node."""
     cpus = 0.0 if part.cpus is None else quantities.cores(part.cpus)
     memory = 0 if part.memory is None else quantities.memory(part.memory)
-    return per_gpu_of(cpus, memory, gpus, int(part.rdma))
+    return per_gpu_of(cpus, memory, part.gpus, part.rdma)
 
 
-def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:
-    return Job(
+def _job(part: JobPart, placement: Placement) -> Job:
+    return part.planned(
         id=part.name,
         project=part.project,
         name=part.name,
         user=part.user,
-        priority=part.priority,
-        preemptible=part.priority < PREEMPTIBLE_BELOW if part.preemptible is None else part.preemptible,
-        workers=part.workers,
-        gpus=part.gpus,
-        min_workers=min_workers,
         submitted=part.submitted,
-        gpu_types=tuple(part.gpu_types),
-        require=part.require,
-        prefer=part.prefer,
-        per_gpu=_per_gpu(part, part.gpus),
-        rotate=part.rotate,
-        time_limit=part.time_limit,
         phase=Phase.RUNNING if placement else Phase.WAITING,
         placement=placement,
         attempts=1 if placement else 0,

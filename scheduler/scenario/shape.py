@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from springtide.scheduler.model import Surplus
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.wire.shapes import Count, Positive
-from springtide.scheduler.wire.submission import CoresText, MemoryText
+from springtide.scheduler.wire.submission import CoresText, GivenOptions, MemoryText
 from springtide.scheduler.wording import given
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
@@ -57,31 +57,16 @@ class ProjectPart(Part, frozen=True, kw_only=True):
     priority: Priority = 100
 
 
-class JobPart(Part, frozen=True, kw_only=True):
-    """A job. ``placed`` names the node of each running worker; ``duration`` is its whole run time.
-
-    ``cpus`` and ``memory`` are the request of each worker; with ``rdma`` each has RDMA.
-    """
+class JobPart(GivenOptions, frozen=True, kw_only=True):
+    """A job with its options. ``placed`` names the node of each running worker, ``duration`` the whole run time."""
 
     name: Name
     project: Name
     user: Label = ""
-    priority: Priority = 50
-    preemptible: bool | None = None
-    workers: Positive = 1
     gpus: Positive = 1
-    min_workers: Positive | None = None
     submitted: Seconds = 0.0
     duration: Seconds | None = None
-    time_limit: Seconds | None = None
-    gpu_types: list[Label] = []
-    require: Name | None = None
-    prefer: Name | None = None
-    cpus: Cores | None = None
-    memory: Bytes | None = None
-    rdma: bool = False
-    rotate: bool = True
-    placed: list[Name | None] = []
+    placed: tuple[Name | None, ...] = ()
 
 
 class Document(Part, frozen=True, kw_only=True):
@@ -94,7 +79,7 @@ class Document(Part, frozen=True, kw_only=True):
     surplus: Surplus = Surplus.FAIR
 
 
-KEYS: dict[str, type[Part]] = {"nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+KEYS: dict[str, type[Struct]] = {"nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _KEY = re.compile(r"^(?P<what>.*?) - at `key` in `\$(?P<path>[^`]*)`$", re.DOTALL)

@@ -40,9 +40,9 @@ def job_row(job: JobRecord) -> dict[str, Any]:
         "spec": as_json(spec),
         "standing": as_json(job.standing),
         "name": spec.name,
-        "gpus": spec.gpus * spec.workers,
+        "gpus": spec.options.gpus * spec.options.workers,
         "submitted": spec.submitted,
-        "tags": tags_column(spec.tags),
+        "tags": tags_column(spec.options.tags),
         "sweep": job.sweep,
         "trial": None if spec.trial is None else spec.trial.number,
         **_outcome_columns(job),
@@ -72,7 +72,7 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
 
 def tagged_row(job: JobRecord) -> dict[str, Any]:
     """Return the columns of a job that has other tags; ``job_id`` names it."""
-    return {"job_id": job.id, "spec": as_json(job.spec), "tags": tags_column(job.spec.tags)}
+    return {"job_id": job.id, "spec": as_json(job.spec), "tags": tags_column(job.spec.options.tags)}
 
 
 def given_row(job: JobRecord) -> dict[str, Any]:

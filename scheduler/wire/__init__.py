@@ -39,6 +39,7 @@ from springtide.scheduler.wire.jobs import (
     JobsActed,
     JobsAction,
     LogChunk,
+    OptionValue,
     OutputFile,
     OutputList,
     Point,
@@ -114,7 +115,7 @@ from springtide.scheduler.wire.shapes import (
     Request,
     Tag,
 )
-from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
+from springtide.scheduler.wire.submission import OPTIONS, JobOptions, Submission, Wish
 from springtide.scheduler.wire.sweeps import (
     MAX_PARAMETERS,
     MAX_TRIALS,
@@ -216,6 +217,7 @@ __all__ = [
     "JobActed",
     "JobEnvironment",
     "JobOnHold",
+    "JobOptions",
     "JobPage",
     "JobRanges",
     "JobUsage",
@@ -233,6 +235,7 @@ __all__ = [
     "NotificationsEdit",
     "Option",
     "OptionChange",
+    "OptionValue",
     "Outcome",
     "OutputFile",
     "OutputList",

@@ -86,5 +86,5 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     file_count: int = 0
     file_bytes: int = 0
     variables: list[str] = []
-    requirements: list[str] = []
+    requirements: tuple[str, ...] = ()
     """Packages that are installed for the job."""

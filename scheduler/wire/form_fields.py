@@ -7,26 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.resources import quantities
-from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface, durations
+from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
 from springtide.scheduler.wording import given
 
 COMMON: Final = ("gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
 """The options that are shown at once, in this order; the others stand under "More options"."""
-LABELS: Final = {
-    "gpus": "GPUs",
-    "gpu_types": "GPU type",
-    "min_workers": "Fewest workers",
-    "cpus": "CPU cores",
-    "require": "Topology required",
-    "prefer": "Topology preferred",
-    "rdma": "RDMA",
-    "grace": "Grace period",
-    "env": "Environment",
-}
-"""The labels that are not the option's name."""
 MORE_VARIABLES: Final = "Variables that are added, or have another value. The others stay as they were."
 MAX_TYPED: Final = 10_000
 """Maximum number of characters that are typed into one field."""
@@ -93,25 +80,9 @@ def _filled(field: Field, options: Mapping[str, Any]) -> Field:
     option = OPTIONS[field.name]
     if option.kind is Kind.VARIABLES:
         return msgspec.structs.replace(field, help=MORE_VARIABLES, placeholder=f"such as {option.example}")
-    return msgspec.structs.replace(field, value=_as_typed(option, options[field.name]))
-
-
-def _as_typed(option: Option, value: Any) -> str:
-    if value is None:
-        return ""
-    match option.kind:
-        case Kind.DURATION:
-            return durations.shown(value)
-        case Kind.CORES:
-            return quantities.shown_cores(value)
-        case Kind.MEMORY:
-            return quantities.shown_memory(value)
-        case Kind.SWITCH:
-            return "" if value == option.default else "yes" if value else "no"
-        case Kind.TEXTS:
-            return ",".join(value)
-        case _:
-            return str(value)
+    value = options[field.name]
+    unset = value is None or (option.kind is Kind.SWITCH and value == option.default)
+    return msgspec.structs.replace(field, value="" if unset else option.text(value))
 
 
 def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -146,13 +117,13 @@ def _field(option: Option, me: Me) -> Field:
     choices, own = _choices(option, me)
     begins = {"gpus": "1", "workers": "1"}.get(option.name, choices[0].value if choices else "")
     if option.kind is Kind.PRIORITY:
-        begins = str(option.default)
+        begins = option.text(option.default)
     elif option.name == "project" and me.default_project is not None and not _lost_default(me):
         begins = me.default_project
     example = f"such as {option.example}" if option.example else ""
     return Field(
         name=option.name,
-        label=LABELS.get(option.name, option.name.replace("_", " ").capitalize()),
+        label=option.title,
         help=option.help,
         kind=option.kind.name.lower(),
         common=option.name in COMMON,

@@ -10,6 +10,7 @@ from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns import RerunOf
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, MAX_TAGS, Answer, Quantity, Request, Word
+from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.sweeps import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
 
@@ -171,10 +172,18 @@ class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
+class OptionValue(Answer, frozen=True, kw_only=True):
+    """An option of a job as people read it."""
+
+    name: str
+    label: str
+    text: str
+
+
 class Job(Answer, frozen=True, kw_only=True):
     """A job with all that a card shows.
 
-    ``gpus`` is per worker; ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
+    ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
     as far as its project is over quota. ``reason`` says why it waits, what it does now or how it ended. ``place``
     counts the jobs in line before it, plus one. ``starts`` is when it is expected to start, of one
     that waits and was looked at. ``attempts`` are oldest first; lists and events have the latest five only, and no
@@ -187,27 +196,14 @@ class Job(Answer, frozen=True, kw_only=True):
     user: str
     project: str
     state: str
-    priority: int
-    preemptible: bool
-    workers: int
-    gpus: int
-    min_workers: int
     submitted: float
     argv: list[str]
-    cpus: float | None = None
-    """The cores of each worker; None where it asked for none."""
-    memory: int | None = None
-    """The memory of each worker, in bytes; None where it asked for none."""
-    rdma: bool = False
-    """Whether each worker gets RDMA."""
-    gpu_types: list[str] = []
-    """The GPU types that it accepts, in its order; empty means all."""
+    options: JobOptions = JobOptions()
+    """Its options as they hold now, ``min_workers`` and ``preemptible`` included; variables are left out."""
+    chosen: list[OptionValue] = []
+    """Its options that are not at their defaults; empty in lists and events."""
     gpu_type: str = ""
     """The type of the GPUs that it holds; empty while it holds none, and where the pool has one type."""
-    image: str | None = None
-    """The container image it runs in; None on one machine."""
-    datasets: list[str] = []
-    """The datasets that it reads, by name."""
     source: str = ""
     started: float | None = None
     """When its first attempt started."""
@@ -236,8 +232,6 @@ class Job(Answer, frozen=True, kw_only=True):
     """Whether the pool as it is can never run it, of one of which ``starts_if`` is known."""
     usual_runtime: float | None = None
     """How long jobs like it took, the median of the latest in seconds; None if none has ended, or it has."""
-    time_limit: float | None = None
-    retries: int = 0
     failures: int = 0
     gpu_seconds: float = 0.0
     exit_code: int | None = None
@@ -251,8 +245,6 @@ class Job(Answer, frozen=True, kw_only=True):
     """The trials of a sweep; None of any other job."""
     outcome: Outcome | None = None
     """What is known of a trial; None of any other job."""
-    tags: list[str] = []
-    """Words of its user's by which it is found."""
     rerun: RerunOf | None = None
     """The run that the job repeats; None of a job that was submitted."""
     test_run: TestRun | None = None

@@ -1,7 +1,7 @@
 """One option of a job: what it means, which values it takes, and where it is offered.
 
-`Option` annotates a field of `Wish` or `Submission`; the table `OPTIONS` is read from those two structs. The
-command line, the magic, the form, ``pool.submit``, TrainJobs, the API's checks and the docs' tables use it.
+`Option` annotates a field of `JobOptions`, from which the table `OPTIONS` is read. The command line, the magic,
+the form, ``pool.submit``, TrainJobs, the API's checks, the job's page and the docs' tables use it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import Enum, Flag, auto
 from typing import Any, Final, assert_never
 
 from springtide.scheduler import wording
+from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import durations
 
@@ -52,7 +53,7 @@ EVERYWHERE: Final = ~Surface(0)
 
 
 class BadOption(ValueError):  # noqa: N818 - shown to users as OptionError
-    """A value that an option does not take. ``name`` is the option's, ``hint`` the way out if there is one."""
+    """A value that an option does not take. ``name`` is the option's; ``hint`` says what to use instead."""
 
     def __init__(self, name: str, message: str, hint: str = "") -> None:
         super().__init__(f"{message} {hint}".rstrip())
@@ -72,6 +73,8 @@ class Option:
     kind: Kind
     help: str
     """One or two sentences, the same wherever the option is offered."""
+    label: str = ""
+    """The label of its field in forms and on the job's page, if it is not the name."""
     default_text: str = ""
     """The default in words, where it is not a value."""
     example: str = ""
@@ -101,11 +104,19 @@ class Option:
         return head + "".join(word.title() for word in rest)
 
     @property
+    def title(self) -> str:
+        """The label of its field."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    @property
+    def stated_default(self) -> Any:
+        """The default as people write it: the name of a priority, else the value."""
+        return self.text(self.default) if self.kind is Kind.PRIORITY else self.default
+
+    @property
     def default_words(self) -> str:
-        """The default for people; empty if there is none to tell."""
-        if self.default_text or not isinstance(self.default, str | int):
-            return self.default_text
-        return ("yes" if self.default else "no") if isinstance(self.default, bool) else str(self.default)
+        """The default as people read it; empty if there is none."""
+        return self.default_text or (self.text(self.default) if isinstance(self.default, str | int) else "")
 
     @property
     def expected(self) -> str:
@@ -135,9 +146,9 @@ class Option:
                 assert_never(self.kind)
 
     def check(self, value: Any) -> Any:
-        """Return ``value`` as requests carry it: durations in seconds, texts in a list.
+        """Return ``value`` as jobs carry it: durations in seconds, priorities as numbers, texts in a tuple.
 
-        Raise `BadOption` with what was given and what was expected.
+        Raise `BadOption` with the given and the expected value.
         """
         if value is None and self.default is None:
             return None
@@ -157,9 +168,9 @@ class Option:
             case Kind.TEXTS:
                 found = value.split(",") if isinstance(value, str) else value
                 fits = _are_texts(found) and len(found) <= (self.most or len(found))
-                found = [text.strip() for text in found] if fits else found
+                found = tuple(text.strip() for text in found) if fits else found
             case Kind.PRIORITY:
-                return value if isinstance(value, str) else self._number(value)
+                return self._priority(value)
             case Kind.VARIABLES:
                 fits = isinstance(value, Mapping) and _are_texts([*value, *value.values()])
                 found = dict(value) if fits else value
@@ -177,8 +188,6 @@ class Option:
                 raise self.refused(text)
             case Kind.WHOLE:
                 return self.check(int(text))
-            case Kind.PRIORITY if _is_whole(text):
-                return self.check(int(text))
             case Kind.SWITCH:
                 if text not in {"yes", "no"}:
                     raise self.refused(text)
@@ -187,6 +196,30 @@ class Option:
                 return self._variables(text)
             case _:
                 return self.check(text)
+
+    def text(self, value: Any) -> str:
+        """Return a value of `check` as a person reads and types it."""
+        match self.kind:
+            case Kind.DURATION:
+                return durations.shown(value)
+            case Kind.CORES:
+                return quantities.shown_cores(value)
+            case Kind.MEMORY:
+                return quantities.shown_memory(value)
+            case Kind.SWITCH:
+                return "yes" if value else "no"
+            case Kind.TEXTS:
+                return ", ".join(value)
+            case Kind.PRIORITY:
+                return next((name for name, number in PRIORITIES.items() if number == value), str(value))
+            case Kind.VARIABLES:
+                return ", ".join(value)
+            case _:
+                return str(value)
+
+    def shown(self, value: Any) -> str:
+        """Return a value of `check` as a person reads it: that of none in the words of the default."""
+        return self.default_words or "none" if value is None or value == () else self.text(value)
 
     def refused(self, given: object) -> BadOption:
         """Return the error that says what was given and what was expected."""
@@ -201,6 +234,16 @@ class Option:
             raise self.refused(value)
         self._check_bounds(number, value)
         return number
+
+    def _priority(self, value: Any) -> int:
+        if not isinstance(value, str):
+            return self._number(value)
+        if value in PRIORITIES:
+            return PRIORITIES[value]
+        if not _is_whole(value):
+            hint = f"Use {', '.join(PRIORITIES)}, or a number."
+            raise BadOption(self.name, f"There is no priority {wording.given(value)}.", hint)
+        return self._number(int(value[:10]))
 
     def _quantity(self, value: Any, parse: Callable[[Any], float]) -> float:
         try:

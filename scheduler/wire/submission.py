@@ -1,18 +1,21 @@
-"""What a job may ask for: the requests, and the table of options that is read from them."""
+"""The options of a job, the table that is read from them, and the requests that carry them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias
 
 import msgspec
-from msgspec import Meta, inspect
+from msgspec import Meta, Struct, inspect
 
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, Job
 from springtide.scheduler.resources import quantities
+from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.wire import durations
 from springtide.scheduler.wire.environments import PythonEnvironment
-from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
+from springtide.scheduler.wire.options import EVERYWHERE, BadOption, Kind, Option, Surface
 from springtide.scheduler.wire.shapes import (
     MAX_IMAGE,
     MAX_NAME,
@@ -20,7 +23,6 @@ from springtide.scheduler.wire.shapes import (
     Count,
     Positive,
     ProjectName,
-    Request,
     Tag,
     Word,
 )
@@ -40,17 +42,288 @@ MIN_MEMORY: Final = 16 << 20
 MAX_MEMORY: Final = 1 << 50
 """Maximum memory of one worker, in bytes."""
 
-CoresText = Annotated[str, Meta(max_length=quantities.MAX_LENGTH, pattern=quantities.CORES_PATTERN)]
-MemoryText = Annotated[str, Meta(max_length=quantities.MAX_LENGTH, pattern=quantities.MEMORY_PATTERN)]
-DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=durations.PATTERN)]
+if TYPE_CHECKING:
+    CoresText: TypeAlias = NoReturn  # whoever reads a struct meets numbers only
+    MemoryText: TypeAlias = NoReturn
+    DurationText: TypeAlias = NoReturn
+    PriorityName: TypeAlias = NoReturn
+else:
+    CoresText = Annotated[str, Meta(max_length=quantities.MAX_LENGTH, pattern=quantities.CORES_PATTERN)]
+    MemoryText = Annotated[str, Meta(max_length=quantities.MAX_LENGTH, pattern=quantities.MEMORY_PATTERN)]
+    DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=durations.PATTERN)]
+    PriorityName = Word
 
 
-class Wish(Request, frozen=True, kw_only=True):
-    """What a train job asks for, whatever it runs: all that can be checked before it is known what it runs."""
+class JobOptions(Struct, frozen=True, kw_only=True):
+    """The options of a job, as all parts of Springtide carry them.
+
+    A new option is a field here, and what acts on it.
+    """
+
+    gpus: Annotated[
+        Count,
+        Option(
+            kind=Kind.WHOLE,
+            label="GPUs",
+            help="GPUs of each worker. With 0 the job runs without GPUs, as one worker.",
+        ),
+    ] = 1
+    workers: Annotated[
+        Positive, Option(kind=Kind.WHOLE, help="Worker processes. They start together, or none does.")
+    ] = 1
+    min_workers: Annotated[
+        Positive | None,
+        Option(
+            kind=Kind.WHOLE,
+            label="Fewest workers",
+            help="Fewest workers that the job runs with; it grows to all of them when GPUs are free.",
+            default_text="all workers",
+        ),
+    ] = None
+    cpus: Annotated[
+        Annotated[float, Meta(ge=0.001, le=MAX_CORES)] | CoresText | None,
+        Option(
+            kind=Kind.CORES,
+            label="CPU cores",
+            help="CPU cores of each worker; with GPUs at most what these come with.",
+            default_text="the pool's",
+            example="4",
+        ),
+    ] = None
+    memory: Annotated[
+        Annotated[int, Meta(ge=MIN_MEMORY, le=MAX_MEMORY)] | MemoryText | None,
+        Option(
+            kind=Kind.MEMORY,
+            help="Memory of each worker; with GPUs at most what these come with. A worker that takes more fails.",
+            default_text="the pool's",
+            example="16Gi",
+        ),
+    ] = None
+    priority: Annotated[
+        PriorityName | Annotated[int, Meta(ge=0, le=1_000_000)],
+        Option(
+            kind=Kind.PRIORITY,
+            help="Which job of the project goes first: train (50), high (75), critical (100) or a number. From "
+            "100 on a job is not paused for others, and has to fit in the quota.",
+            example="high",
+        ),
+    ] = PRIORITIES["train"]
+    preemptible: Annotated[
+        bool | None,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the job may be paused for others.",
+            default_text="yes below priority 100",
+            off="--not-preemptible",
+        ),
+    ] = None
+    rotate: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the job may be paused for an equal job of the project that had, or usually needs, less "
+            "GPU time.",
+            off="--no-rotate",
+        ),
+    ] = True
+    gpu_types: Annotated[
+        tuple[Word, ...],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            label="GPU type",
+            help="GPU types that the job can run on, the preferred one first.",
+            default_text="any",
+            example="a100,v100",
+            flags=("--gpu-type",),
+        ),
+    ] = ()
+    require: Annotated[
+        Word | None,
+        Option(
+            kind=Kind.TEXT,
+            label="Topology required",
+            help="Topology level that has to hold all workers: island, socket, node, or a label of nodes such as "
+            "rack or zone.",
+            default_text="none",
+            example="node",
+        ),
+    ] = None
+    prefer: Annotated[
+        Word | None,
+        Option(
+            kind=Kind.TEXT,
+            label="Topology preferred",
+            help="Topology level that should hold all workers, where one can.",
+            default_text="none",
+            example="rack",
+        ),
+    ] = None
+    rdma: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            label="RDMA",
+            help="Whether each worker gets RDMA (InfiniBand or RoCE), to exchange data with the others. It runs "
+            "only on nodes that have it.",
+            off="--no-rdma",
+        ),
+    ] = False
+    time_limit: Annotated[
+        Annotated[float, Meta(gt=0, le=MAX_TIME_LIMIT)] | DurationText | None,
+        Option(
+            kind=Kind.DURATION,
+            help="Longest time the job may run, over all its attempts.",
+            default_text="none",
+            example="2h",
+            old_field="timeLimitSeconds",
+        ),
+    ] = None
+    grace: Annotated[
+        Annotated[float, Meta(ge=0, le=MAX_GRACE)] | DurationText | None,
+        Option(
+            kind=Kind.DURATION,
+            label="Grace period",
+            help="Time to save a checkpoint when the job is asked to pause.",
+            default_text="the pool's",
+            example="30s",
+            old_field="graceSeconds",
+        ),
+    ] = None
+    image: Annotated[
+        Annotated[str, Meta(max_length=MAX_IMAGE)] | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Container image that the job runs in, on a cluster: one of the administrator's list.",
+            default_text="that of the notebook that submits the job, else the first of the list",
+        ),
+    ] = None
+    datasets: Annotated[
+        tuple[Word, ...],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Datasets that the job reads, by the names that the administrator gave them.",
+            default_text="none",
+            example="imagenet,coco",
+            flags=("--dataset",),
+        ),
+    ] = ()
+    requirements: Annotated[
+        tuple[Annotated[str, Meta(max_length=MAX_REQUIREMENT)], ...],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Packages that are installed for the job, on one machine: names with versions. Jobs that require "
+            "the same share them.",
+            default_text="none",
+            example="torch==2.8.0,timm",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+        ),
+    ] = ()
+    retries: Annotated[
+        int,
+        Meta(ge=0, le=100),
+        Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
+    ] = 0
+    env: Annotated[
+        dict[str, str],
+        Option(
+            kind=Kind.VARIABLES,
+            label="Environment",
+            help="Environment variables.",
+            default_text="none",
+            example="A=1",
+            flags=("-e",),
+        ),
+    ] = {}
+    tags: Annotated[
+        tuple[Tag, ...],
+        Meta(max_length=MAX_TAGS),
+        Option(
+            kind=Kind.TEXTS,
+            help="Words of your own by which jobs are found and compared.",
+            default_text="none",
+            example="baseline,lr-0.1",
+            flags=("--tag",),
+        ),
+    ] = ()
+    test_run: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the same code runs with one worker on one GPU first, for two minutes unless an admin "
+            "has set another time. The job waits in line once that has passed, and fails if it fails.",
+            off="--no-test-run",
+        ),
+    ] = False
+
+    @property
+    def least_workers(self) -> int:
+        """Number of workers that the job starts with at least."""
+        return self.workers if self.min_workers is None else self.min_workers
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Whether the job may be paused for others."""
+        return self.priority < PREEMPTIBLE_BELOW if self.preemptible is None else self.preemptible
+
+    @property
+    def per_gpu(self) -> PerGpu:
+        """What the job asks for with each GPU; nothing in particular without GPUs."""
+        return per_gpu_of(self.cpus or 0.0, self.memory or 0, self.gpus, int(self.rdma))
+
+    def resolved(self) -> JobOptions:
+        """Return the options with those filled in that follow from others."""
+        return msgspec.structs.replace(self, min_workers=self.least_workers, preemptible=self.is_preemptible)
+
+    def planned(self, **own: Any) -> Job:
+        """Return the job as the policy sees it. ``own`` are its fields that no option has."""
+        return Job(
+            priority=self.priority,
+            preemptible=self.is_preemptible,
+            workers=self.workers,
+            gpus=self.gpus,
+            min_workers=self.least_workers,
+            gpu_types=self.gpu_types,
+            require=self.require,
+            prefer=self.prefer,
+            per_gpu=self.per_gpu,
+            rotate=self.rotate,
+            time_limit=self.time_limit,
+            **own,
+        )
+
+
+_NUMBERS: Final = ("cpus", "memory", "priority", "time_limit", "grace")
+"""The options that people may give as text in place of a number."""
+
+
+class GivenOptions(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options as people give them: texts for numbers, such as ``2h`` or ``high``, become numbers.
+
+    A wrong text stays as it is; `Option.check` refuses it.
+    """
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if type(value) is str:
+                with suppress(BadOption):
+                    msgspec.structs.force_setattr(self, name, OPTIONS[name].check(value))
+
+    @property
+    def unread(self) -> list[str]:
+        """The names of options that have a text that is none of their values."""
+        return [name for name in _NUMBERS if isinstance(getattr(self, name), str)]
+
+
+class Wish(GivenOptions, frozen=True, kw_only=True):
+    """What a train job asks for, whatever it runs: all that can be checked without its program."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wish:
-        """Return what a job with these options asks for, without what it runs."""
+        """Return what a job with these options asks for; other names are left out."""
         return Wish(**{name: value for name, value in options.items() if name in Wish.__struct_fields__})
 
     name: Annotated[
@@ -72,163 +345,13 @@ class Wish(Request, frozen=True, kw_only=True):
             offered=EVERYWHERE & ~Surface.TRAIN_JOB,
         ),
     ] = None
-    gpus: Annotated[
-        Count,
-        Option(kind=Kind.WHOLE, help="GPUs of each worker. With 0 the job runs without GPUs, as one worker."),
-    ] = 1
-    workers: Annotated[
-        Positive, Option(kind=Kind.WHOLE, help="Worker processes. They start together, or none does.")
-    ] = 1
-    min_workers: Annotated[
-        Positive | None,
-        Option(
-            kind=Kind.WHOLE,
-            help="Fewest workers that the job runs with; it grows to all of them when GPUs are free.",
-            default_text="all workers",
-        ),
-    ] = None
-    cpus: Annotated[
-        Annotated[float, Meta(ge=0.001, le=MAX_CORES)] | CoresText | None,
-        Option(
-            kind=Kind.CORES,
-            help="CPU cores of each worker; with GPUs at most what these come with.",
-            default_text="the pool's",
-            example="4",
-        ),
-    ] = None
-    memory: Annotated[
-        Annotated[int, Meta(ge=MIN_MEMORY, le=MAX_MEMORY)] | MemoryText | None,
-        Option(
-            kind=Kind.MEMORY,
-            help="Memory of each worker; with GPUs at most what these come with. A worker that takes more fails.",
-            default_text="the pool's",
-            example="16Gi",
-        ),
-    ] = None
-    priority: Annotated[
-        Word | Annotated[int, Meta(ge=0, le=1_000_000)],
-        Option(
-            kind=Kind.PRIORITY,
-            help="Which job of the project goes first: train (50), high (75), critical (100) or a number. From "
-            "100 on a job is not paused for others, and has to fit in the quota.",
-            example="high",
-        ),
-    ] = "train"
-    preemptible: Annotated[
-        bool | None,
-        Option(
-            kind=Kind.SWITCH,
-            help="Whether the job may be paused for others.",
-            default_text="yes below priority 100",
-            off="--not-preemptible",
-        ),
-    ] = None
-    rotate: Annotated[
-        bool,
-        Option(
-            kind=Kind.SWITCH,
-            help="Whether the job may be paused for an equal job of the project that had, or usually needs, less "
-            "GPU time.",
-            off="--no-rotate",
-        ),
-    ] = True
-    gpu_types: Annotated[
-        list[Word],
-        Meta(max_length=100),
-        Option(
-            kind=Kind.TEXTS,
-            help="GPU types that the job can run on, the preferred one first.",
-            default_text="any",
-            example="a100,v100",
-            flags=("--gpu-type",),
-        ),
-    ] = []
-    require: Annotated[
-        Word | None,
-        Option(
-            kind=Kind.TEXT,
-            help="Topology level that has to hold all workers: island, socket, node, or a label of nodes such as "
-            "rack or zone.",
-            default_text="none",
-            example="node",
-        ),
-    ] = None
-    prefer: Annotated[
-        Word | None,
-        Option(
-            kind=Kind.TEXT,
-            help="Topology level that should hold all workers, where one can.",
-            default_text="none",
-            example="rack",
-        ),
-    ] = None
-    rdma: Annotated[
-        bool,
-        Option(
-            kind=Kind.SWITCH,
-            help="Whether each worker gets RDMA (InfiniBand or RoCE), to exchange data with the others. It runs "
-            "only on nodes that have it.",
-            off="--no-rdma",
-        ),
-    ] = False
-    time_limit: Annotated[
-        Annotated[float, Meta(gt=0, le=MAX_TIME_LIMIT)] | DurationText | None,
-        Option(
-            kind=Kind.DURATION,
-            help="Longest time the job may run, over all its attempts.",
-            default_text="none",
-            example="2h",
-            old_field="timeLimitSeconds",
-        ),
-    ] = None
-    grace: Annotated[
-        Annotated[float, Meta(ge=0, le=MAX_GRACE)] | DurationText | None,
-        Option(
-            kind=Kind.DURATION,
-            help="Time to save a checkpoint when the job is asked to pause.",
-            default_text="the pool's",
-            example="30s",
-            old_field="graceSeconds",
-        ),
-    ] = None
-    image: Annotated[
-        Annotated[str, Meta(max_length=MAX_IMAGE)] | None,
-        Option(
-            kind=Kind.TEXT,
-            help="Container image that the job runs in, on a cluster: one of the administrator's list.",
-            default_text="that of the notebook that submits the job, else the first of the list",
-        ),
-    ] = None
-    datasets: Annotated[
-        list[Word],
-        Meta(max_length=100),
-        Option(
-            kind=Kind.TEXTS,
-            help="Datasets that the job reads, by the names that the administrator gave them.",
-            default_text="none",
-            example="imagenet,coco",
-            flags=("--dataset",),
-        ),
-    ] = []
-    requirements: Annotated[
-        list[Annotated[str, Meta(max_length=MAX_REQUIREMENT)]],
-        Meta(max_length=100),
-        Option(
-            kind=Kind.TEXTS,
-            help="Packages that are installed for the job, on one machine: names with versions. Jobs that require "
-            "the same share them.",
-            default_text="none",
-            example="torch==2.8.0,timm",
-            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
-        ),
-    ] = []
 
 
 class Submission(Wish, frozen=True, kw_only=True):
     """A train job to run: what it asks for, and what it runs.
 
-    ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
-    (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
+    ``argv`` is the command; in it and in ``env`` values, ``{code}`` means the directory that ``files`` (relative
+    path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
     accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
     what was found of the Python that runs it, where that is known.
@@ -236,38 +359,7 @@ class Submission(Wish, frozen=True, kw_only=True):
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
     kind: Annotated[str, Meta(pattern=r"^(command|function|notebook)(?!\n)$")] = "command"
-    retries: Annotated[
-        int,
-        Meta(ge=0, le=100),
-        Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
-    ] = 0
-    env: Annotated[
-        dict[str, str],
-        Option(
-            kind=Kind.VARIABLES, help="Environment variables.", default_text="none", example="A=1", flags=("-e",)
-        ),
-    ] = {}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None
-    tags: Annotated[
-        list[Tag],
-        Meta(max_length=MAX_TAGS),
-        Option(
-            kind=Kind.TEXTS,
-            help="Words of your own by which jobs are found and compared.",
-            default_text="none",
-            example="baseline,lr-0.1",
-            flags=("--tag",),
-        ),
-    ] = []
-    test_run: Annotated[
-        bool,
-        Option(
-            kind=Kind.SWITCH,
-            help="Whether the same code runs with one worker on one GPU first, for two minutes unless an admin "
-            "has set another time. The job waits in line once that has passed, and fails if it fails.",
-            off="--no-test-run",
-        ),
-    ] = False
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None
@@ -276,8 +368,10 @@ class Submission(Wish, frozen=True, kw_only=True):
 
 
 def _table() -> Iterator[Option]:
-    kinds = {field.name: field.type for field in inspect.type_info(Submission).fields}  # type: ignore[attr-defined]
-    for field in msgspec.structs.fields(Submission):
+    kinds = {field.name: field.type for field in inspect.type_info(Wish).fields}  # type: ignore[attr-defined]
+    for field in sorted(
+        msgspec.structs.fields(Wish), key=lambda field: field.name in JobOptions.__struct_fields__
+    ):
         for option in filter(lambda part: isinstance(part, Option), getattr(field.type, "__metadata__", ())):
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             yield replace(option, name=field.name, default=default, **_bounds(option.kind, kinds[field.name]))
@@ -291,7 +385,7 @@ def _bounds(kind: Kind, of: inspect.Type) -> dict[str, Any]:
             return {"least": least, "most": part.le, "exclusive": part.gt is not None}
         if isinstance(part, inspect.StrType) and kind is Kind.TEXT:
             return {"most": part.max_length}
-        if isinstance(part, inspect.ListType):
+        if isinstance(part, inspect.VarTupleType):
             return {"most": part.max_length}
     return {}
 
@@ -306,5 +400,5 @@ def offered(surface: Surface) -> tuple[Option, ...]:
 
 
 def checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the given options as requests carry them. Raise `BadOption`, also for names that are no options."""
+    """Return the given options as jobs carry them. Raise `BadOption`, also for names that are no options."""
     return {name: OPTIONS[name].check(value) for name, value in given.items()}

@@ -34,7 +34,7 @@ async def test_everyone_sees_and_uses_the_datasets_of_her_projects(start: Any, t
     assert (await pool.as_("susan").get("/me")).json()["datasets"] == ["digits", "words"]
 
     job = await pool.submit("susan", sys.executable, "-c", READS, datasets=["digits"])
-    assert job["datasets"] == ["digits"]
+    assert job["options"]["datasets"] == ["digits"]
     await pool.until("susan", job["id"], lambda found: found["state"] == "succeeded")
     log = (await pool.as_("susan").get(f"/jobs/{job['id']}/log")).json()
     assert log["text"].strip() == "1,2,3"

@@ -38,8 +38,9 @@ async def test_a_run_again_has_what_the_first_run_had_and_says_what_differs(
     answer = await again(running, job["id"], gpus=2, workers=1, time_limit=None, env={"MORE": "1"})
     assert answer.status_code == 201, answer.text
     found = answer.json()
-    assert (found["name"], found["gpus"], found["workers"], found["min_workers"]) == ("train", 2, 1, 1)
-    assert found["time_limit"] is None
+    options = found["options"]
+    assert (found["name"], options["gpus"], options["workers"], options["min_workers"]) == ("train", 2, 1, 1)
+    assert options["time_limit"] is None
     text = "Run again of train: gpus 1 → 2, workers 2 → 1, time_limit 1h → none, env with another MORE."
     assert found["rerun"]["text"] == text
     assert (found["rerun"]["job"], found["rerun"]["changes"][0]) == (
@@ -62,7 +63,7 @@ async def test_nothing_need_differ_and_one_key_is_one_run(running: Any) -> None:
 async def test_texts_of_a_form_are_read_and_an_empty_one_is_the_default(running: Any) -> None:
     job = await first_job(running, gpus=2)
     typed = {"gpus": "1", "time_limit": "", "priority": "high", "preemptible": "no", "gpu_types": ""}
-    found = (await again(running, job["id"], typed=typed)).json()
+    found = (await again(running, job["id"], typed=typed)).json()["options"]
     assert (found["gpus"], found["time_limit"], found["priority"], found["preemptible"]) == (1, None, 75, False)
     wrong = await again(running, job["id"], typed={"gpus": "many"})
     assert (wrong.status_code, wrong.json()["field"]) == (422, "gpus")
@@ -135,6 +136,6 @@ async def test_a_sweep_is_run_again_whole_and_its_trials_are_not(running: Any) -
     trial = await again(running, f"{sweep['id']}t0")
     assert (trial.status_code, trial.json()["code"]) == (409, "trial")
     found = (await again(running, sweep["id"], priority="high")).json()
-    assert (found["trials"]["number"], found["trials"]["metric"], found["priority"]) == (2, "loss", 75)
+    assert (found["trials"]["number"], found["trials"]["metric"], found["options"]["priority"]) == (2, "loss", 75)
     rows = (await running.as_("susan").get(f"/jobs/{found['id']}/trials")).json()["items"]
     assert [row["parameters"] for row in rows] == [{"x": 1}, {"x": 2}]

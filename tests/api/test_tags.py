@@ -17,7 +17,7 @@ async def test_jobs_are_found_by_a_whole_tag_and_by_words_of_it(running: Any) ->
     await running.submit("susan", name="two", tags=["baseline-2"])
     await running.submit("jemma", name="hers", tags=["baseline"])
     await running.submit("susan", name="none")
-    assert one["tags"] == ["baseline", "lr-0.1"]
+    assert one["options"]["tags"] == ["baseline", "lr-0.1"]
     assert await found(running, "susan", tag="baseline") == ["one"]
     assert await found(running, "joe", tag="baseline", order="running") == ["one"]
     assert await found(running, "susan", tag="base") == []
@@ -30,7 +30,7 @@ async def test_jobs_are_found_by_a_whole_tag_and_by_words_of_it(running: Any) ->
 async def test_a_run_again_has_the_tags_of_the_first_or_others(running: Any) -> None:
     job = await running.submit("susan", name="one", tags=["baseline"])
     client = running.as_("susan")
-    assert (await client.post(f"/jobs/{job['id']}/rerun", json={})).json()["tags"] == ["baseline"]
+    assert (await client.post(f"/jobs/{job['id']}/rerun", json={})).json()["options"]["tags"] == ["baseline"]
     other = (await client.post(f"/jobs/{job['id']}/rerun", json={"tags": ["a", "b"]})).json()
     assert other["rerun"]["text"] == "Run again of one: tags baseline → a, b."
 
@@ -82,16 +82,19 @@ async def test_tags_are_changed_while_a_job_waits_and_after_its_end(running: Any
     job = await running.submit("susan", name="one", tags=["baseline"])
     client = running.as_("susan")
     path = f"/jobs/{job['id']}/tags"
-    assert (await client.patch(path, json={"add": ["best", "baseline"]})).json()["tags"] == ["baseline", "best"]
+    assert (await client.patch(path, json={"add": ["best", "baseline"]})).json()["options"]["tags"] == [
+        "baseline",
+        "best",
+    ]
     assert await found(running, "susan", tag="best") == ["one"]
     await client.post(f"/jobs/{job['id']}/cancel")
     await running.until("susan", job["id"], has_ended)
     ended = (await client.patch(path, json={"remove": ["baseline"], "add": ["kept"]})).json()
-    assert (ended["state"], ended["tags"]) == ("cancelled", ["best", "kept"])
+    assert (ended["state"], ended["options"]["tags"]) == ("cancelled", ["best", "kept"])
     assert await found(running, "susan", tag="baseline") == []
     assert await found(running, "susan", tag="kept") == ["one"]
-    assert (await client.patch(path, json={"tags": []})).json()["tags"] == []
-    assert (await client.get(f"/jobs/{job['id']}")).json()["tags"] == []
+    assert (await client.patch(path, json={"tags": []})).json()["options"]["tags"] == []
+    assert (await client.get(f"/jobs/{job['id']}")).json()["options"]["tags"] == []
     assert await audited(running, job) == []
 
 
@@ -102,7 +105,7 @@ async def test_an_ended_trial_that_is_tagged_is_not_counted_again(running: Any) 
     await client.post(f"/jobs/{sweep['id']}t0/cancel")
     before = (await running.until("susan", sweep["id"], has_ended))["trials"]
     answer = await client.patch(f"/jobs/{sweep['id']}t0/tags", json={"add": ["best"]})
-    assert (answer.json()["state"], answer.json()["tags"]) == ("cancelled", ["best"])
+    assert (answer.json()["state"], answer.json()["options"]["tags"]) == ("cancelled", ["best"])
     assert (await client.get(f"/jobs/{sweep['id']}")).json()["trials"] == before
 
 
@@ -110,7 +113,10 @@ async def test_a_change_of_anothers_tags_is_audited_and_one_by_strangers_refused
     job = await running.submit("susan", name="one", tags=["baseline"])
     path = f"/jobs/{job['id']}/tags"
     assert (await running.as_("joe").patch(path, json={"tags": []})).status_code == 403
-    assert (await running.as_("admin").patch(path, json={"add": ["best"]})).json()["tags"] == ["baseline", "best"]
+    assert (await running.as_("admin").patch(path, json={"add": ["best"]})).json()["options"]["tags"] == [
+        "baseline",
+        "best",
+    ]
     (entry,) = await audited(running, job)
     assert (entry["who"], entry["what"]) == ("admin", "job.tags")
     assert (entry["before"]["tags"], entry["after"]["tags"]) == (["baseline"], ["baseline", "best"])
@@ -121,7 +127,7 @@ async def test_a_change_to_what_cannot_be_tags_is_refused_and_changes_nothing(ru
     job = await running.submit("susan", name="one", tags=["baseline"])
     client = running.as_("susan")
     assert (await client.patch(f"/jobs/{job['id']}/tags", json=change)).status_code == 422
-    assert (await client.get(f"/jobs/{job['id']}")).json()["tags"] == ["baseline"]
+    assert (await client.get(f"/jobs/{job['id']}")).json()["options"]["tags"] == ["baseline"]
 
 
 async def test_a_change_of_tags_is_an_event_of_the_job(running: Any) -> None:
@@ -130,4 +136,4 @@ async def test_a_change_of_tags_is_an_event_of_the_job(running: Any) -> None:
     await anext(events)
     await running.as_("susan").patch(f"/jobs/{job['id']}/tags", json={"add": ["best"]})
     told = [event for event in await anext(events) if event.kind == "job"]
-    assert [event.data["tags"] for event in told if event.data["id"] == job["id"]] == [["best"]]
+    assert [event.data["options"]["tags"] for event in told if event.data["id"] == job["id"]] == [["best"]]

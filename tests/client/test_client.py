@@ -14,8 +14,8 @@ from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable, stream
 
 JOB = wire.Job(
-    id="j1", name="a", kind="command", user="susan", project="vision", state="queued", priority=50,
-    preemptible=True, workers=1, gpus=1, min_workers=1, submitted=1.0, argv=["true"],
+    id="j1", name="a", kind="command", user="susan", project="vision", state="queued", submitted=1.0,
+    argv=["true"],
 )  # fmt: skip
 JOB_BODY = msgspec.json.encode(JOB)
 

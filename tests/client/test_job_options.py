@@ -11,9 +11,10 @@ from springtide.hub_extension.api.intake import body_of
 from springtide.hub_extension.commands.submit import submit
 from springtide.scheduler import wire
 from springtide.scheduler.client.flags import flags, given
+from springtide.scheduler.executors.base import AttemptSpec
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
-from springtide.scheduler.wire import OPTIONS, BadOption, Submission, Surface
+from springtide.scheduler.wire import OPTIONS, BadOption, JobOptions, Submission, Surface
 from springtide.scheduler.wire.options import Kind
 
 WRONG = {
@@ -34,8 +35,11 @@ def test_every_field_of_a_submission_that_does_not_say_what_runs_is_an_option() 
     assert set(Submission.__struct_fields__) - NO_OPTIONS == OPTIONS.keys()
 
 
-def test_the_stored_job_keeps_every_option() -> None:
-    assert OPTIONS.keys() <= set(JobSpec.__struct_fields__)
+@pytest.mark.parametrize("kind", [JobSpec, AttemptSpec, wire.Job])
+def test_what_carries_a_job_carries_all_its_options(kind: type[msgspec.Struct]) -> None:
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    assert fields["options"] is JobOptions
+    assert OPTIONS.keys() - JobOptions.__struct_fields__ == {"name", "project"} <= fields.keys()
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
@@ -83,13 +87,13 @@ def test_the_command_line_and_the_api_mean_the_same() -> None:
     with submit.make_context("submit", words) as context:
         assert given(context.params) == {
             "gpus": 2, "cpus": 0.5, "memory": 16 * 10**9,
-            "time_limit": 5400.0, "grace": 90.0, "gpu_types": ["a100", "v100", "t4"], "rotate": False,
+            "time_limit": 5400.0, "grace": 90.0, "gpu_types": ("a100", "v100", "t4"), "rotate": False,
             "preemptible": False, "env": {"A": "1", "B": "x=y"}, "priority": 60, "name": "x",
         }  # fmt: skip
 
 
-def test_the_api_takes_durations_as_text() -> None:
+def test_durations_given_as_text_are_seconds_from_then_on() -> None:
     body = body_of(b'{"argv": ["true"], "time_limit": "2h", "grace": "30s"}', Submission)
-    assert (body.time_limit, body.grace) == ("2h", "30s")
+    assert (body.time_limit, body.grace) == (7200.0, 30.0)
     with pytest.raises(Refusal, match="a duration such as 90"):
         body_of(b'{"argv": ["true"], "time_limit": "soon"}', Submission)

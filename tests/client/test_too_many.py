@@ -15,8 +15,8 @@ from springtide.scheduler.client import Client
 from springtide.widgets import pool as shared_pool
 
 JOB = wire.Job(
-    id="j1", name="a", kind="command", user="susan", project="vision", state="queued", priority=50,
-    preemptible=True, workers=1, gpus=1, min_workers=1, submitted=1.0, argv=["true"],
+    id="j1", name="a", kind="command", user="susan", project="vision", state="queued", submitted=1.0,
+    argv=["true"],
 )  # fmt: skip
 BUSY = json.dumps(
     {"status": 429, "code": "pool_busy", "message": "Too many.", "hint": "Try again in 1 s."}

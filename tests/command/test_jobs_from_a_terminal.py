@@ -61,7 +61,7 @@ def test_a_followed_job_that_fails_is_a_failure(run: Run, directory: Path) -> No
 def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     job = run("submit", "--name", "tidal", "--json", "python", "long.py").json
-    assert (job["name"], job["gpus"], job["user"]) == ("tidal", 1, "susan")
+    assert (job["name"], job["options"]["gpus"], job["user"]) == ("tidal", 1, "susan")
     until("its first line", lambda: "started" in run("logs", job["id"]).out)
     assert "tidal" in run("jobs", "--mine").out
     assert run("pause", job["id"], "--json").json["held_by_user"] is True
@@ -76,7 +76,9 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path)
 def test_what_is_asked_for_reaches_the_job(run: Run) -> None:
     asked = ("--time-limit", "1h30m", "--not-preemptible", "--retries", "2", "--priority", "60")
     job = run("submit", *asked, "--json", "--", "sleep", "600").json
-    assert (job["time_limit"], job["preemptible"], job["retries"], job["priority"]) == (5400.0, False, 2, 60)
+    options = job["options"]
+    assert (options["time_limit"], options["preemptible"]) == (5400.0, False)
+    assert (options["retries"], options["priority"]) == (2, 60)
     assert run("cancel", job["id"]).code == 0
 
 

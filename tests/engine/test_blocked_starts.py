@@ -138,7 +138,7 @@ async def test_where_the_executor_can_be_asked_those_that_it_takes_start_and_no_
     pool: Any,
 ) -> None:
     pool.executor.checks_starts = True
-    pool.executor.refuses = refuse(LIMITS, lambda spec: spec.memory > 1 << 30)
+    pool.executor.refuses = refuse(LIMITS, lambda spec: (spec.options.memory or 0) > 1 << 30)
     kept = await blocked(pool, 3, memory="2 GiB")
     large = await pool.submit("joe", gpus=1, memory="2 GiB")
     small = await pool.submit("joe", gpus=1, memory="1 GiB")

@@ -21,7 +21,7 @@ def live(name: str, seq: int, gpus: int, created: float, *, preemptible: bool = 
         name=name,
         kind="command",
         argv=(),
-        preemptible=preemptible,
+        options=wire.JobOptions(preemptible=preemptible),
     )
     attempt = AttemptRecord(
         job=name, number=1, placement=(Worker(0, "n", tuple(range(gpus))),), created=created, why=Reason("started")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.requests import validation
-from springtide.scheduler.engine.reruns import option_text, options_of
+from springtide.scheduler.engine.reruns import options_of
 from springtide.scheduler.engine.state.state import policy_job
 from springtide.scheduler.engine.test_runs import make_test
 from springtide.scheduler.model import Node, Project
@@ -31,10 +30,15 @@ def accepted(nodes: tuple[Node, ...] = NODES, **fields: Any) -> JobSpec:
 
 def test_what_was_asked_for_is_stored_in_cores_and_bytes() -> None:
     spec = accepted(gpus=2, cpus="7500m", memory="20 GB")
-    assert (spec.cpus, spec.memory, spec.per_gpu) == (7.5, 20 * 10**9, PerGpu(3.75, 10**10))
-    assert (accepted().cpus, accepted().memory) == (0.0, 0)
+    options = spec.options
+    assert (options.cpus, options.memory, options.per_gpu) == (
+        7.5,
+        20 * 10**9,
+        PerGpu(3.75, 10**10),
+    )
+    assert (accepted().options.cpus, accepted().options.memory) == (None, None)
     without_gpus = accepted(gpus=0, cpus=100, memory="900Gi")
-    assert without_gpus.per_gpu == PerGpu(), "no GPU comes with anything"
+    assert without_gpus.options.per_gpu == PerGpu(), "no GPU comes with anything"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def test_what_no_node_has_is_refused_with_the_numbers(fields: dict[str, Any], fi
 
 
 def test_nodes_of_which_nothing_is_known_take_every_job() -> None:
-    assert accepted(nodes=(Node("a", 1),), cpus=500, memory="9Ti").cpus == 500.0
+    assert accepted(nodes=(Node("a", 1),), cpus=500, memory="9Ti").options.cpus == 500.0
 
 
 def test_the_plan_and_the_test_run_are_told_what_belongs_to_each_gpu() -> None:
@@ -74,15 +78,14 @@ def test_the_plan_and_the_test_run_are_told_what_belongs_to_each_gpu() -> None:
     assert planned is not None
     assert planned.per_gpu == PerGpu(4.0, 8 * GIB)
     test = make_test(record, 60.0)
-    assert (test.gpus, test.cpus, test.memory) == (1, 4.0, 8 * GIB)
+    assert (test.gpus, test.options.cpus, test.options.memory) == (1, 4.0, 8 * GIB)
 
 
 def test_a_run_again_names_what_it_asked_for_and_how_it_differs() -> None:
     spec = accepted(cpus=0.5, memory="1536Mi")
     assert {name: options_of(spec)[name] for name in ("cpus", "memory")} == {"cpus": 0.5, "memory": 1536 << 20}
-    assert (option_text("cpus", 0.5), option_text("memory", 1536 << 20)) == ("0.5", "1536Mi")
-    assert option_text("cpus", None) == "the pool's"
-    assert options_of(replace(spec, cpus=0.0))["cpus"] is None
+    cpus, memory = wire.OPTIONS["cpus"], wire.OPTIONS["memory"]
+    assert (cpus.shown(0.5), memory.shown(1536 << 20), cpus.shown(None)) == ("0.5", "1536Mi", "the pool's")
 
 
 async def test_a_job_is_launched_with_what_it_asked_for_and_shown_with_it(make_pool: Any) -> None:
@@ -91,6 +94,11 @@ async def test_a_job_is_launched_with_what_it_asked_for_and_shown_with_it(make_p
     await pool.state(job.id, "starting", "running")
     await pool.idle()
     spec = pool.executor.specs[pool.key(job.id)]
-    assert (spec.cpus, spec.memory) == (3.0, 4 * GIB)
+    assert (spec.options.cpus, spec.options.memory) == (3.0, 4 * GIB)
     shown = await pool.engine.job(job.id)
-    assert (shown.cpus, shown.memory) == (3.0, 4 * GIB)
+    assert (shown.options.cpus, shown.options.memory) == (3.0, 4 * GIB)
+    assert [(each.name, each.label, each.text) for each in shown.chosen] == [
+        ("gpus", "GPUs", "2"),
+        ("cpus", "CPU cores", "3"),
+        ("memory", "Memory", "4Gi"),
+    ]

@@ -348,7 +348,7 @@ async def test_a_node_taken_away_pauses_what_runs_there(pool, ask):
     ("question", "field"),
     [
         (wire.WhatIf(job=wire.Wish(gpus=9)), "gpus"),
-        (wire.WhatIf(job=wire.Wish(priority="never")), "priority"),
+        (wire.WhatIf(job=wire.Wish.of({"priority": "never"})), "priority"),
         (wire.WhatIf(job=wire.Wish(name="a\x00b")), "name"),
         (wire.WhatIf(nodes={"gone": wire.NodeEdit(gpus=0)}), "nodes"),
         (wire.WhatIf(nodes={"build": wire.NodeEdit(gpus=1)}), "nodes"),

@@ -66,7 +66,7 @@ async def test_a_job_keeps_its_image_over_a_restart_and_into_its_attempts(make_p
     plain = await pool.submit(gpus=4)
     for job in (named, plain):
         await pool.state(job.id, "running")
-    launched = {key.job: spec.image for key, spec in pool.executor.specs.items()}
+    launched = {key.job: spec.options.image for key, spec in pool.executor.specs.items()}
     assert launched == {named.id: "quay.io/lab/torch:2.4", plain.id: "lab/base:1"}
     await pool.restart()
-    assert (await pool.job(named.id)).image == "quay.io/lab/torch:2.4"
+    assert (await pool.job(named.id)).options.image == "quay.io/lab/torch:2.4"

@@ -84,11 +84,11 @@ def test_what_is_inside_the_range_is_taken(project: str, fields: dict[str, Any])
 
 
 def test_a_job_without_a_time_limit_gets_the_longest_that_is_allowed() -> None:
-    assert [accepted(name).time_limit for name in ("open", "lab", "team")] == [None, 3600.0, 600.0]
+    assert [accepted(name).options.time_limit for name in ("open", "lab", "team")] == [None, 3600.0, 600.0]
 
 
 def test_a_job_without_an_image_gets_the_first_that_pool_and_projects_allow() -> None:
-    assert [accepted(name).image for name in ("open", "lab", "team")] == [
+    assert [accepted(name).options.image for name in ("open", "lab", "team")] == [
         "lab/first:1",
         "lab/first:1",
         "lab/base:1",
@@ -96,7 +96,7 @@ def test_a_job_without_an_image_gets_the_first_that_pool_and_projects_allow() ->
 
 
 def test_on_one_machine_no_image_is_chosen() -> None:
-    assert accepted("team", images=None).image is None
+    assert accepted("team", images=None).options.image is None
 
 
 def test_a_project_whose_images_are_all_patterns_needs_the_image_named() -> None:

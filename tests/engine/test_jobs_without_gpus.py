@@ -42,7 +42,7 @@ async def test_jobs_without_gpus_run_beside_full_gpus_and_hold_none(pool: Any) -
     spec = pool.executor.specs[pool.key(job.id)]
     assert (spec.workers, spec.placement) == (1, (Worker(0, "", ()),))
     shown = await pool.job(job.id)
-    assert (shown.held, shown.gpus, shown.reason.text) == ([], 0, "Running without GPUs.")
+    assert (shown.held, shown.options.gpus, shown.reason.text) == ([], 0, "Running without GPUs.")
     assert [attempt.why.text for attempt in shown.attempts] == ["It started without GPUs."]
     view = pool.engine.pool()
     susan = next(each for each in view.projects if each.name == "susan")

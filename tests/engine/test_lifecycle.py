@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from job_options import with_options
 from msgspec.structs import replace
 
 from springtide.scheduler import sentences
@@ -40,7 +41,7 @@ def job(**spec: Any) -> JobRecord:
         "name": "n",
         "kind": "command",
     }
-    return JobRecord(JobSpec(**{**fields, "argv": ("x",), "gpus": 2, **spec}))
+    return JobRecord(with_options(JobSpec, **{**fields, "argv": ("x",), "gpus": 2, **spec}))
 
 
 def starting(record=None):

@@ -47,6 +47,10 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
     assert jobs.keys() - {"sweep", "again"} == ENDED.keys() | UNFINISHED
     assert (jobs["elastic"].saved_step, jobs["succeeded"].progress.values["loss"]) == (7, 0.5)
     assert jobs["held"].held_by_user
+    options = jobs["elastic"].options
+    assert (options.gpus, options.workers, options.min_workers, options.preemptible) == (1, 6, 2, True)
+    owner = jobs["owner"].options
+    assert (owner.priority, owner.time_limit, owner.min_workers) == (75, 3600.0, 1)
     await pool.engine.resume(jobs["held"].id, "jemma")
     ids = {jobs[name].id for name in jobs.keys() - ENDED.keys()}
     while ids:
@@ -57,7 +61,7 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
         ids -= {job for job in ids if (await pool.job(job)).state == "succeeded"}
     files = {spec.key.job: spec.files for spec in pool.executor.specs.values()}
     assert files[jobs["elastic"].id] == {"a.py": b"1"}
-    if jobs["elastic"].tags:
+    if jobs["elastic"].options.tags:
         tagged = await pool.engine.jobs(JobFilter(tag="baseline"), None, 10)
         assert [job.name for job in tagged.items] == ["elastic"]
     if (again := jobs.get("again")) is not None:

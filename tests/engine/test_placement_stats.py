@@ -28,6 +28,7 @@ from springtide.scheduler.store.records import (
     JobSpec,
     JobStanding,
 )
+from springtide.scheduler.wire import JobOptions
 
 worlds = sys.modules["engine_worlds"]
 NODES = tuple(
@@ -44,7 +45,7 @@ SPEC = JobSpec(
     name="sweep-7",
     kind="command",
     argv=(),
-    workers=2,
+    options=JobOptions(workers=2),
 )
 TOGETHER, ACROSS = Spread("island", 1), Spread("rack", 2)
 
@@ -214,8 +215,8 @@ class TestFastest:
         assert self.fastest(*jobs) is not None
         for other in (
             structs.replace(SPEC, user="joe"),
-            structs.replace(SPEC, gpus=2),
-            structs.replace(SPEC, workers=4),
+            SPEC.with_options(gpus=2),
+            SPEC.with_options(workers=4),
         ):
             assert self.fastest(*jobs, spec=other) is None
 
@@ -304,7 +305,7 @@ def test_what_is_kept_is_bounded():
     assert next(iter(speeds.per_second)) == 15 / 600
     assert len(speeds.per_second) == MAX_SPEEDS
     for workers in range(2, MAX_PLACEMENTS + 9):
-        placements.learn(ran(attempt(PAIR * workers, 600, 10), spec=structs.replace(SPEC, workers=workers)))
+        placements.learn(ran(attempt(PAIR * workers, 600, 10), spec=SPEC.with_options(workers=workers)))
     assert len(stats.of_work(Work("vision", "susan", "sweep-#"))) == MAX_PLACEMENTS
     for at in range(MAX_WORKS + 5):
         for each in (PAIR, APART):

@@ -31,9 +31,9 @@ def accepted(*nodes: Node, **fields: Any) -> JobSpec:
 
 
 def test_each_worker_asks_for_its_part_of_the_rdma_of_its_gpus() -> None:
-    assert accepted(gpus=4).per_gpu == PerGpu(rdma=0.25)
-    assert accepted(gpus=1, cpus=8).per_gpu == PerGpu(8.0, 0.0, 1.0)
-    assert accepted(rdma=False).per_gpu == PerGpu()
+    assert accepted(gpus=4).options.per_gpu == PerGpu(rdma=0.25)
+    assert accepted(gpus=1, cpus=8).options.per_gpu == PerGpu(8.0, 0.0, 1.0)
+    assert accepted(rdma=False).options.per_gpu == PerGpu()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_plan_is_told_of_rdma_and_the_test_run_does_without() -> None:
     planned = policy_job(record)
     assert planned is not None
     assert planned.per_gpu == PerGpu(rdma=0.5)
-    assert make_test(record, 60.0).per_gpu == PerGpu(), "it has one worker, which exchanges nothing"
+    assert make_test(record, 60.0).options.per_gpu == PerGpu(), "it has one worker, which exchanges nothing"
 
 
 def test_a_run_again_asks_for_rdma_again() -> None:
@@ -99,6 +99,6 @@ async def test_a_job_is_launched_with_rdma_and_shown_with_it(make_pool: Any) -> 
     job = await pool.submit("susan", gpus=2, rdma=True)
     await pool.state(job.id, "starting", "running")
     await pool.idle()
-    assert pool.executor.specs[pool.key(job.id)].rdma
-    assert (await pool.engine.job(job.id)).rdma
+    assert pool.executor.specs[pool.key(job.id)].options.rdma
+    assert (await pool.engine.job(job.id)).options.rdma
     assert {node.rdma_workers for node in pool.engine.pool().nodes if node.environment == "train"} == {8}

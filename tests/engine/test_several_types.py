@@ -165,7 +165,8 @@ async def test_a_failed_commit_does_not_lose_the_type_that_joined(make_pool):
 async def test_a_job_says_which_type_it_runs_on(two):
     job = await two.submit(gpus=1, gpu_types=["NVIDIA A100-SXM4-80GB"])
     running = await two.state(job.id, "running")
-    assert (running.gpu_types, running.gpu_type, running.attempts[0].gpu_type) == (["a100"], "a100", "a100")
+    assert running.options.gpu_types == ("a100",)
+    assert (running.gpu_type, running.attempts[0].gpu_type) == ("a100", "a100")
     assert [gpu.node for gpu in running.held] == ["a"]
     assert not running.held[0].borrowed
     await two.restart()
@@ -295,7 +296,7 @@ async def test_each_type_is_borrowed_and_given_back_by_itself(make_pool):
 
 async def test_a_forecast_imagines_quotas_and_nodes_of_a_type(two, members):
     question = wire.WhatIf(
-        job=wire.Wish(gpus=4, gpu_types=["a100"]),
+        job=wire.Wish(gpus=4, gpu_types=("a100",)),
         projects={"susan": edit(quota={"t4": 2, "a100": 3})},
         nodes={"a": wire.NodeEdit(gpus=8)},
     )

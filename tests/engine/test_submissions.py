@@ -60,7 +60,7 @@ BAD = {
     "too many of a type": ({"gpu_types": ["a100"], "gpus": 4}, "gpus", "has 2"),
     "a level to be preferred that turns text round": ({"prefer": "ra\u202eck"}, "prefer", "control characters"),
     "a level to be preferred with colours": ({"prefer": "\x1b[31mrack"}, "prefer", "control characters"),
-    "a level to be preferred without end": ({"prefer": "r" * 1000}, "prefer", "too long"),
+    "a level to be preferred without end": ({"prefer": "r" * 1000}, "prefer", "at most 128 characters"),
     "a level nobody has": ({"require": "zone"}, "require", "zone"),
     "no rack holds it": ({"require": "rack", "workers": 4, "gpus": 4}, "workers", "room"),
     "no node holds it": ({"require": "node", "workers": 3, "gpus": 3}, "require", "No single node"),
@@ -136,7 +136,12 @@ def test_a_pool_without_gpus_says_so():
 
 def test_a_plain_submission_gets_the_defaults():
     spec = checked(argv=["python", "-u", "/home/susan/train.py", "--lr", "1"])
-    assert (spec.name, spec.priority, spec.preemptible, spec.min_workers) == ("train.py", 50, True, 1)
+    assert (spec.name, spec.options.priority, spec.options.is_preemptible, spec.options.least_workers) == (
+        "train.py",
+        50,
+        True,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,19 +157,19 @@ def test_a_plain_submission_gets_the_defaults():
 )
 def test_priorities_have_names_and_numbers(fields, expected):
     spec = checked(**fields)
-    assert (spec.priority, spec.preemptible) == expected
+    assert (spec.options.priority, spec.options.is_preemptible) == expected
 
 
 def test_an_elastic_job_has_to_fit_with_its_least_workers_only():
     assert checked(workers=100, gpus=1, min_workers=1).workers == 100
-    assert checked("vision", workers=100, gpus=1, min_workers=6).min_workers == 6
+    assert checked("vision", workers=100, gpus=1, min_workers=6).options.least_workers == 6
 
 
 @pytest.mark.parametrize(
     "fields", [{"require": "rack", "workers": 3, "gpus": 4}, {"require": "node", "gpus": 2, "workers": 4}]
 )
 def test_what_one_domain_holds_is_accepted(fields):
-    assert checked(**fields).require == fields["require"]
+    assert checked(**fields).options.require == fields["require"]
 
 
 @given(

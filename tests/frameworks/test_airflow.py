@@ -125,7 +125,7 @@ def test_the_pipeline_of_the_docs_runs_and_hands_over_its_results(ran: Ran) -> N
     assert ran.tasks["train"]["result"] == {"rate": 0.5, "loss": 2.0}
     assert ran.tasks["publish"]["result"] == "The loss is 2.0."
     assert ran.tasks["evaluate"]["result"] is None
-    assert ran.job("nightly").gpus == 2
+    assert ran.job("nightly").options.gpus == 2
     assert "[DAG TEST] running trigger in line" in ran.printed
 
 

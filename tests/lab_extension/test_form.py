@@ -138,7 +138,7 @@ def test_a_saved_form_is_alive_without_its_kernel_and_says_what_needs_one(
     expect_state(tab, "Running")
     susan, _ = people
     (job,) = susan.jobs(state="running", mine=True).items
-    assert (job.name, job.time_limit) == ("from the form", 600.0)
+    assert (job.name, job.options.time_limit) == ("from the form", 600.0)
 
 
 def test_a_form_that_could_not_be_opened_opens_by_itself(lab: Lab, context: BrowserContext) -> None:
@@ -175,4 +175,4 @@ def test_where_no_extension_draws_it_the_form_asks_its_kernel(
     expect_words(tab, "environment", "Runs with no files")
     form(tab).get_by_test_id("form-submit").click()
     expect_words(tab, "reason", "Submitted.")
-    assert [job.gpus for job in susan.jobs(state="queued,starting,running", mine=True).items] == [4]
+    assert [job.options.gpus for job in susan.jobs(state="queued,starting,running", mine=True).items] == [4]

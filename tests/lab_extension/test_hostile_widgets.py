@@ -20,9 +20,10 @@ WHY = {
 }
 ATTEMPT = {"number": 1, "state": "paused", "created": 0, "started": 0, "ended": 5, "gpus": [GPU], "ended_why": WHY}
 JOB: dict[str, Any] = {
-    "id": "k3v9x2m4p7q1", "name": HOSTILE, "user": HOSTILE, "project": HOSTILE, "state": "running", "workers": 1,
-    "gpus": 1, "min_workers": 1, "retries": 0, "failures": 0, "held": [GPU], "held_by_user": False, "submitted": 0,
-    "gpu_type": HOSTILE, "gpu_types": [HOSTILE], "argv": [HOSTILE], "source": HOSTILE, "image": HOSTILE,
+    "id": "k3v9x2m4p7q1", "name": HOSTILE, "user": HOSTILE, "project": HOSTILE, "state": "running",
+    "failures": 0, "held": [GPU], "held_by_user": False, "submitted": 0,
+    "gpu_type": HOSTILE, "argv": [HOSTILE], "source": HOSTILE,
+    "options": {"gpus": 1, "workers": 1, "min_workers": 1, "retries": 0, "gpu_types": [HOSTILE], "image": HOSTILE},
     "attempt": 2, "attempts": [ATTEMPT, {**ATTEMPT, "number": 2, "state": "running", "created": 6, "ended": None}],
     "progress": {"step": 1, "of": 10, "at": 0, "values": {HOSTILE: 0.5}}, "reason": WHY, "starts": None,
     "error": HOSTILE,

@@ -18,6 +18,23 @@ const gpu = (index, borrowed = false) => ({
 
 export const HOSTILE = '<img src=x onerror="window.hacked=1">\u202egpj.exe\u001b[31mred\u001b]8;;http://evil\u0007link';
 
+/** The options of a job. */
+export function options(changes = {}) {
+  return {
+    priority: 50,
+    preemptible: true,
+    workers: 1,
+    gpus: 4,
+    min_workers: 1,
+    gpu_types: [],
+    image: null,
+    time_limit: null,
+    retries: 0,
+    tags: [],
+    ...changes,
+  };
+}
+
 export function job(changes = {}) {
   return {
     id: "j1",
@@ -26,11 +43,7 @@ export function job(changes = {}) {
     user: "susan",
     project: "vision",
     state: "running",
-    priority: 50,
-    preemptible: true,
-    workers: 1,
-    gpus: 4,
-    min_workers: 1,
+    options: options(),
     submitted: NOW - 1500,
     argv: ["python", "train.py"],
     source: "",
@@ -47,8 +60,6 @@ export function job(changes = {}) {
     reason: reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),
     place: null,
     starts: null,
-    time_limit: null,
-    retries: 0,
     failures: 0,
     gpu_seconds: 5900,
     exit_code: null,
@@ -170,7 +181,7 @@ export const jobs = {
     state: "starting",
     submitted: NOW - 6,
     started: NOW - 2,
-    gpus: 2,
+    options: options({ gpus: 2 }),
     held: [gpu(4), gpu(5)],
     attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })],
     progress: { step: null, of: null, at: null, values: {} },

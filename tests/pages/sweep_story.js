@@ -1,6 +1,6 @@
 /** Hand-written wire data of sweeps: susan tries learning rates, depths and optimizers, and some of it goes wrong. */
 
-import { HOSTILE, job, NOW } from "/story.js";
+import { HOSTILE, job, NOW, options } from "/story.js";
 
 const OPTIMIZERS = ["adam", "sgd", "adamw"];
 const FIXED = {
@@ -112,7 +112,7 @@ export function sweep(rows, counts = {}, changes = {}) {
   return job({
     id: "j20",
     name: "digits-sweep",
-    gpus: 1,
+    options: options({ gpus: 1 }),
     held: [],
     attempt: 0,
     attempts: [],

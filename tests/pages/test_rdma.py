@@ -46,7 +46,7 @@ def test_a_job_with_rdma_runs_and_is_shown_with_it_as_is_the_node(windows: Windo
     job = with_card.submit("susan", gpus=2, rdma=True)
     with_card.until(job.id, lambda job: job.state == "running")
     page = visit(windows, with_card, f"jobs/{job.id}")
-    expect(page.locator(".st-facts div").filter(has_text="RDMA")).to_contain_text("for each worker")
+    expect(page.locator(".st-facts div").filter(has_text="RDMA")).to_contain_text("yes")
     pool = visit(windows, with_card, "pool")
     row = pool.get_by_test_id("node-row").filter(has_text="train")
     expect(row.get_by_test_id("node-rdma")).to_have_text("RDMA")

@@ -32,7 +32,7 @@ def test_a_job_that_has_ended_is_run_again_as_it_was(visit: Visit, service: Serv
     expect(page.get_by_test_id("job-first")).to_have_count(0)
     page.get_by_role("button", name="Run again", exact=True).click()
     again = new_job(service, ended, page)
-    assert (again.argv, again.time_limit, again.rerun.job) == (ended.argv, 3600, ended.id)
+    assert (again.argv, again.options.time_limit, again.rerun.job) == (ended.argv, 3600, ended.id)
     line = page.get_by_test_id("job-first")
     expect(line).to_contain_text("Run again of train with nothing changed.")
     line.get_by_test_id("first-run").click()
@@ -74,7 +74,7 @@ def test_the_options_are_edited_before_it_runs_again(visit: Visit, service: Serv
     expect(page.get_by_test_id("job-first")).to_contain_text(
         "Run again of train: gpus 1 → 2, time_limit 1h → none."
     )
-    assert service.until(again.id, lambda job: job.state == "succeeded").gpus == 2
+    assert service.until(again.id, lambda job: job.state == "succeeded").options.gpus == 2
 
 
 def test_a_run_again_from_the_list_is_a_row_of_its_own(visit: Visit, service: Service, ended: wire.Job) -> None:

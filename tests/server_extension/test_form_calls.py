@@ -50,7 +50,7 @@ def test_a_command_is_sent_in_the_directory_of_its_notebook(server: NotebookServ
         sent = page.post("../../send", json=command)
         assert sent.status_code == 201, sent.text
         job = susan.job(sent.json()["id"])
-    assert (job.name, job.time_limit, job.kind) == ("typed", 600.0, "command")
+    assert (job.name, job.options.time_limit, job.kind) == ("typed", 600.0, "command")
 
 
 def test_the_environment_of_a_command_is_told_and_nothing_is_submitted(

@@ -51,7 +51,7 @@ def test_a_script_is_sent_as_it_was_last_saved(server: NotebookServer, service: 
         sent = page.post("../../send", json={"path": "train.py", "options": {"gpus": 2, "name": "sent"}})
         assert sent.status_code == 201, sent.text
         job = susan.job(sent.json()["id"])
-        assert (job.user, job.name, job.gpus) == ("susan", "sent", 2)
+        assert (job.user, job.name, job.options.gpus) == ("susan", "sent", 2)
         (server.root / "train.py").write_text("print('changed')")
         printed = ""
         while not printed.endswith("\n"):

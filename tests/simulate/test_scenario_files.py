@@ -46,7 +46,7 @@ def typed(**fields: object) -> dict:
 
 BAD = {
     "unknown key at the top": ({**GOOD, "job": []}, "job", "one of nodes, projects, jobs"),
-    "unknown key of a job": (changed("jobs", gpu=1), "jobs[0].gpu", "unknown key, expected one of name"),
+    "unknown key of a job": (changed("jobs", gpu=1), "jobs[0].gpu", "unknown key, expected one of gpus"),
     "unknown key of a node": (changed("nodes", rack="r1"), "nodes[0].rack", "unknown key"),
     "missing nodes": ({"projects": []}, "nodes", "missing"),
     "missing name": (without("jobs", "name"), "jobs[0].name", "missing"),
@@ -107,7 +107,7 @@ BAD = {
     "boolean as a number": (changed("nodes", gpus=True), "nodes[0].gpus", "expected int, got true"),
     "number as a boolean": (changed("jobs", preemptible=1), "jobs[0].preemptible", "got 1"),
     "fraction of a GPU": (changed("jobs", gpus=0.5), "jobs[0].gpus", "expected int, got 0.5"),
-    "text as a number": (changed("jobs", priority="high"), "jobs[0].priority", "got “high”"),
+    "text as a number": (changed("jobs", priority="much"), "jobs[0].priority", "no priority “much”"),
     "absurd number": (changed("nodes", gpus=10**12), "nodes[0].gpus", "<= 1000000"),
     "list as a node": (added("nodes", ["x", 1]), "nodes[1]", "got a list"),
     "not an object": ([GOOD], "(top level)", "expected object, got a list"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,10 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         for column in ("gpu_type", "uuids"):
             connection.execute(text(f"ALTER TABLE workspaces DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE projects DROP COLUMN ranges"))
+        for row in connection.execute(text("SELECT id, spec FROM jobs")).all():
+            spec = json.loads(row.spec)
+            flat = json.dumps({**spec, **spec.pop("options")})
+            connection.execute(text("UPDATE jobs SET spec = :flat WHERE id = :id"), {"flat": flat, "id": row.id})
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     store.close()
     migrated = open_store()

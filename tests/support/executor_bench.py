@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from job_options import with_options
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import (
@@ -196,7 +197,7 @@ class Bench(ABC):
             "placement": placement,
             **more,
         }
-        return AttemptSpec(key=AttemptKey(job, attempt), argv=tuple(argv), **given)
+        return with_options(AttemptSpec, key=AttemptKey(job, attempt), argv=tuple(argv), **given)
 
     def code(self, text: str, **more: Any) -> AttemptSpec:
         """Return an attempt that runs Python code."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from job_options import with_options
+
 from springtide.scheduler.model import JobState, Reason, Worker
 from springtide.scheduler.store.records import (
     AttemptRecord,
@@ -27,7 +29,7 @@ def job(number: int = 1, **spec: Any) -> JobRecord:
         "gpu_types": ("v100",),
         "time_limit": 3600.5,
     }
-    return JobRecord(JobSpec(**{**fields, **spec}))
+    return JobRecord(with_options(JobSpec, **{**fields, **spec}))
 
 
 def attempt(of: JobRecord, number: int = 1, **more: Any) -> AttemptRecord:

@@ -61,7 +61,7 @@ def _waiting(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
     yield ("gpus", job.id), _number(found, "gpus")
     yield ("workers", job.id), _number(found, "workers") or 1
     if found["none"]:
-        yield ("free", *job.gpu_types), 0
+        yield ("free", *job.options.gpu_types), 0
 
 
 def _project(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
@@ -238,7 +238,7 @@ def truth(pool: wire.PoolView, jobs: Mapping[str, wire.Job]) -> dict[Key, object
     facts = _about_works(list(jobs.values()))
     for job in jobs.values():
         facts |= _about_job(job)
-        facts["line", job.id] = (job.gpu_types or pool.gpu_types)[0]
+        facts["line", job.id] = (job.options.gpu_types or pool.gpu_types)[0]
     for name in {job.name for job in jobs.values()}:
         facts["project of", name] = next(job.project for job in jobs.values() if job.name == name)
     train = [node for node in pool.nodes if node.environment == "train"]
@@ -252,7 +252,8 @@ def truth(pool: wire.PoolView, jobs: Mapping[str, wire.Job]) -> dict[Key, object
             job.project
             for job in jobs.values()
             for gpu in job.held
-            if not job.preemptible and any(gpu.node == node.name and node.gpu_type == gpu_type for node in train)
+            if not job.options.preemptible
+            and any(gpu.node == node.name and node.gpu_type == gpu_type for node in train)
         )
         for project in pool.projects:
             whose = (project.name, gpu_type)
@@ -278,11 +279,11 @@ def _about_job(job: wire.Job) -> dict[Key, object]:
         ("borrowed", job.id): trials.borrowed if trials else sum(gpu.borrowed for gpu in job.held),
         ("waits", job.id): waits or bool(trials and job.place),
         ("resumes", job.id): job.attempt > 0,
-        ("gpus", job.id): job.gpus,
-        ("workers", job.id): job.workers,
-        ("workers running", job.id): len(job.held) // job.gpus,
-        ("needs", job.id): job.gpus * job.min_workers,
-        ("preemptible", job.id): job.preemptible,
+        ("gpus", job.id): job.options.gpus,
+        ("workers", job.id): job.options.workers,
+        ("workers running", job.id): len(job.held) // job.options.gpus,
+        ("needs", job.id): job.options.gpus * job.options.min_workers,
+        ("preemptible", job.id): job.options.preemptible,
         ("held by user", job.id): job.held_by_user,
         ("nodes", job.id): len({gpu.node for gpu in job.held}),
         ("reports steps", job.id): job.progress.step is not None and job.progress.of is not None,

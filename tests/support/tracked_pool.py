@@ -81,7 +81,7 @@ class TrackedPool:
         file.write_text(str(upto))
         argv = [sys.executable, "{code}/train.py", str(file), str(last)]
         submission = wire.Submission(
-            argv=argv, files={"train.py": REPORTS.encode()}, gpus=1, name=name, tags=["baseline"]
+            argv=argv, files={"train.py": REPORTS.encode()}, gpus=1, name=name, tags=("baseline",)
         )
         return await self.engine.submit(submission, "susan", "vision")
 

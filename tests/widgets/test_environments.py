@@ -201,7 +201,7 @@ def test_required_packages_are_part_of_the_environment_and_of_a_run_again(pool: 
     job = pool.submit("python main.py", requirements=["tidal>=1,<2"], gpus=4, priority="high")
     job.cancel()
     assert job.environment is not None
-    assert job.environment.told.requirements == ["tidal<2,>=1"]
+    assert job.environment.told.requirements == ("tidal<2,>=1",)
     assert job.environment.told.missing == []
 
 

@@ -90,7 +90,7 @@ def test_datasets_are_chosen_from_those_that_the_person_may_use(pool_of: Callabl
     (field,) = [field for field in form_of(anna, []).fields if field.name == "datasets"]
     assert [choice.value for choice in field.choices] == ["", "coco", "imagenet"]
     assert field.own == "several"
-    assert typed_options({"datasets": "coco, imagenet"}) == ({"datasets": ["coco", "imagenet"]}, {})
+    assert typed_options({"datasets": "coco, imagenet"}) == ({"datasets": ("coco", "imagenet")}, {})
 
 
 def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_default() -> None:
@@ -245,7 +245,7 @@ def test_a_function_is_submitted_with_its_arguments(ask: Ask, pool: Pool) -> Non
     sent = ask("submit", work="double", arguments={"number": "count"}, typed={"name": "twice", "retries": "2"})
     job = pool.job(sent["id"])
     assert job.wait(quiet=True).result() == 42
-    assert (job.name, job.info.retries) == ("twice", 2)
+    assert (job.name, job.info.options.retries) == ("twice", 2)
 
 
 @pytest.mark.parametrize(

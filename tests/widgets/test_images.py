@@ -28,21 +28,21 @@ def in_torch(monkeypatch):
 
 
 def test_a_job_runs_in_the_image_of_its_notebook(lab, in_torch):
-    assert lab.submit("true").info.image == "lab/torch:2"
+    assert lab.submit("true").info.options.image == "lab/torch:2"
 
 
 def test_a_job_can_name_another_image(lab, in_torch):
-    assert lab.submit("true", image="lab/base:1").info.image == "lab/base:1"
+    assert lab.submit("true", image="lab/base:1").info.options.image == "lab/base:1"
 
 
 def test_without_either_it_runs_in_the_first_of_the_list(lab, monkeypatch):
     monkeypatch.delenv("SPRINGTIDE_IMAGE", raising=False)
-    assert lab.submit("true").info.image == "lab/base:1"
+    assert lab.submit("true").info.options.image == "lab/base:1"
 
 
 def test_the_magic_takes_an_image(lab):
     shell = SimpleNamespace(user_ns={}, user_ns_hidden={})
-    assert magic(shell, "--image lab/torch:3", "1", lab).info.image == "lab/torch:3"
+    assert magic(shell, "--image lab/torch:3", "1", lab).info.options.image == "lab/torch:3"
 
 
 def test_an_image_that_is_not_on_the_list_is_refused_with_the_list(lab):
@@ -60,7 +60,7 @@ def test_what_is_no_text_is_no_image(lab):
 def test_on_one_machine_an_image_has_no_meaning(pool, workdir):
     with pytest.raises(PoolError, match="no meaning here: this pool runs jobs on one machine"):
         pool.submit("true", image="lab/base:1")
-    assert pool.submit("true").info.image is None
+    assert pool.submit("true").info.options.image is None
 
 
 def test_the_form_offers_the_images_and_sends_the_one_chosen(lab):
@@ -69,7 +69,7 @@ def test_the_form_offers_the_images_and_sends_the_one_chosen(lab):
     assert [choice["value"] for choice in image["choices"]] == ["", "lab/base:1"]
     assert image["own"]
     sent = backend.answer({"do": "submit", "kind": "command", "work": "true", "typed": {"image": "lab/torch:4"}})
-    assert lab.job(sent["value"]["id"]).info.image == "lab/torch:4"
+    assert lab.job(sent["value"]["id"]).info.options.image == "lab/torch:4"
     refused = backend.answer(
         {"do": "submit", "kind": "command", "work": "true", "typed": {"image": "evil/miner:1"}}
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from job_options import with_options
 
 from springtide.scheduler.client import Client, Unreachable
 from springtide.scheduler.wire import Attempt, Event, Job, JobUsage, Progress
@@ -32,7 +33,7 @@ def job(state: str = "running", attempts: tuple[int, ...] = (1,), source: str = 
         "min_workers": 1,
         "submitted": 0.0,
     }
-    return Job(**who, **size, state=state, attempts=runs, source=source)
+    return with_options(Job, **who, **size, state=state, attempts=runs, source=source)
 
 
 def pushed(of: Job) -> Event:

@@ -65,7 +65,7 @@ def test_options_reach_the_request(tmp_path):
     options = checked({"gpus": 4, "time_limit": timedelta(hours=2), "gpu_types": "v100", "env": {"A": "1"}})
     request = submission(captured, options, "key")
     assert (request.name, request.gpus, request.time_limit, request.key) == ("plain", 4, 7200.0, "key")
-    assert request.gpu_types == ["v100"]
+    assert request.gpu_types == ("v100",)
     assert request.env == {**captured.env, "A": "1"}
     assert request.cwd == str(tmp_path)
 
@@ -118,7 +118,7 @@ def test_the_magics_line_becomes_options():
     line = "--gpus 4 --workers 2 --name 'two words' --priority high --time-limit 2h --env A=1 --env B=2 --to job"
     assert magic(shell, line, "1", pool) == "handle"
     assert pool.options == {
-        "gpus": 4, "workers": 2, "name": "two words", "priority": "high", "time_limit": 7200.0,
+        "gpus": 4, "workers": 2, "name": "two words", "priority": 75, "time_limit": 7200.0,
         "env": {"A": "1", "B": "2"},
     }  # fmt: skip
     assert shell.user_ns == {"job": "handle"}
@@ -129,7 +129,7 @@ def test_spellings_of_before_stay_good():
     line = "--gpu-types a100 v100 --not-preemptible --no-rotate --grace 30s --priority 60 --retries 2"
     magic(Shell(), line, "1", pool)
     assert pool.options == {
-        "gpu_types": ["a100", "v100"], "preemptible": False, "rotate": False, "grace": 30.0, "priority": 60,
+        "gpu_types": ("a100", "v100"), "preemptible": False, "rotate": False, "grace": 30.0, "priority": 60,
         "retries": 2,
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 import pytest
+from job_options import with_options
 
 from springtide.scheduler.wire import (
     GpuRef,
@@ -27,7 +28,7 @@ def job(**changes: Any):
         "priority": 50, "preemptible": True, "workers": 1, "gpus": 4, "min_workers": 1, "submitted": 0.0,
         "argv": [],
     }  # fmt: skip
-    return Job(**{**fields, **changes})
+    return with_options(Job, **{**fields, **changes})
 
 
 def held(count, borrowed):

@@ -115,6 +115,6 @@ def starts(job: Job, now: float) -> str:
 
 def asked(job: Job) -> str:
     """Return what the job asks for: ``4 GPUs``, ``2 workers with 4 GPUs each``, ``no GPU``."""
-    if not job.gpus:
+    if not job.options.gpus:
         return "no GPU"
-    return gpus(job.gpus) if job.workers == 1 else workers(job.workers, job.gpus)
+    return gpus(job.options.gpus) if job.options.workers == 1 else workers(job.options.workers, job.options.gpus)

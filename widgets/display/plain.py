@@ -57,7 +57,7 @@ def job_html(job: Job, now: float) -> str:
     rows = [
         ("job", f"{job.name} ({job.id})"),
         ("project", job.project),
-        ("tags", " ".join(job.tags)),
+        ("tags", " ".join(job.options.tags)),
         ("first run", phrases.rerun(job)),
         ("test run", phrases.test_run(job)),
         ("state", phrases.state(job)),
@@ -195,7 +195,7 @@ def sweep_html(job: Job) -> str:
     rows = [
         ("sweep", f"{job.name} ({job.id})"),
         ("project", job.project),
-        ("tags", " ".join(job.tags)),
+        ("tags", " ".join(job.options.tags)),
         ("first run", phrases.rerun(job)),
         ("state", phrases.state(job)),
         ("trials", ", ".join(filter(None, [phrases.progress(job), _parts(job)]))),

@@ -92,7 +92,7 @@ def check_names(unknown: Iterable[str], nor: str = "") -> None:
 
 def _parameter(option: Option) -> inspect.Parameter:
     kind = TYPES[option.kind] + (" | None" if option.default is None else "")
-    default = option.default if isinstance(option.default, str | int) else None
+    default = option.stated_default if isinstance(option.default, str | int) else None
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 

@@ -75,7 +75,7 @@ function draw() {
     h("h2", { key: "now", class: "st-hidden" }, "Now"),
     job.trials ? drawSweep(job, now) : drawJob(job, now),
     section("what", job.trials ? "What each trial runs" : "What it runs", drawSource(job)),
-    job.environment && section("environment", "Environment", environmentFacts(job.environment, job.image)),
+    job.environment && section("environment", "Environment", environmentFacts(job.environment, job.options.image)),
     section("facts", job.trials ? "What each trial asks for" : "What it asked for", drawFacts(job, now)),
   );
 }

@@ -35,8 +35,8 @@ def estimate(outlook: Outlook, job: JobRecord, snapshot: Snapshot, starts: wire.
         "gpus": _gpus(start.after),
         "borrowed": _borrowed(outlook, job, snapshot, start.after),
         "workers": len(start.after),
-        "most": job.spec.workers,
-        "preemptible": int(job.spec.preemptible),
+        "most": job.spec.options.workers,
+        "preemptible": int(job.spec.options.is_preemptible),
     }
     if starts_now(outlook, start, snapshot):
         return Reason(NOW, params)
@@ -61,7 +61,7 @@ def smaller(wish: wire.Wish, job: JobRecord, snapshot: Snapshot) -> Iterator[wir
 
     As much as is free, as much as is left of the quota, and the smallest.
     """
-    gpus, workers = job.spec.gpus, job.spec.workers
+    gpus, workers = job.spec.options.gpus, job.spec.options.workers
     unit, whole = (gpus, workers) if workers > 1 else (1, gpus)
     free = _free_by_node(snapshot, job)
     room = sum(each // gpus for each in free) if workers > 1 else max(free, default=0)
@@ -78,7 +78,7 @@ def now_without_gpus() -> Reason:
 
 def would_start_smaller(job: JobRecord) -> Reason:
     """Return that a smaller job would start at once."""
-    return Reason(SMALLER, {"gpus": job.spec.gpus, "workers": job.spec.workers})
+    return Reason(SMALLER, {"gpus": job.spec.options.gpus, "workers": job.spec.options.workers})
 
 
 def told(reasons: Sequence[Reason]) -> wire.Reason:
@@ -133,7 +133,7 @@ def _cells(placements: Iterable[Placement]) -> set[tuple[str, int]]:
 
 def _borrowed(outlook: Outlook, job: JobRecord, snapshot: Snapshot, placement: Placement) -> int:
     """Return how many of the GPUs would be beyond the quota, which older and non-preemptible jobs fill first."""
-    if not job.spec.preemptible:
+    if not job.spec.options.is_preemptible:
         return 0
     gpu_type = next(node.gpu_type for node in snapshot.nodes if node.name == placement[0].node)
     standing = outlook.standing[job.spec.project]
@@ -144,7 +144,7 @@ def _borrowed(outlook: Outlook, job: JobRecord, snapshot: Snapshot, placement: P
 def _left_of_quota(job: JobRecord, snapshot: Snapshot) -> int:
     types = _types(snapshot)
     project = next((each for each in snapshot.projects if each.name == job.spec.project), None)
-    wanted = accepted_types(job.spec.gpu_types, types)
+    wanted = accepted_types(job.spec.options.gpu_types, types)
     return 0 if project is None else max((_left(project, each, snapshot) for each in wanted), default=0)
 
 
@@ -164,7 +164,7 @@ def _left(project: Project, gpu_type: str, snapshot: Snapshot) -> int:
 def _free_by_node(snapshot: Snapshot, job: JobRecord) -> list[int]:
     """Return how many GPUs are free on each node that the job can use."""
     held = Counter(node for node, _ in _cells(job.placement for job in _live(snapshot)))
-    wanted, per_gpu = accepted_types(job.spec.gpu_types, _types(snapshot)), job.spec.per_gpu
+    wanted, per_gpu = accepted_types(job.spec.options.gpu_types, _types(snapshot)), job.spec.options.per_gpu
     return [
         max(0, node.gpus - len(node.taken) - held[node.name])
         for node in snapshot.nodes

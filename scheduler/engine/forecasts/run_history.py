@@ -89,7 +89,7 @@ class RunHistory:
         if job.is_sweep or job.spec.tests is not None:
             return
         if job.needs_gpus:
-            self.expected.learn(job.spec, job.standing.served / (job.spec.workers * job.spec.gpus))
+            self.expected.learn(job.spec, job.standing.served / (job.spec.options.workers * job.spec.options.gpus))
         self._placements.learn(job)
 
     def with_fastest(self, spec: JobSpec) -> JobSpec:

@@ -229,22 +229,24 @@ class LaunchProbes:
 
 def kind_of(job: JobRecord) -> Kind:
     """Return what an executor's answer for a job can depend on."""
-    spec = job.spec
-    asked = spec.gpus, spec.workers, spec.cpus, spec.memory, spec.rdma, spec.gpu_types
-    return (spec.user, spec.project, spec.image, spec.datasets, *asked)
+    spec, options = job.spec, job.spec.options
+    size = options.gpus, options.workers, options.cpus, options.memory, options.rdma, options.gpu_types
+    return (spec.user, spec.project, options.image, options.datasets, *size)
 
 
 def placement_of(job: JobRecord, nodes: Iterable[Node]) -> Placement | None:
     """Return a placement like those that the job may get, None if no node could hold a worker of it."""
-    spec = job.spec
-    if not spec.gpus:
-        return tuple(Worker(rank, "", ()) for rank in range(spec.workers))
+    options = job.spec.options
+    if not options.gpus:
+        return tuple(Worker(rank, "", ()) for rank in range(options.workers))
     suitable = (
         node
         for node in nodes
-        if node.available and node.gpus >= spec.gpus and (not spec.gpu_types or node.gpu_type in spec.gpu_types)
+        if node.available
+        and node.gpus >= options.gpus
+        and (not options.gpu_types or node.gpu_type in options.gpu_types)
     )
     node = next(suitable, None)
     if node is None:
         return None
-    return tuple(Worker(rank, node.name, tuple(range(spec.gpus))) for rank in range(spec.workers))
+    return tuple(Worker(rank, node.name, tuple(range(options.gpus))) for rank in range(options.workers))

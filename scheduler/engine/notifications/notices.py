@@ -171,7 +171,7 @@ def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
     if after.state is JobState.RUNNING and before.state is not JobState.RUNNING:
         yield from _resumption(after)
     if after.standing.warned and not before.standing.warned:
-        limit = after.spec.time_limit or 0.0
+        limit = after.spec.options.time_limit or 0.0
         left = max(0.0, (lifecycle.deadline(after) or now) - now)
         title = Reason("notify-limit-near", {"name": after.spec.name, "seconds": left})
         yield NotificationEvent.TIME_LIMIT, title, (Reason("notify-limit", {"seconds": limit}),)

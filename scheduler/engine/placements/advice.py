@@ -22,7 +22,7 @@ def advice(known: Known, job: JobSpec, types: Sequence[str]) -> Iterator[Reason]
     """
     size = (job.workers, job.gpus)
     by_type = {each: _fastest(known, size, each) for each in types}
-    here = next((each for each in accepted_types(job.gpu_types, types) if by_type[each] is not None), None)
+    here = next((each for each in accepted_types(job.options.gpu_types, types) if by_type[each] is not None), None)
     if here is None or (present := by_type[here]) is None:
         return
     yield from _faster_type(here, present, by_type)

@@ -64,7 +64,7 @@ class Placements:
         Other runs of the same work tell that, or all works of the pool if these have not had other spreads.
         """
         attempt = job.live
-        if attempt is None or len(attempt.placement) * job.spec.gpus <= 1:
+        if attempt is None or len(attempt.placement) * job.spec.options.gpus <= 1:
             return None
         placed = self._placed(job.spec, attempt)
         if placed is None:

@@ -186,7 +186,8 @@ def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Seq
     Raises `Refusal` with the numbers if there is none. ``nodes`` are those of one GPU type, at least one, and
     ``of_type`` are these GPUs in words, such as " h100 GPUs", or empty where the pool has one type.
     """
-    asked = spec.per_gpu
+    options = spec.options
+    asked = options.per_gpu
     if asked == UNSPECIFIED:
         return nodes
     nodes = _nodes_with_rdma(spec, nodes, of_type)
@@ -194,11 +195,11 @@ def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Seq
     if suitable:
         return suitable
     most = nearest(asked, (node.per_gpu for node in nodes))
-    gpus = wording.gpus(spec.gpus)
-    wanted = wording.cores_and_memory(spec.cpus, spec.memory)
-    there = wording.cores_and_memory(most.cpus * spec.gpus, most.memory * spec.gpus)
+    gpus = wording.gpus(options.gpus)
+    wanted = wording.cores_and_memory(options.cpus or 0.0, options.memory or 0)
+    there = wording.cores_and_memory(most.cpus * options.gpus, most.memory * options.gpus)
     each = wording.cores_and_memory(most.cpus, most.memory)
-    node = f"train node{' with RDMA' if spec.rdma else ''}"
+    node = f"train node{' with RDMA' if options.rdma else ''}"
     raise invalid_field(
         "cpus" if asked.cpus > most.cpus > 0 else "memory",
         f"{wanted} were asked for with {gpus} per worker, which no {node} has for {gpus}: the nearest "
@@ -209,7 +210,8 @@ def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Seq
 
 def _nodes_with_rdma(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Sequence[Node]:
     """Return the nodes that have RDMA for workers of this size; all if the job asks for none."""
-    asked = PerGpu(rdma=spec.per_gpu.rdma)
+    options = spec.options
+    asked = PerGpu(rdma=options.per_gpu.rdma)
     suitable = [node for node in nodes if node.per_gpu.holds(asked)]
     if suitable:
         return suitable
@@ -224,8 +226,8 @@ def _nodes_with_rdma(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Sequ
     workers = wording.count(most.per_gpu.rdma_workers(most.gpus), "worker")
     raise invalid_field(
         "gpus",
-        f"RDMA was asked for with {wording.gpus(spec.gpus)} per worker; the train node with the most has it for "
-        f"{workers} on its {wording.gpus(most.gpus)}.",
+        f"RDMA was asked for with {wording.gpus(options.gpus)} per worker; the train node with the most has it "
+        f"for {workers} on its {wording.gpus(most.gpus)}.",
         f"Ask for at least {wording.gpus(least)} per worker, or leave out rdma.",
     )
 
@@ -235,6 +237,7 @@ def check_without_gpus(spec: JobSpec, projects: Mapping[str, ProjectRecord], def
 
     ``default`` is the pool's number of such jobs of a project at a time.
     """
+    options = spec.options
     if most_at_a_time(spec.project, projects.get, default) == 0:
         raise _refused_without_gpus(
             "gpus",
@@ -242,17 +245,17 @@ def check_without_gpus(spec: JobSpec, projects: Mapping[str, ProjectRecord], def
             "run.",
             "Ask for a GPU, or ask an administrator of the project to allow jobs without GPUs.",
         )
-    if spec.workers > 1:
+    if options.workers > 1:
         raise _refused_without_gpus(
             "workers",
-            f"A job without GPUs has one worker; {spec.workers} were asked for.",
+            f"A job without GPUs has one worker; {options.workers} were asked for.",
             "Send several jobs, or a sweep: they run beside each other.",
         )
     for field, asked in (
-        ("gpu_types", ", ".join(spec.gpu_types)),
-        ("require", spec.require),
-        ("prefer", spec.prefer),
-        ("rdma", "yes" if spec.rdma else ""),
+        ("gpu_types", ", ".join(options.gpu_types)),
+        ("require", options.require),
+        ("prefer", options.prefer),
+        ("rdma", "yes" if options.rdma else ""),
     ):
         if asked:
             raise _refused_without_gpus(

@@ -95,7 +95,7 @@ def accept_job(
         job = job.with_standing(sweep=controller.first_standing(spec.trials))
     if parameters is not None:
         transaction.sweep_parameters.append(SweepParameters(spec.id, parameters))
-    test = test_runs.make_test(job, settings.test_run_time) if spec.test_run else None
+    test = test_runs.make_test(job, settings.test_run_time) if spec.options.test_run else None
     if test is not None:
         job = job.with_standing(test_run=TestRun(test.id))
     transaction.add_job(job, bundle)

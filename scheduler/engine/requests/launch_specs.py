@@ -67,15 +67,10 @@ class LaunchSpecs:
             argv=spec.argv,
             placement=placement,
             workers=len(placement),
-            grace=self._settings.policy.grace if spec.grace is None else spec.grace,
-            env=spec.env,
+            grace=self._settings.policy.grace if spec.options.grace is None else spec.options.grace,
+            options=spec.options,
             cwd=spec.cwd,
             files=files,
-            image=spec.image,
-            requirements=spec.requirements,
-            cpus=spec.cpus,
-            memory=spec.memory,
-            rdma=spec.rdma,
             test_run=spec.tests is not None,
             sweep=None if trial is None else trial.sweep,
             trial=None if trial is None else trial.number,
@@ -88,11 +83,11 @@ class LaunchSpecs:
 
     def _datasets(self, job: JobRecord) -> tuple[Dataset, ...]:
         """Return the datasets of a job as they are declared now."""
-        if not job.spec.datasets:
+        if not job.spec.options.datasets:
             return ()
         parents = {record.name: record.project.parent for record in self._state.projects.values()}
         above = lineage(job.spec.project, parents)
-        return granted(job.spec.datasets, above, self._settings.datasets)
+        return granted(job.spec.options.datasets, above, self._settings.datasets)
 
     async def _history(self, job: JobRecord) -> bytes | None:
         """Return the trials of the job's sweep so far as JSON, None if they are not asked for."""

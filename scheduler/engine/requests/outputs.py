@@ -50,11 +50,11 @@ class Outputs:
         job = await self._jobs.get(job_id)
         if rank == 0:
             job_id = (await self._with_files(job)).id
-        if not 0 <= rank < job.spec.workers:
+        if not 0 <= rank < job.spec.options.workers:
             raise Refusal(
                 422,
                 "invalid",
-                f"The job has no worker {rank}; it has {job.spec.workers}.",
+                f"The job has no worker {rank}; it has {job.spec.options.workers}.",
                 field="rank",
                 hint="Workers are counted from 0.",
             )

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TypeAlias, TypeVar
 
 from msgspec import UNSET, structs
-from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import acceptance
@@ -72,7 +71,8 @@ def within(spec: JobSpec, ranges: Lineage) -> JobSpec:
     for name, of in ranges:
         _check_bounds(spec, name, of)
     longest = merged(ranges, None).max_time_limit
-    return spec if longest is None or spec.time_limit is not None else replace(spec, time_limit=longest)
+    unlimited = spec.options.time_limit is None and longest is not None
+    return spec.with_options(time_limit=longest) if unlimited else spec
 
 
 def choose_image(asked: str | None, ranges: Lineage, pool_images: Sequence[str] | None) -> str | None:
@@ -131,13 +131,13 @@ def check_use(edit: wire.ProjectEdit, pool_images: Sequence[str] | None) -> None
 
 def _check_bounds(spec: JobSpec, name: str, of: JobRanges) -> None:
     """Raise `Refusal` for a job outside the ranges of the project ``name``."""
-    if not _in(spec.priority, of):
-        raise _wrong_priority(spec.priority, name, of)
-    workers = spec.workers
-    _check_most("gpus", workers * spec.gpus, of.max_gpus, wording.gpus, name)
-    _check_most("cpus", workers * spec.cpus, of.max_cpus, wording.cores, name)
-    _check_most("memory", workers * spec.memory, of.max_memory, wording.memory_size, name)
-    limit, longest = spec.time_limit, of.max_time_limit
+    if not _in(spec.options.priority, of):
+        raise _wrong_priority(spec.options.priority, name, of)
+    workers = spec.options.workers
+    _check_most("gpus", workers * spec.options.gpus, of.max_gpus, wording.gpus, name)
+    _check_most("cpus", workers * (spec.options.cpus or 0.0), of.max_cpus, wording.cores, name)
+    _check_most("memory", workers * (spec.options.memory or 0), of.max_memory, wording.memory_size, name)
+    limit, longest = spec.options.time_limit, of.max_time_limit
     if longest is not None and limit is not None and limit > longest:
         raise _refused(
             "time_limit",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -27,9 +26,10 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags import checked_tags
 from springtide.scheduler.gpu_types import NodesByType, limit_of, quota_of
-from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobSpec, ProjectRecord
+from springtide.scheduler.wire.submission import checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +53,22 @@ def validate_submission(
 ) -> JobSpec:
     """Return the spec of a submission, without ``seq`` and ``bundle``.
 
-    Raises `Refusal` with the field, what was expected and the way out.
+    Raises `Refusal` with the field, the expected value and a hint.
     """
     spec = validate_resources(submission, user, project, context, job_id=job_id, now=now)
     check_program(submission, context.settings)
+    _check_test_run(submission)
     image = ranges.choose_image(
         submission.image, ranges.lineage(project, context.records), context.settings.images
     )
     return replace(
-        spec,
+        spec.with_options(image=image, tags=checked_tags(submission.tags)),
         name=spec.name or default_name(submission),
         kind=submission.kind,
         argv=tuple(submission.argv),
-        env=dict(submission.env),
         cwd=submission.cwd,
-        image=image,
         source=submission.source,
         key=submission.key,
-        retries=_option("retries", submission.retries),
-        tags=checked_tags(submission.tags),
-        test_run=_test_run(submission),
         environment=environment_of(submission, image, declared_contents(image, context.settings.image_contents)),
     )
 
@@ -80,15 +76,23 @@ def validate_submission(
 def validate_resources(
     wish: wire.Wish, user: str, project: str, context: ValidationContext, *, job_id: str, now: float
 ) -> JobSpec:
-    """Return the spec of a job by what it asks for, without a command, and without an image where it names none.
+    """Return the spec of a job by its options, without a command, and without an image if they name none.
 
-    Raises `Refusal` with the field, what was expected and the way out.
+    Raises `Refusal` with the field, the expected value and a hint.
     """
     _check_project(project, context)
     lineage = ranges.lineage(project, context.records)
-    workers, gpus, min_workers = _sizes(wish)
-    priority = _priority(wish.priority)
-    _check_names(wish)
+    settings = context.settings
+    given = _checked(wish)
+    _check_names(wish.name, given)
+    _check_grace(given, settings)
+    options = replace(
+        given,
+        gpu_types=tuple(dict.fromkeys(map(context.types.declared.of, given.gpu_types))),
+        requirements=checked_requirements(given.requirements, images=settings.images is not None),
+        datasets=checked_datasets(given.datasets, [name for name, _ in lineage], settings.datasets),
+        image=given.image and ranges.choose_image(given.image, lineage, settings.images),
+    )
     spec = JobSpec(
         id=job_id,
         seq=0,
@@ -98,29 +102,13 @@ def validate_resources(
         name=wish.name.strip(),
         kind="command",
         argv=(),
-        workers=workers,
-        gpus=gpus,
-        min_workers=min_workers,
-        cpus=_option("cpus", wish.cpus) or 0.0,
-        memory=_option("memory", wish.memory) or 0,
-        priority=priority,
-        preemptible=priority < PREEMPTIBLE_BELOW if wish.preemptible is None else wish.preemptible,
-        gpu_types=tuple(dict.fromkeys(context.types.declared.of(each) for each in wish.gpu_types)),
-        require=wish.require,
-        prefer=wish.prefer,
-        rdma=wish.rdma,
-        rotate=wish.rotate,
-        time_limit=_option("time_limit", wish.time_limit),
-        grace=_grace(wish, context.settings),
-        requirements=checked_requirements(wish.requirements, images=context.settings.images is not None),
-        datasets=checked_datasets(wish.datasets, [name for name, _ in lineage], context.settings.datasets),
-        image=wish.image and ranges.choose_image(wish.image, lineage, context.settings.images),
+        options=options,
     )
     spec = ranges.within(spec, lineage)
-    if spec.gpus:
+    if options.gpus:
         check_fit(spec, context)
     else:
-        check_without_gpus(spec, context.records, context.settings.jobs_without_gpus)
+        check_without_gpus(spec, context.records, settings.jobs_without_gpus)
     return spec
 
 
@@ -136,73 +124,52 @@ def _check_project(project: str, context: ValidationContext) -> None:
         )
 
 
-def _option(name: str, value: object) -> Any:
-    """Return the value of an option as the table of options takes it. Raise `Refusal` for any other."""
+def _checked(wish: wire.Wish) -> wire.JobOptions:
+    """Return the options as the table of options takes them. Raise `Refusal` for one that it does not take."""
     try:
-        return wire.OPTIONS[name].check(value)
+        given = {name: getattr(wish, name) for name in wire.JobOptions.__struct_fields__}
+        options = wire.JobOptions(**checked(given))
     except wire.BadOption as error:
-        raise invalid_field(name, error.message, error.hint) from None
-
-
-def _sizes(wish: wire.Wish) -> tuple[int, int, int]:
-    workers: int = _option("workers", wish.workers)
-    gpus: int = _option("gpus", wish.gpus)
-    least = workers if wish.min_workers is None else _option("min_workers", wish.min_workers)
-    if least > workers:
+        raise invalid_field(error.name, error.message, error.hint) from None
+    if options.least_workers > options.workers:
         raise invalid_field(
             "min_workers",
-            f"min_workers is {least}, but the job has {wording.count(workers, 'worker')}.",
+            f"min_workers is {options.least_workers}, but the job has {wording.count(options.workers, 'worker')}.",
             "Ask for more workers, or for fewer of them at least.",
         )
-    return workers, gpus, least
+    return options
 
 
-def _priority(value: object) -> int:
-    names = ", ".join(PRIORITIES)
-    if isinstance(value, str):
-        if value in PRIORITIES:
-            return PRIORITIES[value]
-        if not (value.isascii() and value.isdigit()):
-            raise invalid_field(
-                "priority", f"There is no priority {wording.given(value)}.", f"Use {names}, or a number."
-            )
-        value = int(value[:10])
-    number: int = _option("priority", value)
-    return number
-
-
-def _check_names(wish: wire.Wish) -> None:
-    if not wording.is_printable(wish.name) or len(wish.name) > wire.MAX_NAME:
+def _check_names(name: str, options: wire.JobOptions) -> None:
+    if not wording.is_printable(name) or len(name) > wire.MAX_NAME:
         raise invalid_field(
             "name",
             f"The name is longer than {wire.MAX_NAME} or has control characters.",
             "Use letters, digits, spaces and signs.",
         )
     for field, words in (
-        ("gpu_types", wish.gpu_types),
-        ("require", [wish.require or "-"]),
-        ("prefer", [wish.prefer or "-"]),
+        ("gpu_types", options.gpu_types),
+        ("require", [options.require or "-"]),
+        ("prefer", [options.prefer or "-"]),
     ):
         if any(not word or not wording.is_printable(word) or len(word) > wire.MAX_NAME for word in words):
             raise invalid_field(field, f"{field} has a name that is empty, too long, or has control characters.")
 
 
-def _grace(wish: wire.Wish, settings: EngineSettings) -> float | None:
-    grace: float | None = _option("grace", wish.grace)
+def _check_grace(options: wire.JobOptions, settings: EngineSettings) -> None:
+    grace = options.grace
     if grace is not None and grace > settings.max_grace:
         most = f"{settings.max_grace:g} s"
         raise invalid_field("grace", f"The grace period is {grace:g} s; this pool allows at most {most}.")
-    return grace
 
 
-def _test_run(submission: wire.Submission) -> bool:
+def _check_test_run(submission: wire.Submission) -> None:
     if submission.test_run and submission.trials is not None:
         raise invalid_field(
             "test_run", "A sweep has no test run.", "Its first trials show whether the code runs: use at_most=1."
         )
     if submission.test_run and not submission.gpus:
         raise no_test_run()
-    return submission.test_run
 
 
 # ---------- fit
@@ -213,13 +180,16 @@ def check_fit(spec: JobSpec, context: ValidationContext) -> None:
 
     The job has to fit on GPUs of one of the types that it accepts; the refusal is that of the type with most GPUs.
     """
+    options = spec.options
     by_type = (context.by_type or NodesByType()).of(context.nodes, context.types.train)
     types = tuple(by_type)
-    accepted = [each for each in types if not spec.gpu_types or each in spec.gpu_types]
+    accepted = [each for each in types if not options.gpu_types or each in options.gpu_types]
     if types and not accepted:
         known = ", ".join(filter(None, types)) or "not told apart"
         raise invalid_field(
-            "gpu_types", f"No train node has GPUs of type {', '.join(spec.gpu_types)}.", f"Types here: {known}."
+            "gpu_types",
+            f"No train node has GPUs of type {', '.join(options.gpu_types)}.",
+            f"Types here: {known}.",
         )
     if not accepted:
         raise Refusal(
@@ -240,7 +210,7 @@ def _check_fit_on(
     spec: JobSpec, context: ValidationContext, nodes: Sequence[Node], gpu_type: str, *, shown: str
 ) -> None:
     """Raise `Refusal` for a job that GPUs of this type can never hold; ``shown`` is empty for the only type."""
-    of_type, with_rdma = f" {shown} GPUs" if shown else "", " with RDMA" if spec.rdma else ""
+    of_type, with_rdma = f" {shown} GPUs" if shown else "", " with RDMA" if spec.options.rdma else ""
     nodes = nodes_with_enough(spec, nodes, of_type)
     if not _have_room(spec, nodes):
         raise _no_room(spec, nodes, of_type, with_rdma)
@@ -250,42 +220,44 @@ def _check_fit_on(
 
 def _have_room(spec: JobSpec, nodes: Iterable[Node]) -> bool:
     """Return whether the smallest number of workers fits; looks at no more nodes than these workers need."""
-    slots = accumulate(node.gpus // spec.gpus for node in nodes)
-    return any(so_far >= spec.min_workers for so_far in slots)
+    slots = accumulate(node.gpus // spec.options.gpus for node in nodes)
+    return any(so_far >= spec.options.least_workers for so_far in slots)
 
 
 def _no_room(spec: JobSpec, nodes: Sequence[Node], of_type: str, with_rdma: str) -> Refusal:
+    options = spec.options
     largest = max(node.gpus for node in nodes)
-    if spec.gpus > largest:
+    if options.gpus > largest:
         return invalid_field(
             "gpus",
-            f"{spec.gpus} GPUs per worker were asked for; the largest train node{with_rdma} has "
+            f"{options.gpus} GPUs per worker were asked for; the largest train node{with_rdma} has "
             f"{largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )
-    worker_slots = sum(node.gpus // spec.gpus for node in nodes)
+    worker_slots = sum(node.gpus // options.gpus for node in nodes)
     return invalid_field(
-        "workers" if spec.min_workers == spec.workers else "min_workers",
-        f"{wording.workers(spec.min_workers, spec.gpus)} have to run together; the pool has room for "
+        "workers" if options.least_workers == options.workers else "min_workers",
+        f"{wording.workers(options.least_workers, options.gpus)} have to run together; the pool has room for "
         f"{worker_slots}{f' on{of_type}' if of_type else ''}{with_rdma}.",
         "Ask for fewer workers or fewer GPUs.",
     )
 
 
 def _check_domain(spec: JobSpec, nodes: Sequence[Node]) -> None:
-    if spec.require is None:
+    options = spec.options
+    if options.require is None:
         return
     room: dict[tuple[str, str], int] = {}
     for node in nodes:
-        for domain, gpus in _domains(node, spec.require):
-            room[domain] = room.get(domain, 0) + gpus // spec.gpus
+        for domain, gpus in _domains(node, options.require):
+            room[domain] = room.get(domain, 0) + gpus // options.gpus
     levels = f"Levels here: {', '.join(_levels(nodes))}."
     if not room:
-        raise invalid_field("require", f"No train node belongs to a {wording.given(spec.require)}.", levels)
-    if max(room.values()) < spec.min_workers:
+        raise invalid_field("require", f"No train node belongs to a {wording.given(options.require)}.", levels)
+    if max(room.values()) < options.least_workers:
         raise invalid_field(
             "require",
-            f"No single {spec.require} has room for {wording.workers(spec.min_workers, spec.gpus)}.",
+            f"No single {options.require} has room for {wording.workers(options.least_workers, options.gpus)}.",
             f"Use prefer instead of require, or ask for fewer workers. {levels}",
         )
 
@@ -306,7 +278,8 @@ def _domains(node: Node, level: str) -> list[tuple[tuple[str, str], int]]:
 
 
 def _check_limits(spec: JobSpec, context: ValidationContext, gpu_type: str, shown: str) -> None:
-    least = spec.min_workers * spec.gpus
+    options = spec.options
+    least = options.least_workers * options.gpus
     of_type = f" {shown} GPUs" if shown else ""
     for project in with_ancestors(spec.project, context.projects):
         limit = limit_of(project, gpu_type, context.types.train)
@@ -318,9 +291,9 @@ def _check_limits(spec: JobSpec, context: ValidationContext, gpu_type: str, show
                 f"more than {limit}{of_type}.",
                 "Ask for fewer GPUs, or ask an admin of this hub for a higher limit.",
             )
-        if not spec.preemptible and quota is not None and least > quota:
+        if not options.is_preemptible and quota is not None and least > quota:
             raise invalid_field(
-                "preemptible" if spec.priority < PREEMPTIBLE_BELOW else "priority",
+                "preemptible" if options.priority < PREEMPTIBLE_BELOW else "priority",
                 f"A job that cannot be paused has to fit in the quota: it needs {wording.gpus(least)}, and "
                 f"the quota of {wording.given(project.name)} is {quota}{of_type}.",
                 "Let it be paused (a priority below 100), or ask for fewer GPUs.",

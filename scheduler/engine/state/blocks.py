@@ -85,7 +85,7 @@ def concerns(block: Block, job: JobRecord) -> bool:
     """Return whether a block would keep this job from starting too."""
     match block.scope:
         case BlockScope.IMAGE:
-            return job.spec.image == block.name
+            return job.spec.options.image == block.name
         case BlockScope.USER:
             return job.spec.user == block.name
         case BlockScope.POOL:

@@ -16,7 +16,7 @@ Bounds: TypeAlias = dict[tuple[str, str], Bound | None]
 
 def filling_order(job: JobRecord) -> Order:
     """Return the sort key by which live jobs fill a quota: non-preemptible ones first, then the oldest."""
-    return (job.spec.preemptible, job.attempts[-1].created, job.spec.seq)
+    return (job.spec.options.is_preemptible, job.attempts[-1].created, job.spec.seq)
 
 
 def holds_the_same(one: JobRecord | None, other: JobRecord | None) -> bool:

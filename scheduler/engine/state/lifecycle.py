@@ -176,7 +176,7 @@ def time_up(job: JobRecord, now: float) -> Transition:
 
 def _time_is_up(job: JobRecord) -> Reason:
     """Return that the job ran as long as it may; a test run has passed then."""
-    limit = job.spec.time_limit or 0.0
+    limit = job.spec.options.time_limit or 0.0
     return messages.time_limit(limit) if job.spec.tests is None else messages.tested_long_enough(limit)
 
 
@@ -188,7 +188,7 @@ def end_with_test(job: JobRecord, state: JobState, why: Reason, now: float) -> T
 def time_limit_check(job: JobRecord) -> float | None:
     """Return when the job has to be looked at because of its time limit: for the warning, then for the end."""
     end = deadline(job)
-    limit = job.spec.time_limit
+    limit = job.spec.options.time_limit
     if end is None or limit is None or job.standing.warned or limit < SHORTEST_WARNED:
         return end
     return end - min(LONGEST_WARNING, limit * WARNED_PART)
@@ -296,9 +296,9 @@ def _shifted(at: float | None, seconds: float) -> float | None:
 def deadline(job: JobRecord) -> float | None:
     """Return when the live attempt reaches the job's time limit, None if it has none or is ending."""
     attempt = job.live
-    if attempt is None or attempt.started is None or job.spec.time_limit is None or job.standing.stopping:
+    if attempt is None or attempt.started is None or job.spec.options.time_limit is None or job.standing.stopping:
         return None
-    return attempt.started + job.spec.time_limit - job.standing.ran
+    return attempt.started + job.spec.options.time_limit - job.standing.ran
 
 
 def reported(job: JobRecord, report: Reported) -> JobRecord:
@@ -504,9 +504,9 @@ def _failed(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[J
     failures = job.standing.failures + 1
     counted = job.with_standing(failures=failures, losses=0)
     why = messages.failed(ended)
-    if failures > job.spec.retries or ended.kind is ExitKind.OVER_DISK:
+    if failures > job.spec.options.retries or ended.kind is ExitKind.OVER_DISK:
         return _end(counted, JobState.FAILED, at, why), AttemptState.FAILED, why
-    retry = messages.failed(ended, retry=failures, retries=job.spec.retries)
+    retry = messages.failed(ended, retry=failures, retries=job.spec.options.retries)
     waiting = counted.with_standing(not_before=at + retries.wait(failures))
     return _wait(waiting, retry), AttemptState.FAILED, retry
 

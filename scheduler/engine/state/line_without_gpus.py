@@ -23,7 +23,7 @@ Key = tuple[int, float, int]
 
 def line_order(job: JobRecord) -> Key:
     """Return the sort key of a waiting job: higher priority first, then older."""
-    return (-job.spec.priority, job.spec.submitted, job.spec.seq)
+    return (-job.spec.options.priority, job.spec.submitted, job.spec.seq)
 
 
 def most_at_a_time(project: str, find: FindProject, default: int) -> int:

@@ -47,23 +47,12 @@ def policy_job(job: JobRecord) -> model.Job | None:
     if phase is None or not job.is_planned or not job.needs_gpus:
         return None
     spec, standing, live = job.spec, job.standing, job.live
-    return model.Job(
+    return spec.options.planned(
         id=spec.id,
         project=spec.project,
         name=spec.name,
         user=spec.user,
-        priority=spec.priority,
-        preemptible=spec.preemptible,
-        workers=spec.workers,
-        gpus=spec.gpus,
-        min_workers=spec.min_workers,
         submitted=spec.submitted,
-        gpu_types=spec.gpu_types,
-        require=spec.require,
-        prefer=spec.prefer,
-        per_gpu=spec.per_gpu,
-        rotate=spec.rotate,
-        time_limit=spec.time_limit,
         fastest=spec.fastest,
         usual_runtime=standing.usual_runtime,
         phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
@@ -137,9 +126,11 @@ class State(Tables):
             parameters={each.sweep: each.each_trial() for each in loaded.sweep_parameters},
         )
         for job in loaded.jobs:
-            named = tuple(dict.fromkeys(map(declared.of, job.spec.gpu_types)))
-            same = named == job.spec.gpu_types
-            state.put_job(job if same else structs.replace(job, spec=structs.replace(job.spec, gpu_types=named)))
+            before = job.spec.options.gpu_types
+            now = tuple(dict.fromkeys(map(declared.of, before)))
+            state.put_job(
+                job if now == before else structs.replace(job, spec=job.spec.with_options(gpu_types=now))
+            )
         return state
 
     def put_job(self, job: JobRecord) -> None:

@@ -173,7 +173,7 @@ class Transaction(Tables):
     def put_tags(self, job: JobRecord, tags: tuple[str, ...]) -> None:
         """Give a job other tags, which may have ended; nothing else is changed of it."""
         self._must_commit = True
-        self.tagged[job.id] = tagged = structs.replace(job, spec=structs.replace(job.spec, tags=tags))
+        self.tagged[job.id] = tagged = structs.replace(job, spec=job.spec.with_options(tags=tags))
         if self.job(job.id) is not None:
             self.jobs[job.id] = tagged
 

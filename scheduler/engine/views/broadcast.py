@@ -282,7 +282,7 @@ def _only_progress(before: JobRecord | None, after: JobRecord) -> bool:
         and old.held == new.held
         and old.reason == new.reason
         and old.sweep == new.sweep
-        and before.spec.tags == after.spec.tags
+        and before.spec.options.tags == after.spec.options.tags
         and len(before.attempts) == len(after.attempts)
     )
 

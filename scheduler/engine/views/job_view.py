@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler import model, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
@@ -275,14 +277,14 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
             return _told(own, sentences.render(own))
-        now = messages.starting(live.gpus, context.borrowing.of(job), len(job.spec.requirements))
+        now = messages.starting(live.gpus, context.borrowing.of(job), len(job.spec.options.requirements))
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
         now = messages.running(
             live.gpus,
             borrowed,
             len(live.placement),
-            job.spec.workers,
+            job.spec.options.workers,
             unsaved=unsaved,
             never_saved=_never_saved(job, context),
             unused=_unused(job, context),
@@ -341,20 +343,11 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         user=spec.user,
         project=spec.project,
         state=record.state.value,
-        priority=spec.priority,
-        preemptible=spec.preemptible,
-        workers=spec.workers,
-        gpus=spec.gpus,
-        min_workers=spec.min_workers,
-        cpus=spec.cpus or None,
-        memory=spec.memory or None,
-        rdma=spec.rdma,
-        gpu_types=list(spec.gpu_types),
+        options=structs.replace(spec.options.resolved(), env={}),
+        chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
         argv=list(spec.argv),
-        image=spec.image,
-        datasets=list(spec.datasets),
         source=spec.source if full else "",
         started=standing.started,
         ended=standing.ended,
@@ -374,8 +367,6 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         starts_if=None if found is None else found.alternatives,
         impossible=found is not None and found.impossible,
         usual_runtime=None if record.state.final else standing.usual_runtime,
-        time_limit=spec.time_limit,
-        retries=spec.retries,
         failures=standing.failures,
         gpu_seconds=_served(record, context, now),
         exit_code=standing.exit_code,
@@ -388,8 +379,16 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         test_run=_test_run(standing.test_run),
         tests=spec.tests,
         environment=environment_view(spec) if full else None,
-        tags=list(spec.tags),
     )
+
+
+def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:
+    """Return the options that are not at their defaults; of variables only the names."""
+    return [
+        wire.OptionValue(name=name, label=option.title, text=option.text(value))
+        for name, option in wire.OPTIONS.items()
+        if (value := getattr(options, name, option.default)) != option.default
+    ]
 
 
 def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:

@@ -127,7 +127,7 @@ class ReadModel:
         live = job.live
         if live is None or live.started is None or job.state is not JobState.RUNNING:
             return None
-        if not (job.needs_gpus and job.spec.preemptible):
+        if not (job.needs_gpus and job.spec.options.is_preemptible):
             return None
         return live.started + self._min_runtime
 

@@ -214,7 +214,7 @@ class KubernetesExecutor(Executor):
     def _make_record(self, spec: AttemptSpec) -> LaunchRecord:
         """Return the launch record of an attempt. Raises `ExecutorError` if it can never run."""
         nodes = self._nodes_of(spec)
-        image = manifests.choose_image(spec.image, self._settings)
+        image = manifests.choose_image(spec.options.image, self._settings)
         home = self._monitor.cluster.home_of(spec.user)
         record = self._records.make_record(spec, image, home, nodes)
         return replace(record, bound=True) if self._binds(record) else record

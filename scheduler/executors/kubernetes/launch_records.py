@@ -53,6 +53,9 @@ LOG_CAP = 64 << 20
 REQUESTS = ("kill", "pause")
 """The requests for an attempt, the stronger one first."""
 
+FORMER_FIELDS = ("env", "image", "requirements", "cpus", "memory", "rdma")
+"""The options in launch records of earlier versions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flags:
@@ -76,7 +79,10 @@ class LaunchRecords:
         self.program = ""
 
     def prepare_volume(self) -> None:
-        """Create the directory of jobs, and copy the supervisor to the mount of pods. Raises `OSError`."""
+        """Create the directory of jobs, and copy the supervisor to the mount of pods. Raises `OSError`.
+
+        Launch records of earlier versions are brought up to date.
+        """
         state = self.layout.state
         state.mkdir(parents=True, exist_ok=True)
         content = {f"supervisor/{path.name}": path.read_bytes() for path in sorted(SUPERVISOR_SOURCE.glob("*.py"))}
@@ -85,6 +91,17 @@ class LaunchRecords:
             make_directory(path, 0o711)
         write_tree(state / "programs" / digest, content, self._owner)
         self.program = f"programs/{digest}"
+        for path in self.layout.jobs.glob("*/launches/*.json"):
+            self._migrate(AttemptKey(path.parent.parent.name, int(path.stem)))
+
+    def _migrate(self, key: AttemptKey) -> None:
+        """Put the options of an earlier version's launch record into an object of its spec."""
+        with suppress(FileNotFoundError, msgspec.DecodeError):
+            record = msgspec.json.decode(self._path(key, "json").read_bytes())
+            if "options" not in record["spec"]:
+                spec = record["spec"]
+                options = {name: spec.pop(name) for name in FORMER_FIELDS if spec.get(name)}
+                self._write(key, "json", {**record, "spec": {**spec, "options": options}})
 
     def make_record(
         self, spec: AttemptSpec, image: str, home: str | None, nodes: Sequence[Node | None]

@@ -129,10 +129,10 @@ class Launcher:
         resolved = JobPlaces(places.root.resolve())
         code = resolved.code
         gpus = [self._uuids(worker) for worker in spec.placement]
-        limits = self.limits.of_job(spec.cpus, spec.memory)
+        limits = self.limits.of_job(spec.options.cpus or 0.0, spec.options.memory or 0)
         cgroup = limits.cgroup
         base = {**self.base_env, **(account.environment if account else {})}
-        argv, required = command(spec, code), spec.requirements
+        argv, required = command(spec, code), spec.options.requirements
         return {
             "job": spec.key.job,
             "attempt": spec.key.attempt,

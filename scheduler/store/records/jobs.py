@@ -11,8 +11,8 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler.model import Block, JobState, Placement, Reason, Spread
-from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
+from springtide.scheduler.wire.submission import JobOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +105,10 @@ LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptSt
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What was submitted; never changes.
+    """What was submitted; only its tags change.
 
-    ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have
-    ``bundle_bytes``. ``time_limit`` and ``grace`` are in seconds; ``grace`` None is the pool's. ``cpus`` are the
-    cores of each worker, ``memory`` its bytes; 0 is what the pool gives to a job that asks for none. With ``rdma``
-    each worker has RDMA.
+    ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have ``bundle_bytes``. An
+    ``image`` and a ``time_limit`` among the options are those that the pool chose if the submission named none.
     """
 
     id: str
@@ -121,31 +119,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    options: JobOptions = JobOptions()
     cwd: str | None = None
-    image: str | None = None
     bundle: str | None = None
     bundle_bytes: int = 0
     source: str = ""
     key: str | None = None
-    workers: int = 1
-    gpus: int = 1
-    min_workers: int = 1
-    priority: int = 50
-    preemptible: bool = True
-    gpu_types: tuple[str, ...] = ()
-    require: str | None = None
-    prefer: str | None = None
-    cpus: float = 0.0
-    memory: int = 0
-    rdma: bool = False
-    rotate: bool = True
-    tags: tuple[str, ...] = ()
-    requirements: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
-    time_limit: float | None = None
-    retries: int = 0
-    grace: float | None = None
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
     trials: TrialsSpec | None = None
@@ -155,16 +134,23 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     rerun: RerunRef | None = None
     """The run that the job repeats; None of a job that was submitted."""
     environment: EnvironmentRecord | None = None
-    """What the job runs with; None of a trial, which runs with that of its sweep."""
-    test_run: bool = False
-    """Whether the job waits in line only after a test run has passed."""
+    """What the job runs with; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
     """The id of the job that it is the test run of; None of any other job."""
 
+    def with_options(self, **changes: Any) -> JobSpec:
+        """Return the spec with changed options."""
+        return structs.replace(self, options=structs.replace(self.options, **changes))
+
     @property
-    def per_gpu(self) -> PerGpu:
-        """What the job asks for with each GPU; nothing in particular without GPUs."""
-        return per_gpu_of(self.cpus, self.memory, self.gpus, int(self.rdma))
+    def workers(self) -> int:
+        """Number of its worker processes."""
+        return self.options.workers
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of each worker."""
+        return self.options.gpus
 
 
 class CountedSteps(NamedTuple):
@@ -356,7 +342,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     @property
     def needs_gpus(self) -> bool:
         """Whether it runs on GPUs; the policy plans only such jobs."""
-        return self.spec.gpus > 0
+        return self.spec.options.gpus > 0
 
     @property
     def sweep(self) -> str | None:

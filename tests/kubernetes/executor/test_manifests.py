@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from job_options import with_options
 from msgspec import structs
 
 from springtide.scheduler.executors.base import (
@@ -39,9 +41,8 @@ def spec(**more: Any) -> AttemptSpec:
         "argv": ("train",),
         **more,
     }
-    return AttemptSpec(
-        key=AttemptKey("abc", 3), epoch=7, name="a job", project="vision", user="susan", grace=20.0, **given
-    )
+    known = {"epoch": 7, "name": "a job", "project": "vision", "user": "susan", "grace": 20.0}
+    return with_options(AttemptSpec, key=AttemptKey("abc", 3), **known, **given)
 
 
 def record(
@@ -246,6 +247,21 @@ def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert records.load_record(AttemptKey("abc", 4)) is None
     assert (tmp_path / records.program / "supervisor" / "__main__.py").exists()
     assert (tmp_path / "jobs" / "abc" / "code" / "main.py").read_bytes() == b"pass"
+
+
+def test_a_launch_record_of_an_earlier_version_keeps_its_options(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, state_dir=tmp_path)
+    records = LaunchRecords(settings, None)
+    records.prepare_volume()
+    made = record(settings, cpus=2.0, memory=1 << 30, env={"A": "1"})
+    records.save_record(made, {})
+    path = tmp_path / "jobs" / "abc" / "launches" / "3.json"
+    written = json.loads(path.read_text())
+    options = written["spec"].pop("options")
+    former = {name: options[name] for name in ("env", "image", "requirements", "cpus", "memory", "rdma")}
+    path.write_text(json.dumps({**written, "spec": {**written["spec"], **former}}))
+    records.prepare_volume()
+    assert records.load_record(made.key) == made
 
 
 def test_an_attempt_of_one_pod_keeps_no_order_but_its_requests_and_its_end(tmp_path: Path) -> None:

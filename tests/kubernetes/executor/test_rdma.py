@@ -25,6 +25,7 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterN
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Node, Worker
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import JobOptions
 
 GPU, SHARED, VIRTUAL = "nvidia.com/gpu", "rdma/rdma_shared_device_a", "openshift.io/mellanoxnics"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -240,7 +241,7 @@ def made(settings: KubernetesSettings, *, rdma: bool) -> tuple[dict[str, Any], s
         placement=(Worker(0, "n1", (0, 1)),),
         workers=1,
         argv=("train",),
-        rdma=rdma,
+        options=JobOptions(rdma=rdma),
     )
     record = LaunchRecords(settings, None).make_record(spec, "i", None, [Node("n1", 8, resource=GPU)])
     return manifests.pod(record, 0, settings), record.digest

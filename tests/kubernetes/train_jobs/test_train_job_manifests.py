@@ -57,9 +57,9 @@ def test_every_field_reaches_the_submission():
     )
     assert (made.name, made.key, made.argv, made.project) == ("digits", "u-1", ["python", "train.py"], None)
     assert (made.image, made.gpus, made.workers, made.min_workers) == ("registry.test/train:1", 2, 4, 2)
-    assert (made.priority, made.preemptible, made.rotate) == ("high", False, False)
-    assert (made.gpu_types, made.require, made.prefer) == (["a100"], "rack", "island")
-    assert (made.time_limit, made.retries, made.grace) == ("1m", 3, 1.5)
+    assert (made.priority, made.preemptible, made.rotate) == (75, False, False)
+    assert (made.gpu_types, made.require, made.prefer) == (("a100",), "rack", "island")
+    assert (made.time_limit, made.retries, made.grace) == (60.0, 3, 1.5)
     assert (made.env, made.cwd, made.files) == ({"A": "b"}, "/home/jovyan", {"train.py": "print('ü')".encode()})
 
 
@@ -73,7 +73,7 @@ def test_the_earlier_names_of_durations_stay_good_but_not_beside_the_new_ones():
 
 def test_what_is_left_out_is_what_the_pool_takes_for_granted():
     made = submission_of(manifest(), OWNER)
-    assert (made.gpus, made.workers, made.min_workers, made.priority) == (1, 1, None, "train")
+    assert (made.gpus, made.workers, made.min_workers, made.priority) == (1, 1, None, 50)
     assert (made.preemptible, made.rotate, made.image, made.grace) == (None, True, None, None)
 
 

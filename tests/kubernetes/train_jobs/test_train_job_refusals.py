@@ -107,7 +107,7 @@ async def test_more_gpus_than_there_are_is_told_and_taken_in_once_there_are(pool
     await team.until("refused")
     pool.add_gpus(4)
     await team.until_true(lambda found: told(found)["Accepted"][:2] == ("True", "Accepted"))
-    assert [job.gpus for job in await pool.jobs()] == [6]
+    assert [job.options.gpus for job in await pool.jobs()] == [6]
 
 
 @pytest.mark.parametrize("settings", [{"queue_cap_per_user": 1}, {"queue_cap": 1}], ids=str)

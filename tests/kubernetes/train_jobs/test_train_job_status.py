@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from job_options import with_options
 
 from springtide.hub_extension.train_jobs import status
 from springtide.hub_extension.train_jobs.owner import Owner
@@ -39,7 +40,7 @@ def job(state, **more: object) -> wire.Job:
         "argv": ["true"],
         "reason": wire.Reason(code="x", text="Because of it."),
     }
-    return wire.Job(**{**known, **more})
+    return with_options(wire.Job, **{**known, **more})
 
 
 def conditions(found):

@@ -36,12 +36,18 @@ export function stepWords(progress) {
     : `step ${amount(progress.step)}`;
 }
 
+/** The options of a job. Outputs that an earlier version saved in a notebook have them among the job's own fields. */
+export function optionsOf(job) {
+  return job.options ?? job;
+}
+
 /** What a job asks for: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
 export function askWords(job) {
-  if (!job.gpus) return "no GPU";
-  if (job.workers === 1) return count(job.gpus, "GPU");
-  const least = job.min_workers < job.workers ? ` (at least ${job.min_workers})` : "";
-  return `${count(job.workers, "worker")}${least} with ${count(job.gpus, "GPU")} each`;
+  const { gpus, workers, min_workers: fewest } = optionsOf(job);
+  if (!gpus) return "no GPU";
+  if (workers === 1) return count(gpus, "GPU");
+  const least = fewest < workers ? ` (at least ${fewest})` : "";
+  return `${count(workers, "worker")}${least} with ${count(gpus, "GPU")} each`;
 }
 
 /** `train (50)`; a priority without a name is its number. `scheduler/model.py` has the names. */

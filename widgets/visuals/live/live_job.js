@@ -159,6 +159,7 @@ function merged(older, newer) {
     ...newer,
     source: newer.source || older?.source || "",
     environment: newer.environment ?? older?.environment,
+    chosen: newer.chosen?.length ? newer.chosen : (older?.chosen ?? []),
     attempts: [...(older?.attempts ?? []).filter(({ number }) => number < first), ...newer.attempts],
   };
 }

@@ -27,7 +27,7 @@ export class LogKeeper {
 
   /** What a log view shows of it. */
   data(job) {
-    return { text: this.text, ended: this.ended, cut: this.start > 0, rank: this.rank, ranks: job.workers };
+    return { text: this.text, ended: this.ended, cut: this.start > 0, rank: this.rank, ranks: job.options.workers };
   }
 
   async #piece() {

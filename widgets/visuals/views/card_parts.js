@@ -2,6 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
+import { optionsOf } from "../base/job_words.js";
 import { clean } from "../base/words.js";
 
 /** The head of a card: name, state, and what it says below them. `about`: descriptions. */
@@ -22,7 +23,7 @@ export function cardHeader({ job, href, target, colour }, about) {
       projectMark(job.project, colour, "project"),
       job.user !== job.project && h("span", { key: "user" }, clean(job.user)),
       about,
-      tagWords(job),
+      tagWords(optionsOf(job)),
     ),
   );
 }

@@ -3,7 +3,7 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
 import { drawUse } from "../base/gpu_use.js";
-import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { askWords, jobSentences, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
@@ -58,7 +58,7 @@ function aboutWords(job) {
   return [
     h("span", { key: "ask" }, askWords(job)),
     job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
-    job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
+    optionsOf(job).retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
     Number.isInteger(job.trial) &&
       h(
         "span",
@@ -78,7 +78,9 @@ function buttonWords(job) {
   };
 }
 
-function failureWords({ state, failures, retries }) {
+function failureWords(job) {
+  const { state, failures } = job,
+    { retries } = optionsOf(job);
   return state === "failed"
     ? `${count(retries, "retry", "retries")} used up`
     : `retry ${Math.min(failures, retries)} of ${retries}`;

@@ -6,8 +6,20 @@ import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
-import { amount, binarySize, clean, cleanLines, count, duration } from "../visuals/base/words.js";
+import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
+const ELSEWHERE = new Set([
+  "gpus",
+  "workers",
+  "min_workers",
+  "priority",
+  "preemptible",
+  "tags",
+  "retries",
+  "env",
+  "requirements",
+  "test_run",
+]); // options that other rows and sections have
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
 const ATTEMPT_CLASSES = { "why it started": "st-across", "why it stopped": "st-across" };
 
@@ -89,20 +101,17 @@ function quoted(part) {
 
 /** What the job asked for and what it held, as a list. */
 export function drawFacts(job, now) {
+  const { options } = job;
   const facts = [
     ["GPUs", askWords(job)],
-    ...(job.gpu_types?.length ? [["GPU types", job.gpu_types.map(clean).join(", ")]] : []),
-    ...(job.cpus ? [["CPU cores per worker", String(job.cpus)]] : []),
-    ...(job.memory ? [["Memory per worker", binarySize(job.memory)]] : []),
-    ...(job.rdma ? [["RDMA", "for each worker"]] : []),
     ["Kind", clean(job.kind)],
     ["Project", clean(job.project)],
     ["User", clean(job.user)],
-    ...(job.tags.length
+    ...(options.tags.length
       ? [
           [
             "Tags",
-            job.tags.map((tag) => [
+            options.tags.map((tag) => [
               h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)),
               " ",
             ]),
@@ -111,18 +120,16 @@ export function drawFacts(job, now) {
       : []),
     [
       "Priority",
-      `${priorityWords(job.priority)}, ${job.preemptible && job.gpus ? "may be paused for others" : "never paused for others"}`,
+      `${priorityWords(options.priority)}, ${options.preemptible && options.gpus ? "may be paused for others" : "never paused for others"}`,
     ],
-    ...(job.image ? [["Image", cleanLines(job.image)]] : []),
-    ...(job.datasets?.length ? [["Datasets", job.datasets.map(clean).join(", ")]] : []),
+    ...job.chosen.filter(({ name }) => !ELSEWHERE.has(name)).map(({ label, text }) => [label, cleanLines(text)]),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
     ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, by earlier jobs`]] : []),
-    ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
     [
       "Failures",
-      `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`,
+      `${job.failures || "none"}, ${options.retries ? count(options.retries, "retry", "retries") : "no retries"} allowed`,
     ],
     ["GPU time held", duration(job.gpu_seconds)],
     ...(Number.isInteger(job.trial)

@@ -145,7 +145,7 @@ function drawRows(about, columns, { toggle, drawCard }) {
 }
 
 function drawName({ job, href, tagHref, choose }) {
-  const [shown, more] = [job.tags.slice(0, TAGS_SHOWN), job.tags.slice(TAGS_SHOWN)];
+  const [shown, more] = [job.options.tags.slice(0, TAGS_SHOWN), job.options.tags.slice(TAGS_SHOWN)];
   const pick = (tag) => (event) => {
     if (event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
@@ -190,8 +190,9 @@ function drawCell({ name, wide }, content) {
 
 /** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
 function gpuWords(job) {
-  const holds = heldBy(job);
-  const asked = job.workers > 1 ? `${job.workers} × ${job.gpus}` : job.gpus ? amount(job.gpus) : "none";
+  const holds = heldBy(job),
+    { workers, gpus } = job.options;
+  const asked = workers > 1 ? `${workers} × ${gpus}` : gpus ? amount(gpus) : "none";
   if (!holds.gpus)
     return h(
       "span",
@@ -211,7 +212,7 @@ function heldBy({ held, trials }) {
 
 function typeWords(job, types) {
   const held = [...new Set(job.held.map((gpu) => types.get(gpu.node)).filter(Boolean))];
-  return clean((held.length ? held : (job.gpu_types ?? [])).join(" or ")) || NONE;
+  return clean((held.length ? held : job.options.gpu_types).join(" or ")) || NONE;
 }
 
 function progressWords(job) {

@@ -92,11 +92,12 @@ def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
 def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     """Return a digest of the sources of the pods, to compare a pod of the same name with."""
     placed = [{"rank": worker.rank, "node": worker.node, "gpus": worker.gpus} for worker in spec.placement]
+    options = spec.options
     parts: tuple[object, ...] = (
-        *(spec.argv, spec.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
+        *(spec.argv, options.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
         *spec.datasets,
-        *((spec.cpus, spec.memory) if spec.cpus or spec.memory else ()),
-        *(("rdma",) if spec.rdma else ()),
+        *((options.cpus or 0.0, options.memory or 0) if options.cpus or options.memory else ()),
+        *(("rdma",) if options.rdma else ()),
     )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
@@ -154,6 +155,8 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
     """
     worker = record.spec.placement[index]
     grace = max(1, round(record.spec.grace)) + KILL_MARGIN
+    networks = settings.rdma_networks if record.spec.options.rdma else ""
+    networks = settings.rdma_networks if record.spec.options.rdma else ""
     spec: Object = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace,
@@ -192,9 +195,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
                 names.GRACE: f"{record.spec.grace:g}",
                 names.SAFE_TO_EVICT: "false",
                 names.DO_NOT_DISRUPT: "true",
-                **(
-                    {names.NETWORKS: settings.rdma_networks} if record.spec.rdma and settings.rdma_networks else {}
-                ),
+                **({names.NETWORKS: networks} if networks else {}),
             },
             "finalizers": [names.RECORDED],
         },
@@ -281,23 +282,23 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
 
     The settings' part is bounded by the GPUs' part of their node, so that the other GPUs stay usable.
     """
-    spec, gpus = record.spec, len(record.spec.placement[index].gpus)
+    options, gpus = record.spec.options, len(record.spec.placement[index].gpus)
     per_gpu = record.per_gpu[index] if record.per_gpu else UNSPECIFIED
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     if gpus:
         resource = record.resources[index] if record.resources else settings.gpu_resources[0]
         requests[resource] = limits[resource] = str(gpus)
-    if spec.rdma:
+    if options.rdma:
         devices = {name: str(number) for name, number in settings.rdma_resources.items()}
         requests |= devices
         limits |= devices
-    milli = round(spec.cpus * 1000) or _default(settings.cpu_per_gpu, per_gpu.cpus, gpus, 1000)
+    milli = round((options.cpus or 0.0) * 1000) or _default(settings.cpu_per_gpu, per_gpu.cpus, gpus, 1000)
     if milli:
         requests["cpu"] = f"{milli}m"
     mib = _default(settings.memory_per_gpu, per_gpu.memory / (1 << 30), gpus, 1024)
-    if spec.memory or mib:
-        requests["memory"] = limits["memory"] = str(spec.memory) if spec.memory else f"{mib}Mi"
+    if options.memory or mib:
+        requests["memory"] = limits["memory"] = str(options.memory) if options.memory else f"{mib}Mi"
     return {"requests": requests, "limits": limits}
 
 
