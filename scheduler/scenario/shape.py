@@ -58,7 +58,7 @@ class ProjectPart(Part, frozen=True, kw_only=True):
 
 
 class JobPart(GivenOptions, frozen=True, kw_only=True):
-    """A job with its options. ``placed`` names the node of each running worker, ``duration`` its whole run time."""
+    """A job with its options. ``placed`` names each running worker's node, ``duration`` is its whole run time."""
 
     name: Name
     project: Name
