@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md for a setting and a channel, carried out in a copy of the product."""
+"""Recipes of CONTRIBUTING.md, carried out in a copy of the product."""
 
 from __future__ import annotations
 
@@ -115,3 +115,134 @@ def test_a_channel_needs_its_module_and_an_entry(copy: Copy, tmp_path: Path) -> 
     copy.edit("hub_extension/notifications/channels.py", "(Mail, Webhook)", "(Mail, Webhook, Pigeon)")
     assert copy.prints(SENT, str(tmp_path)) == "browser webhook pigeon\n"
     assert (tmp_path / "susan").read_text() == "This is a test message of the pool."
+
+
+OPTION = """
+from click.testing import CliRunner
+from springtide.hub_extension.commands.submit import submit
+from springtide.scheduler.wire.submission import JobOptions
+
+print(CliRunner().invoke(submit, ["--help"]).output)
+print(JobOptions(motto="onwards").motto)
+"""
+
+
+def test_an_option_of_a_job_needs_its_field_alone(copy: Copy) -> None:
+    field = """    motto: Annotated[str, Option(kind=Kind.TEXT, help="What the job stands for.")] = ""
+"""
+    copy.edit("scheduler/wire/submission.py", "    workers: Annotated[", f"{field}    workers: Annotated[")
+    printed = copy.prints(OPTION)
+    assert "--motto TEXT" in printed
+    assert "What the job stands for." in printed
+    assert printed.rstrip().endswith("onwards")
+
+
+BOOKINGS = """
+import sys
+from pathlib import Path
+from springtide.scheduler.store import Store
+from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store.records import WriteBatch
+from springtide.scheduler.store.tables import Booking, Tables
+
+for booking in ([Booking("b1", "vision", 4)], []):
+    store = Store.open(f"sqlite:///{sys.argv[1]}/pool.sqlite", Path(sys.argv[1]))
+    store.commit(WriteBatch(records={Tables.bookings: Tables.bookings.by_key(booking)}))
+    print(*store.read(reading.load).bookings.values())
+    store.close()
+"""
+BOOKING = """
+@dataclass(frozen=True, slots=True)
+class Booking:
+    id: str
+    project: str
+    gpus: int
+
+
+class Tables:"""
+BOOKING_TABLE = """    bookings = Table[str, Booking](
+        "bookings",
+        Booking,
+        Column("id", String(64), primary_key=True),
+        Column("project", String(64), nullable=False),
+        Column("gpus", Integer, nullable=False),
+    )
+    drains = """
+MIGRATION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9999"
+down_revision = "{newest}"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "bookings",
+        sa.Column("id", sa.String(64), primary_key=True),
+        sa.Column("project", sa.String(64), nullable=False),
+        sa.Column("gpus", sa.Integer, nullable=False),
+    )
+"""
+
+
+def test_a_kind_of_keyed_state_needs_its_table_and_a_migration(copy: Copy, tmp_path: Path) -> None:
+    copy.edit("scheduler/store/tables.py", "\nclass Tables:", BOOKING)
+    copy.edit("scheduler/store/tables.py", "    drains = ", BOOKING_TABLE)
+    versions = copy.folder / "springtide/scheduler/store/migrations/versions"
+    newest = max(versions.glob("v*.py")).name[1:5]
+    (versions / "v9999_bookings.py").write_text(MIGRATION.replace("{newest}", newest))
+    state = tmp_path / "state"
+    state.mkdir()
+    kept = "Booking(id='b1', project='vision', gpus=4)"
+    assert copy.prints(BOOKINGS, str(state)).splitlines() == [kept, kept]
+
+
+METRICS = """
+from springtide.scheduler.gpu_reading import METRICS, Reading
+from springtide.scheduler.store.schema import gpu_usage
+
+print(METRICS["fan_speed"].gauge, "fan_speed" in gpu_usage.c, Reading(fan_speed=0.4))
+"""
+
+
+def test_a_reading_of_a_gpu_is_declared_once(copy: Copy) -> None:
+    field = """    fan_speed: Annotated[
+        Share | None, Metric("Speed of the fans (%)", MEAN, "springtide_gpu_fan_speed", scale=100)
+    ] = None
+"""
+    copy.edit("scheduler/gpu_reading.py", "    power: Annotated[", f"{field}    power: Annotated[")
+    printed = copy.prints(METRICS)
+    assert printed.startswith("springtide_gpu_fan_speed True Reading(")
+    assert "fan_speed=0.4" in printed
+
+
+REPORT = """
+from msgspec import Struct
+
+from springtide.hub_extension.api.routes import Call, Who, route
+
+
+class Birthdays(Struct, frozen=True):
+    names: list[str]
+
+
+@route("GET", "/birthdays", Who.ADMINS)
+async def birthdays(call: Call) -> Birthdays:
+    \"\"\"Return the people whose birthday it is.\"\"\"
+    return Birthdays(names=[])
+"""
+DOCUMENT = """
+import json
+from springtide.hub_extension.service import openapi, site
+
+document = openapi.document(site.ROUTES, server="/", version="1")
+print(json.dumps(document["paths"]["/birthdays"]["get"]["summary"]))
+"""
+
+
+def test_a_report_needs_its_function_alone(copy: Copy) -> None:
+    (copy.folder / "springtide/hub_extension/api/birthdays.py").write_text(REPORT)
+    assert copy.prints(DOCUMENT).strip() == '"Return the people whose birthday it is"'
