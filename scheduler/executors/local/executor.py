@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -63,6 +64,8 @@ log = logging.getLogger(__name__)
 log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
+REMOVALS = 5
+"""Maximum number of tries to delete the directory of a job."""
 ENDS_WITHIN = 5.0
 """Time for a supervisor to end after its record of the attempt's end, in seconds."""
 NOT_STARTED = "It was asked to stop before it started."
@@ -341,7 +344,7 @@ class LocalExecutor(Executor):
         for tracked in attempts:
             self._supervision.discard(tracked.key)
         with suppress(FileNotFoundError):
-            await asyncio.to_thread(shutil.rmtree, places.root)
+            await asyncio.to_thread(_remove_tree, places.root)
 
     # ---------- state and files
 
@@ -448,6 +451,19 @@ class LocalExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
+
+
+def _remove_tree(root: Path) -> None:
+    """Delete the directory of a job, also if a supervisor that ends writes its last record into it meanwhile."""
+    for _ in range(REMOVALS - 1):
+        try:
+            shutil.rmtree(root)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        else:
+            return
+    shutil.rmtree(root)
 
 
 def _place(notebook: notebooks.Notebook) -> str:
