@@ -116,7 +116,7 @@ def foreign_pods(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
     context = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     container = {
         "name": "job",
-        "image": "springtide/notebook:0.1.0",
+        "image": "springtide/notebook:0.2.0",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     made = {}
@@ -229,7 +229,7 @@ def train_pod(name: str, **spec: Any) -> dict[str, Any]:
     """What the service makes of a job, as far as the policy looks at it."""
     container = {
         "name": "job",
-        "image": "springtide/notebook:0.1.0",
+        "image": "springtide/notebook:0.2.0",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     usual = {

@@ -39,7 +39,7 @@ EVERYTHING: dict[str, Any] = {
     },
     "train": {
         "namespace": {"name": "jobs", "create": True},
-        "images": ["springtide/notebook:0.1.0", "teams/*"],
+        "images": ["springtide/notebook:0.2.0", "teams/*"],
         "jobs": {"existingClaim": "shared"},
         "resourceQuota": {"requests.nvidia.com/gpu": "64", "pods": 100},
         "lostAfter": 600,

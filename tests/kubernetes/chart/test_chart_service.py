@@ -86,7 +86,7 @@ def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> 
     installed.until_state(gang, "running")
     [first, second] = installed.pods(gang)
     assert {pod["spec"]["priorityClassName"] for pod in (first, second)} == {f"{namespace}-springtide-train"}
-    assert {pod["spec"]["containers"][0]["image"] for pod in (first, second)} == {"springtide/notebook:0.1.0"}
+    assert {pod["spec"]["containers"][0]["image"] for pod in (first, second)} == {"springtide/notebook:0.2.0"}
     assert len(installed.of_gang("services", gang)) == len(installed.of_gang("networkpolicies", gang)) == 1
     for pod in (first, second):
         cluster.end_pod(namespace, pod["metadata"]["name"], 0)
