@@ -6,7 +6,7 @@ import { told } from "../base/job_words.js";
 import { tips } from "../base/tip.js";
 import { aloud, clock, count, duration, exact } from "../base/words.js";
 
-/** Shortest life that is drawn, in seconds, so that places on the bar are numbers. */
+/** Minimum length of the bar, in seconds, which avoids a division by zero. */
 const SHORTEST_S = 0.001;
 
 /**

@@ -188,7 +188,7 @@ function drawCell({ name, wide }, content) {
   );
 }
 
-/** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
+/** `8`, of which `2 borrowed`; without held GPUs, the requested ones. */
 function gpuWords(job) {
   const holds = heldBy(job),
     { workers, gpus } = job.options;
@@ -205,7 +205,7 @@ function gpuWords(job) {
   ];
 }
 
-/** How many GPUs a job holds, or the trials of a sweep together. */
+/** The number of GPUs held by a job, or by all trials of a sweep. */
 function heldBy({ held, trials }) {
   return trials ?? { gpus: held.length, borrowed: held.filter((gpu) => gpu.borrowed).length };
 }

@@ -1,4 +1,4 @@
-/** Several jobs selected at once: what can be done with them, what became of each, and the way back. */
+/** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { call, comparePath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -10,7 +10,7 @@ const BACK = { pause: "resume", resume: "pause" };
 const MOST = 200;
 const MOST_COMPARED = 20;
 
-/** The way to the comparison of the selected jobs; of too many why there is none. */
+/** The link to the comparison of the selected jobs, or the reason why too many are selected. */
 function comparing(jobs) {
   if (jobs.length < 2) return null;
   if (jobs.length > MOST_COMPARED)
@@ -29,8 +29,8 @@ function comparing(jobs) {
 
 export class Selection {
   /**
-   * @param changed called when there is something new to draw
-   * @param feed the `PoolFeed`: says what the viewer may do, and takes jobs as they became
+   * @param changed called when the bar has to be drawn again
+   * @param feed the `PoolFeed`: knows the viewer's permissions, and receives the changed jobs
    */
   constructor(changed, feed) {
     this.changed = changed;
@@ -74,7 +74,7 @@ export class Selection {
     this.told = null;
   }
 
-  /** The bar over the table; nothing while nothing is selected and nothing was done. */
+  /** The bar over the table; nothing without a selection and an outcome. */
   draw(jobs) {
     const chosen = jobs.filter((job) => this.ids.has(job.id));
     const able = chosen.filter((job) => this.#may(job));
@@ -111,7 +111,7 @@ export class Selection {
       h(
         "span",
         { key: "question", role: "alert" },
-        `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`,
+        `Cancel ${count(jobs.length, "job")}? They will not continue afterwards.`,
       ),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
       this.#button(

@@ -1,4 +1,4 @@
-/** What a change of projects would do, asked while it is being typed. Nothing changes by asking. */
+/** The effects of a change of projects, forecast during typing. The forecast changes nothing. */
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -7,7 +7,7 @@ import { clean, count, listed } from "../visuals/base/words.js";
 const SETTLED_MS = 600;
 const NAMED = 3;
 
-/** Keeps the answer to the latest question. `redraw` is called when it has come. */
+/** Keeps the answer to the latest request. `redraw` is called when it arrives. */
 export class WhatIf {
   constructor(redraw) {
     this.redraw = redraw;
@@ -16,7 +16,7 @@ export class WhatIf {
     this.timer = null;
   }
 
-  /** Takes the edits as they are now: by project, the fields that would be sent. */
+  /** Takes the present edits: by project, the fields that would be sent. */
   consider(edits) {
     const asked = JSON.stringify(edits);
     if (asked === this.asked) return;
@@ -38,7 +38,7 @@ export class WhatIf {
     this.redraw();
   }
 
-  /** The line that tells it; empty until there is an answer, so that nothing jumps when it comes. */
+  /** The line with the effects; empty until the first answer, so that the layout does not jump. */
   draw() {
     if (this.asked === "{}") return null;
     return h(
