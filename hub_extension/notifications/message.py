@@ -44,7 +44,7 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
 
 
 def _link(notification: Notification, pages_url: str) -> str:
-    """Return the address of the page that a notification is about, empty if there is none."""
+    """Return the address of a notification's page, empty if there is none."""
     if not pages_url:
         return ""
     if notification.job:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 Format = Literal["text", "json"]
 TEXT: Final = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 CHATTY: Final = ("tornado.application", "alembic", "asyncio", "httpx", "httpcore")
-"""Loggers of libraries that say more than is of use below warnings."""
+"""Loggers of libraries that are limited to warnings."""
 HIDDEN: Final = "[hidden]"
 
 _NAMED = re.compile(

@@ -104,7 +104,7 @@ class Runtime:
         finally:
             left.cancel()
             closed.cancel()
-        log.info("Leaving; jobs go on")
+        log.info("Leaving; jobs continue")
 
     async def _closed(self) -> str | None:
         """Wait until this service cannot continue, and return the reason."""
@@ -253,7 +253,7 @@ def _warn_of_shared_uids(accounts: Accounts) -> None:
         return
     for each in shared:
         log.error(
-            "%s has the uid %d, which %s has in the pool %s: `springtide doctor` tells what to do",
+            "%s has the uid %d, which %s has in the pool %s: `springtide doctor` shows how to fix it",
             each.user,
             each.uid,
             each.other_user,
@@ -262,7 +262,7 @@ def _warn_of_shared_uids(accounts: Accounts) -> None:
 
 
 async def _adopt_workspaces(engine: Engine) -> None:
-    """Record the GPUs of notebooks that run, before anybody else gets them: the store may have been lost."""
+    """Record the GPUs of running notebooks before any job gets them: the store may have been lost."""
     try:
         unmatched = await engine.adopt_workspaces()
     except Refusal as refusal:
