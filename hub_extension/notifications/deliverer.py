@@ -135,8 +135,8 @@ class Deliverer:
         self._backoffs.pop(lane, None)
         if self._pause is not None:
             return self._pause
-        found = self._channels.named(channel)
-        return 0.0 if found is None else found.pause
+        kind = self._channels.named(channel)
+        return 0.0 if kind is None else kind.pause
 
     def _next_delay(self, lane: Lane, at_least: float = 0.0) -> float:
         if lane not in self._backoffs:

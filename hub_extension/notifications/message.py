@@ -55,7 +55,7 @@ def _link(notification: Notification, pages_url: str) -> str:
 
 def trial_notification(user: str, channel: str) -> Notification:
     """Return the notification with which a person tries a channel."""
-    title, *texts = (each.text for each in sentences.render(Reason("notify-test")))
+    title, *texts = (sentence.text for sentence in sentences.render(Reason("notify-test")))
     return Notification(
         id="test",
         user=user,
@@ -69,4 +69,4 @@ def trial_notification(user: str, channel: str) -> Notification:
 
 def plain(text: str) -> str:
     """Return a text on one line without control, direction and other invisible characters."""
-    return "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
+    return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))

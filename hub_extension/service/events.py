@@ -125,8 +125,8 @@ class EventsHandler(RoutedHandler):
 
     async def _job_event(self, job_id: str) -> Event:
         """Return the present state of a job, as an event. Raises `Refusal` 404 if it is no longer kept."""
-        found = replace(await self.pool.engine.job(job_id), source="")
-        return Event(kind="job", data=msgspec.to_builtins(found), at=self.pool.clock())
+        job = replace(await self.pool.engine.job(job_id), source="")
+        return Event(kind="job", data=msgspec.to_builtins(job), at=self.pool.clock())
 
     async def _begin(self, reader: Reader, recorded: AsyncIterator[Sequence[Event]] | None, first: Event) -> None:
         """Send the recorded events that the reader missed, then ``first``: the state when they were read."""

@@ -251,13 +251,13 @@ def _warn_of_shared_uids(accounts: Accounts) -> None:
     except AccountError as error:
         log.warning("%s", error)
         return
-    for each in shared:
+    for account in shared:
         log.error(
             "%s has the uid %d, which %s has in the pool %s: `springtide doctor` shows how to fix it",
-            each.user,
-            each.uid,
-            each.other_user,
-            each.pool,
+            account.user,
+            account.uid,
+            account.other_user,
+            account.pool,
         )
 
 
@@ -268,13 +268,13 @@ async def _adopt_workspaces(engine: Engine) -> None:
     except Refusal as refusal:
         log.warning("Notebooks without a reservation are not looked for: %s", refusal.message)
         return
-    for each in unmatched:
+    for notebook in unmatched:
         log.error(
             "%s's notebook %r (%s) runs on %s, where it has no place: nothing else starts there until it ends",
-            each.user,
-            each.server,
-            each.place,
-            listed(each.uuids),
+            notebook.user,
+            notebook.server,
+            notebook.place,
+            listed(notebook.uuids),
         )
 
 

@@ -39,8 +39,8 @@ class LiveJob:
             return False
         with self._lock:
             if event.kind == "job":
-                heard = msgspec.convert(event.data, Job)
-                self._job = heard if self._job is None else merged(self._job, heard)
+                newer = msgspec.convert(event.data, Job)
+                self._job = newer if self._job is None else merged(self._job, newer)
             elif self._job is not None:
                 self._job = (progressed if event.kind == "progress" else used)(self._job, event)
             self._heard += 1

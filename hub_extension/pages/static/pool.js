@@ -87,14 +87,14 @@ function takeQueue({ waiting, running, idle }) {
 
 async function askHistory() {
   const end = clockNow();
-  const asked = shown.span;
-  const query = new URLSearchParams({ start: end - SPANS[asked], end });
+  const span = shown.span;
+  const query = new URLSearchParams({ start: end - SPANS[span], end });
   const history = await attempted(() => call("GET", `history?${query}`));
-  return history && { asked, history };
+  return history && { span, history };
 }
 
-function takeHistory({ asked, history }) {
-  if (asked === shown.span) shown.history = history;
+function takeHistory({ span, history }) {
+  if (span === shown.span) shown.history = history;
   redraw();
 }
 

@@ -48,17 +48,17 @@ async function start() {
 }
 
 async function ask() {
-  const asked = shown.everybody;
+  const everybody = shown.everybody;
   const [me, list] = await Promise.all([
     attempted(() => call("GET", "me")),
-    attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`)),
+    attempted(() => call("GET", `workspaces${everybody ? "?everybody=1" : ""}`)),
   ]);
-  return list && { asked, me, list };
+  return list && { everybody, me, list };
 }
 
-function take({ asked, me, list }) {
+function take({ everybody, me, list }) {
   shown.me = me ?? shown.me;
-  if (asked === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
+  if (everybody === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
   redraw();
 }
 

@@ -63,11 +63,11 @@ export function timeLeft(job, now) {
 }
 
 function queued(job, now) {
-  return [...told(job.reason), startWords(job, now)];
+  return [...sentencesOf(job.reason), startWords(job, now)];
 }
 
 function starting(job) {
-  return told(job.reason);
+  return sentencesOf(job.reason);
 }
 
 function running(job, now) {
@@ -76,19 +76,19 @@ function running(job, now) {
     attempt?.started &&
     h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
   const left = timeLeft(job, now);
-  return [...told(job.reason), since, left !== null && `About ${duration(left)} to go.`];
+  return [...sentencesOf(job.reason), since, left !== null && `About ${duration(left)} to go.`];
 }
 
 function pausing(job) {
-  return told(job.reason);
+  return sentencesOf(job.reason);
 }
 
 function paused(job, now) {
   const last = job.attempts.at(-1);
   const since = last?.ended && h("span", { key: "since" }, "Paused ", when(last.ended, now), ".");
   const saved = Number.isFinite(job.saved_step) && `Saved at step ${amount(job.saved_step)}.`;
-  const happened = told(job.reason, (role) => HAPPENED.has(role));
-  const follows = told(job.reason, (role) => !HAPPENED.has(role));
+  const happened = sentencesOf(job.reason, (role) => HAPPENED.has(role));
+  const follows = sentencesOf(job.reason, (role) => !HAPPENED.has(role));
   return [since, ...happened, saved, ...follows, startWords(job, now)];
 }
 
@@ -120,14 +120,14 @@ function gpuTime(seconds) {
 }
 
 /** The sentences of a reason, optionally only those whose role is `wanted`. They are shown unchanged or not at all. */
-export function told(reason, wanted = () => true) {
+export function sentencesOf(reason, wanted = () => true) {
   return (reason?.sentences ?? []).filter(({ role }) => wanted(role)).map(({ text }) => clean(text));
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
 export function startWords({ starts, attempt, trials }, now) {
   if (!starts) return null;
-  if (!Number.isFinite(starts.likely)) return told(starts.why).join(" ") || null;
+  if (!Number.isFinite(starts.likely)) return sentencesOf(starts.why).join(" ") || null;
   const verb = attempt ? "resume" : "start";
   const late = now - starts.likely;
   const who = trials?.running ? "The next trial" : "";
@@ -141,7 +141,7 @@ export function startWords({ starts, attempt, trials }, now) {
     ["latest", starts.latest],
   ];
   const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
-  const title = [...exactly, ...told(starts.why)].filter(Boolean).join("\n");
+  const title = [...exactly, ...sentencesOf(starts.why)].filter(Boolean).join("\n");
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }
 

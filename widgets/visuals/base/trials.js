@@ -30,14 +30,14 @@ export function rowOfTrial(job, before, metric) {
 /** The row of a running trial after a report. */
 export function reportedRow(row, { step, of, values }, metric) {
   const value = values?.[metric];
-  const told = { ...row, step, of, values: { ...row.values, ...values } };
-  if (!Number.isFinite(value)) return told;
+  const reported = { ...row, step, of, values: { ...row.values, ...values } };
+  if (!Number.isFinite(value)) return reported;
   const last = row.curve.at(-1)?.[0] ?? -Infinity;
   const curve =
     Number.isFinite(step) && step > last && row.curve.length < MOST_CURVE_POINTS
       ? [...row.curve, [step, value]]
       : row.curve;
-  return { ...told, value, curve };
+  return { ...reported, value, curve };
 }
 
 /** Whether rows agree with the counts of their sweep. */

@@ -182,16 +182,16 @@ export class FormSession {
 
   async #review() {
     this.reviewedAt = Date.now();
-    const asked = JSON.stringify(this.filled);
-    let found;
+    const request = JSON.stringify(this.filled);
+    let review;
     try {
-      found = await this.backend.review(JSON.parse(asked));
+      review = await this.backend.review(JSON.parse(request));
     } catch (error) {
-      found = { problems: {}, estimate: null, later: error.message };
+      review = { problems: {}, estimate: null, later: error.message };
     }
-    if (asked !== JSON.stringify(this.filled)) return;
-    this.review = found.later ? { ...found, problems: this.review.problems, estimate: this.review.estimate } : found;
-    if (found.later && Date.now() - this.usedAt < IDLE_MS) this.reviewing.retry();
+    if (request !== JSON.stringify(this.filled)) return;
+    this.review = review.later ? { ...review, problems: this.review.problems, estimate: this.review.estimate } : review;
+    if (review.later && Date.now() - this.usedAt < IDLE_MS) this.reviewing.retry();
     this.changed();
   }
 
@@ -214,7 +214,7 @@ export class FormSession {
   async #describe() {
     const { kind, filled: typed } = this;
     const work = this.work[kind].trim();
-    const asked = JSON.stringify([kind, work, typed]);
+    const request = JSON.stringify([kind, work, typed]);
     let described = { value: null, problem: "" };
     try {
       if (work)
@@ -222,7 +222,7 @@ export class FormSession {
     } catch (error) {
       described = { value: null, problem: error.message };
     }
-    if (asked !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) {
+    if (request !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) {
       this.describing.want();
       return;
     }

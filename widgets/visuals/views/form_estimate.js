@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { colourOf, stateGlyph } from "../base/glyphs.js";
-import { told } from "../base/job_words.js";
+import { sentencesOf } from "../base/job_words.js";
 import { ago, clean, clockNow } from "../base/words.js";
 import { barScale, byType, projectBar, standingWords } from "../charts/project_bar.js";
 
@@ -43,7 +43,7 @@ export function formEstimate(session, { project = null, scale = null }) {
 
 /** The sentences of the estimate. The first one, which says when, is emphasized. */
 function sentences(estimate, later) {
-  const [first, ...rest] = told(estimate);
+  const [first, ...rest] = sentencesOf(estimate);
   const sign = SIGNS[estimate?.code] ?? "queued";
   return [
     first &&

@@ -41,11 +41,11 @@ export function drawDifferences({ jobs, differences }, without) {
             "state",
             jobs.map((job) => stateMark(job.state)),
           ),
-          differences.map(({ kind, name, values: told }) =>
+          differences.map(({ kind, name, values: cells }) =>
             drawRow(
               `${kind} ${name}`,
               kind === "variable" ? ["variable ", clean(name)] : clean(name),
-              told.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))),
+              cells.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))),
             ),
           ),
           drawRow(

@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { when } from "../visuals/base/glyphs.js";
-import { told } from "../visuals/base/job_words.js";
+import { sentencesOf } from "../visuals/base/job_words.js";
 import { amount, clean, count } from "../visuals/base/words.js";
 
 const ENDS = {
@@ -24,7 +24,7 @@ export function eventsOf(job) {
       at: attempt.created,
       words: [
         attempt.gpus.length ? `${name} was given ${count(attempt.gpus.length, "GPU")}.` : `${name} was begun.`,
-        ...told(attempt.why),
+        ...sentencesOf(attempt.why),
       ].join(" "),
     });
     if (attempt.started)
@@ -36,7 +36,7 @@ export function eventsOf(job) {
     if (attempt.ended)
       events.push({
         at: attempt.ended,
-        words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" "),
+        words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...sentencesOf(attempt.ended_why)].join(" "),
       });
   }
   if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended))
@@ -48,7 +48,7 @@ export function eventsOf(job) {
 
 /** The end of a job outside of an attempt. The reason of a cancellation names the user who cancelled it. */
 function endWords(job) {
-  const why = told(job.reason);
+  const why = sentencesOf(job.reason);
   return (
     job.state === "cancelled" && why.length ? why : [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...why]
   ).join(" ");

@@ -4,7 +4,7 @@ import { tagPath } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
-import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
+import { askWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
@@ -50,8 +50,8 @@ function drawAttemptRow(attempt, now) {
     when(from, now),
     duration((attempt.ended ?? now) - from),
     gpuWords(attempt),
-    [...told(attempt.why), resumed].filter(Boolean).join(" "),
-    [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
+    [...sentencesOf(attempt.why), resumed].filter(Boolean).join(" "),
+    [...sentencesOf(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
   ];
   const props = { key: attempt.number, "data-testid": "attempt-row" };
   return h("tr", props, dataCells(ATTEMPT_HEADS, cells, ATTEMPT_CLASSES));

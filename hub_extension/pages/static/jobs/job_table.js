@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { button, isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
-import { stepWords, told, waits } from "../visuals/base/job_words.js";
+import { sentencesOf, stepWords, waits } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
 
@@ -261,6 +261,6 @@ function timeWords(job, now) {
 }
 
 function drawReason(job) {
-  const words = job.error ? clean(job.error) : told(job.reason).join(" ");
+  const words = job.error ? clean(job.error) : sentencesOf(job.reason).join(" ");
   return h("span", { key: "reason", class: "st-clamped", title: words, "data-testid": "row-reason" }, words);
 }

@@ -36,7 +36,7 @@ export class Selection {
     this.changed = changed;
     this.feed = feed;
     this.ids = new Set();
-    this.told = null;
+    this.outcome = null;
     this.confirming = false;
     this.busy = false;
   }
@@ -57,28 +57,28 @@ export class Selection {
     if (chosen) this.ids.add(id);
     else this.ids.delete(id);
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
     this.changed();
   }
 
   setAll(jobs, chosen) {
     this.ids = new Set(chosen ? jobs.map(({ id }) => id) : []);
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
     this.changed();
   }
 
   clear() {
     this.ids.clear();
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
   }
 
   /** The bar over the table; nothing without a selection and an outcome. */
   draw(jobs) {
     const chosen = jobs.filter((job) => this.ids.has(job.id));
     const able = chosen.filter((job) => this.#may(job));
-    if (!chosen.length && !this.told) return null;
+    if (!chosen.length && !this.outcome) return null;
     return h(
       "div",
       {
@@ -91,7 +91,7 @@ export class Selection {
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
       chosen.length > 0 &&
         (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
-      this.told && this.#result(),
+      this.outcome && this.#result(),
     );
   }
 
@@ -129,7 +129,7 @@ export class Selection {
   }
 
   #result() {
-    const { action, done, refused } = this.told;
+    const { action, done, refused } = this.outcome;
     const back = BACK[action];
     return h(
       "span",
@@ -149,26 +149,26 @@ export class Selection {
   async #act(action, jobs) {
     this.busy = true;
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
     this.changed();
     const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
-    const told = { action, done: [], refused: [] };
+    const outcome = { action, done: [], refused: [] };
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
         const { results } = await call("POST", "jobs/actions", { action, jobs: chosen });
         for (const { id, job, problem } of results) {
           if (job) this.feed.hearJob(job);
-          if (job) told.done.push(job);
-          else told.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
+          if (job) outcome.done.push(job);
+          else outcome.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
         }
       }
     } catch (error) {
-      told.refused.push(clean(error.message));
+      outcome.refused.push(clean(error.message));
     }
     for (const { id } of jobs) this.ids.delete(id);
     this.busy = false;
-    this.told = told;
+    this.outcome = outcome;
     this.changed();
   }
 }

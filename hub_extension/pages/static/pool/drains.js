@@ -27,15 +27,15 @@ export class NodeDrains {
 
   #drain(node) {
     const name = clean(node.name);
-    const asked = this.asking === node.name;
-    const toggle = () => this.#ask(asked ? null : node.name);
+    const open = this.asking === node.name;
+    const toggle = () => this.#ask(open ? null : node.name);
     return [
       button("node-drain", "Drain…", toggle, {
         disabled: this.busy.has(node.name),
         "aria-label": `Drain the node ${name}, or a GPU of it`,
-        "aria-expanded": String(asked),
+        "aria-expanded": String(open),
       }),
-      asked && this.#question(node, name),
+      open && this.#question(node, name),
     ];
   }
 

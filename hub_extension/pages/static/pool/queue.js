@@ -4,7 +4,7 @@ import { jobPath } from "../site.js";
 import { dataCells, tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
-import { askWords, isReserved, startWords, told } from "../visuals/base/job_words.js";
+import { askWords, isReserved, sentencesOf, startWords } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { clean, count, duration } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
@@ -88,7 +88,7 @@ function placeWords(job) {
 
 function drawJob(job, now) {
   const since = job.attempts.at(-1)?.ended ?? job.submitted;
-  const words = told(job.reason, (role) => role !== "place").join(" ");
+  const words = sentencesOf(job.reason, (role) => role !== "place").join(" ");
   const cells = [
     placeWords(job),
     stateMark(job.state),
