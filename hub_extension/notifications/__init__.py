@@ -1,1 +1,1 @@
-"""Notifications on their way out of the pool: e-mail and webhooks."""
+"""The delivery of notifications outside of the pool's pages: e-mail and webhooks."""

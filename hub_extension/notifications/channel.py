@@ -46,7 +46,7 @@ class Channel(ABC):
         return None
 
     def unavailable(self) -> Reason | None:
-        """Return why nobody can use the channel, None if it is set up."""
+        """Return why the channel cannot be used, None if it is set up."""
         return None
 
     def missing(self, user: str) -> Reason | None:  # noqa: ARG002 - for channels that need something of a user
@@ -54,7 +54,7 @@ class Channel(ABC):
         return self.unavailable()
 
     def target(self, user: str, address: str) -> str:  # noqa: ARG002
-        """Return where messages to a person go, as her page shows it: never a secret; empty without an address."""
+        """Return the destination of messages to a person, for her page: no secret; empty without an address."""
         return "the address that you entered" if address else ""
 
     def checked(self, address: str) -> str:

@@ -1,7 +1,7 @@
-"""Delivery of what waits in the outbox: one message at a time for each person and channel, a few at once in all.
+"""Delivery of the outbox: one message at a time for each person and channel, a few at once in all.
 
-What waits for one person and channel goes out as one message. A delivery is marked before it is sent and settled
-after it, so that none is sent twice, whenever the service ends.
+All notifications that wait for one person and channel are sent as one message. A delivery is marked before it is
+sent and settled after it, so that none is sent twice, whenever the service ends.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Deliverer:
                 continue
 
     def _start_due(self) -> float | None:
-        """Start what may be sent now; return the seconds until more may be, None if that depends on an arrival."""
+        """Start the deliveries that may be sent now; return the seconds until the next, None without one."""
         now = asyncio.get_running_loop().time()
         self._not_before = {lane: at for lane, at in self._not_before.items() if at > now}
         waiting = [lane for lane in self._outbox.lanes() if lane not in self._sending]
@@ -109,7 +109,7 @@ class Deliverer:
                 await self._outbox.settle(deliveries, DeliveryState.SENDING)
                 wait = await self._send(lane, deliveries)
         except StoreError as error:
-            log.warning("What became of notifications to %r by %s was not written: %s", user, channel, error)
+            log.warning("The outcome of notifications to %r by %s was not written: %s", user, channel, error)
             wait = self._next_delay(lane)
         self._not_before[lane] = asyncio.get_running_loop().time() + wait
 
@@ -135,8 +135,8 @@ class Deliverer:
         self._backoffs.pop(lane, None)
         if self._pause is not None:
             return self._pause
-        found = self._channels.named(channel)
-        return 0.0 if found is None else found.pause
+        kind = self._channels.named(channel)
+        return 0.0 if kind is None else kind.pause
 
     def _next_delay(self, lane: Lane, at_least: float = 0.0) -> float:
         if lane not in self._backoffs:

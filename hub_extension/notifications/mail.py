@@ -23,7 +23,7 @@ from springtide.scheduler.settings import SettingError, setting
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 USER: Final = "{user}"
-"""Stands for the user's name in the template of addresses."""
+"""Placeholder of the user's name in the template of addresses."""
 TIMEOUT_S: Final = 15.0
 """Maximum time of one step with the mail server, in seconds."""
 LONGEST_TITLE: Final = 200
@@ -96,7 +96,7 @@ class Mail(Channel):
         """See `Channel`."""
         return self.unavailable() or (None if self._address_of(user) else Reason("delivery-no-address"))
 
-    def target(self, user: str, address: str) -> str:  # noqa: ARG002 - nobody chooses another address
+    def target(self, user: str, address: str) -> str:  # noqa: ARG002 - users cannot choose another address
         """See `Channel`."""
         return (self._address_of(user) or "") if self.smtp_server else ""
 

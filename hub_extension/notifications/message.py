@@ -44,7 +44,7 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
 
 
 def _link(notification: Notification, pages_url: str) -> str:
-    """Return the address of the page that a notification is about, empty if there is none."""
+    """Return the address of a notification's page, empty if there is none."""
     if not pages_url:
         return ""
     if notification.job:
@@ -55,7 +55,7 @@ def _link(notification: Notification, pages_url: str) -> str:
 
 def trial_notification(user: str, channel: str) -> Notification:
     """Return the notification with which a person tries a channel."""
-    title, *texts = (each.text for each in sentences.render(Reason("notify-test")))
+    title, *texts = (sentence.text for sentence in sentences.render(Reason("notify-test")))
     return Notification(
         id="test",
         user=user,
@@ -69,4 +69,4 @@ def trial_notification(user: str, channel: str) -> Notification:
 
 def plain(text: str) -> str:
     """Return a text on one line without control, direction and other invisible characters."""
-    return "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
+    return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))

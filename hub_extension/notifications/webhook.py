@@ -158,7 +158,7 @@ def host_of(url: httpx.URL) -> str:
 
 
 def host_of_address(address: str) -> str:
-    """Return the host of an address that was checked, empty for an empty address."""
+    """Return the host of a checked address, empty for an empty address."""
     return host_of(httpx.URL(address)) if address else ""
 
 
@@ -198,12 +198,12 @@ async def resolved(host: str, port: int, networks: Sequence[Network]) -> Address
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address, and any IPv4 address that it stands for, belongs to the Internet."""
+    """Return whether an address, and any IPv4 address embedded in it, belongs to the Internet."""
     return address.is_global and not address.is_multicast and all(map(is_public, _within(address)))
 
 
 def _within(address: Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that an IPv6 address is translated to."""
+    """Yield the IPv4 addresses embedded in an IPv6 address."""
     if isinstance(address, IPv6Address):
         yield from filter(None, (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())))
         if any(address in network for network in NAT64):

@@ -39,7 +39,7 @@ EventId = Annotated[int, Meta(ge=0, le=1 << 53)]
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: events of one ``job`` or of all jobs, after ``last_event_id``.
 
-    The stream begins with these, then with how the job or the pool is now.
+    The stream begins with these, then with the present state of the job or the pool.
 
     The header ``Last-Event-ID`` takes precedence over ``last_event_id``.
     """
@@ -88,7 +88,7 @@ class EventsHandler(RoutedHandler):
             "too_many_streams",
             f"You follow {self.pool.streams.most} event streams already, the most that one person may.",
             retry_after=TRY_AGAIN_S,
-            hint="Close pages and notebooks that show jobs, or ask for what is new every few seconds instead.",
+            hint="Close pages and notebooks that show jobs, or poll every few seconds instead.",
         )
 
     def _last_event_id(self, query: EventsQuery) -> int | None:
@@ -124,12 +124,12 @@ class EventsHandler(RoutedHandler):
             connection.close()
 
     async def _job_event(self, job_id: str) -> Event:
-        """Return how a job is now, as an event. Raises `Refusal` 404 if it is no longer kept."""
-        found = replace(await self.pool.engine.job(job_id), source="")
-        return Event(kind="job", data=msgspec.to_builtins(found), at=self.pool.clock())
+        """Return the present state of a job, as an event. Raises `Refusal` 404 if it is no longer kept."""
+        job = replace(await self.pool.engine.job(job_id), source="")
+        return Event(kind="job", data=msgspec.to_builtins(job), at=self.pool.clock())
 
     async def _begin(self, reader: Reader, recorded: AsyncIterator[Sequence[Event]] | None, first: Event) -> None:
-        """Send the recorded events that the reader missed, then ``first``: how it was when they were asked for."""
+        """Send the recorded events that the reader missed, then ``first``: the state when they were read."""
         await _flush(reader, piece_of(b"retry: %d\n\n" % RETRY_MS))
         if recorded is not None:
             async for events in recorded:

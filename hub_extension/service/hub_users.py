@@ -1,4 +1,4 @@
-"""Watch of the hub's users: jobs follow who leaves, is renamed, or is in no project any more."""
+"""Watch of the hub's users: handles the jobs of users who leave, are renamed, or are in no project any more."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from springtide.scheduler.refusal import Refusal
 log = logging.getLogger("springtide")
 
 LOOK_S: Final = 30.0
-"""Interval of looking who is a user of the hub, in seconds."""
+"""Interval between two reads of the hub's users, in seconds."""
 LONGEST_TRY_S: Final = 300.0
 MAX_CONFIRMED: Final = 10_000
-"""Number of tokens of which it is known whose they are."""
+"""Maximum number of tokens with a remembered owner."""
 
 
 class Users(Protocol):
@@ -34,14 +34,14 @@ class Users(Protocol):
         """Return the identities of all users, by name."""
 
     async def identity(self, user: str) -> str | None:
-        """Return which user has the name now, None if none has."""
+        """Return the user who has the name now, None if there is none."""
 
 
 class HubUserWatch:
-    """Lets the pool know who is who: at intervals, and before the first request of each token is answered.
+    """Gives the pool the users' identities: at intervals, and before the first request of each token is answered.
 
-    A name alone does not say who somebody is: another person may have been given it. ``forget`` drops what is
-    remembered of tokens, after a name has gone from one person to another.
+    A name alone does not identify a person: another person may have received it. ``forget`` drops the remembered
+    owners of tokens, after a name has passed from one person to another.
     """
 
     def __init__(self, engine: Engine, hub: Users, forget: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class HubUserWatch:
         self._looking = asyncio.Lock()
 
     async def confirm(self, user: str, token: str) -> None:
-        """See to it that what the pool has by the name ``user`` is that of the token's owner.
+        """Ensure that the pool's records of the name ``user`` belong to the token's owner.
 
         Raises `Refusal` 503 if the hub does not answer.
         """
@@ -71,7 +71,7 @@ class HubUserWatch:
         self._confirmed.put(key, True)
 
     async def run(self) -> None:
-        """Look at intervals, until cancelled; what goes wrong is logged once until it works again."""
+        """Read the users at intervals, until cancelled; an error is logged once until a read succeeds again."""
         trying = Backoff(LOOK_S, LONGEST_TRY_S)
         failed = ""
         while True:
@@ -81,7 +81,7 @@ class HubUserWatch:
             except Refusal as refusal:
                 if refusal.message != failed:
                     failed = refusal.message
-                    log.warning("Who has left the hub is not known: %s %s", refusal.message, refusal.hint)
+                    log.warning("The users of the hub are not known: %s %s", refusal.message, refusal.hint)
                 await asyncio.sleep(trying.next_delay())
                 continue
             failed = ""

@@ -11,7 +11,7 @@ from typing import Final, Literal
 Format = Literal["text", "json"]
 TEXT: Final = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 CHATTY: Final = ("tornado.application", "alembic", "asyncio", "httpx", "httpcore")
-"""Loggers of libraries that say more than is of use below warnings."""
+"""Loggers of libraries that are limited to warnings."""
 HIDDEN: Final = "[hidden]"
 
 _NAMED = re.compile(
@@ -43,15 +43,15 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the object."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        told = {
+        entry = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
         }
         if record.exc_info:
-            told["exception"] = without_secrets(self.formatException(record.exc_info))
-        return json.dumps(told, ensure_ascii=False)
+            entry["exception"] = without_secrets(self.formatException(record.exc_info))
+        return json.dumps(entry, ensure_ascii=False)
 
 
 def log_to_stderr(level: int | str, form: Format) -> None:

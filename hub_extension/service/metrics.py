@@ -19,7 +19,7 @@ LABELS: Final = ("gpu", "UUID", "modelName", "Hostname", "environment", "user", 
 
 
 def gpu_metrics(usage: PoolUsage, pool: PoolView) -> Iterable[Metric]:
-    """Yield the latest readings of all GPUs; nothing where GPUs are not measured."""
+    """Yield the latest readings of all GPUs; nothing if GPUs are not measured."""
     if not usage.measured:
         return
     reached = [gpu for gpu in usage.gpus if not gpu.lost]
@@ -173,7 +173,7 @@ def _held(view: PoolView) -> dict[str, dict[str, int]]:
 
 
 def _free(view: PoolView, environment: str, gpu_type: str | None) -> dict[str, int]:
-    """Return how many GPUs of an environment and type nothing holds, by what they are; None is any type."""
+    """Return the number of free GPUs of an environment and type, by condition; None is any type."""
     of = [node for node in view.nodes if node.environment == environment and gpu_type in (None, node.gpu_type)]
     return {what: sum(node.free.get(what, 0) for node in of) for what in FREE}
 

@@ -17,7 +17,7 @@ TEMPLATE = "#/components/schemas/{name}"
 
 
 def document(routes: Sequence[Route], *, server: str, version: str) -> dict[str, Any]:
-    """Return the API's description in OpenAPI 3.1. ``server`` is the path below which all routes are."""
+    """Return the API's description in OpenAPI 3.1. ``server`` is the common path prefix of all routes."""
     structs = [struct for route in routes for struct in (route.body, route.answer) if struct is not None]
     _, components = msgspec.json.schema_components([*structs, Problem], ref_template=TEMPLATE)
     for name, option in product(("Submission", "Wish"), OPTIONS.values()):
@@ -106,7 +106,7 @@ class OpenApiHandler(RoutedHandler):
     ROUTE: ClassVar = Route(method="GET", path="/openapi.json", who=Who.ANYONE, summary="Return this document")
 
     def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
-        """Store what returns the document as JSON."""
+        """Store the function that returns the document as JSON."""
         super().initialize(**settings)
         self._text = text
 

@@ -10,14 +10,14 @@ from springtide.hub_extension.local_hub.orphans import HUB_PID
 
 
 def hub_pid(environment: Mapping[str, str]) -> int | None:
-    """Return the pid of the hub that has started this process; None if it was not started by a hub.
+    """Return the pid of the hub, if it has started this process, else None.
 
-    Without `HUB_PID` that is the present parent, which may already be another process than the hub.
+    Without `HUB_PID` it is the present parent, which may no longer be the hub.
     """
     if "JUPYTERHUB_SERVICE_NAME" not in environment:
         return None
-    told = environment.get(HUB_PID, "")
-    return int(told) if told.isdecimal() else os.getppid()
+    pid = environment.get(HUB_PID, "")
+    return int(pid) if pid.isdecimal() else os.getppid()
 
 
 def when_hub_ends(hub: int, gone: Callable[[], None]) -> Callable[[], None]:

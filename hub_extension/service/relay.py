@@ -1,4 +1,4 @@
-"""Distribution of events to the open streams: each piece is made once for all readers who see the same of it."""
+"""Distribution of events to the open streams: each piece is made once for all readers with the same view."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of all cached frames, in bytes; streams are seldom further behind than the last few events."""
 
 Audience: TypeAlias = "tuple[str, frozenset[str]] | None"
-"""Readers with the same view of an event; None stands for all readers who may see the event."""
+"""Readers with the same view of an event; None is all readers who may see the event."""
 
 
 SPAWNER = "/"
@@ -61,7 +61,7 @@ class Frames:
         return encoded
 
     def _audience(self, event: Event, caller: Caller) -> Audience:
-        """Return the audience of the event that ``caller`` belongs to.
+        """Return the caller's audience for an event.
 
         Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs. Callers
         who see the same projects see the same, unless they hold something outside of these.
@@ -94,7 +94,7 @@ READERS_AT_ONCE: Final = 16
 """Number of readers that are written to before other work of the event loop has its turn."""
 
 Group: TypeAlias = tuple[Caller, str | None]
-"""The rights that readers share, as a caller without a name, and the job that they follow."""
+"""The common rights of readers, as a caller without a name, and the job that they follow."""
 
 
 class Piece(NamedTuple):
@@ -112,7 +112,7 @@ def piece_of(plain: bytes) -> Piece:
 class Reader:
     """An open stream of a caller, of one ``job`` or of all. Times are those of the event loop.
 
-    Events wait until `Relay.start`, and while the reader has not taken what was written before; ``taken`` is
+    Events wait until `Relay.start`, and while the reader has not taken the data written before; ``taken`` is
     called when it has. ``sent_at`` is the time of the latest piece, ``blocked_since`` the time since which the
     reader takes nothing, None if it has taken all. ``gone`` is set when the reader or the pool ends the stream.
     """
@@ -141,12 +141,12 @@ class Reader:
 
     @property
     def group(self) -> Group:
-        """The readers who see the same, apart from what is their own."""
+        """Readers with the same view, apart from their own jobs and workspaces."""
         return replace(self.caller, name="", token=""), self.job
 
     @property
     def ready(self) -> bool:
-        """Whether a piece can be written, and no event waits."""
+        """Whether a piece can be written and no event waits."""
         return self.started and self.waiting is None and self.blocked_since is None
 
     def wait(self, events: Sequence[Event]) -> None:
@@ -181,7 +181,7 @@ class Reader:
 
 
 class Relay:
-    """Sends the pool's events to all readers, to each only what the caller may see."""
+    """Sends the pool's events to all readers, to each only those that the caller may see."""
 
     def __init__(self, source: EventSource, frames: Frames) -> None:
         self._source = source
@@ -236,7 +236,7 @@ class Relay:
         return min(MAX_PACE_S, max(PACE_S, len(self._readers) * PACE_OF_READER_S))
 
     def _take_news(self) -> None:
-        """Have what has arrived sent to all readers of now."""
+        """Queue the new events for all present readers."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -255,7 +255,7 @@ class Relay:
                 reader.gone.set()
 
     def _send_to_some(self) -> None:
-        """Send to the next readers what they have not been sent, to the others after other work."""
+        """Send the next readers their unsent events, the others after other work."""
         self._next = None
         for reader in list(islice(self._unsent, READERS_AT_ONCE)):
             for batch in self._unsent.pop(reader):
@@ -281,18 +281,18 @@ class Relay:
             reader.write(piece)
 
     def piece(self, events: Sequence[Event], caller: Caller, job: str | None) -> Piece | None:
-        """Return those of the events that the caller may see and that are about the job, None without any."""
+        """Return the events of the job, or of all, that the caller may see, as a piece; None if there are none."""
         return piece_for(events, caller, job, self._frames)
 
 
 def piece_for(events: Sequence[Event], caller: Caller, job: str | None, frames: Frames) -> Piece | None:
-    """Return those of the events that the caller may see and that are about the job, None without any."""
+    """Return the events of the job, or of all, that the caller may see, as a piece; None if there are none."""
     shown = [frames.frame(event, caller) for event in events if is_shown(event, caller, job)]
     return piece_of(b"".join(shown)) if shown else None
 
 
 class _Batch:
-    """Events that are sent together, as pieces that are made once for all who see the same of them."""
+    """Events that are sent together, as pieces that are made once for all readers with the same view."""
 
     def __init__(self, events: Sequence[Event], frames: Frames) -> None:
         self.events = events
@@ -317,7 +317,7 @@ class _Batch:
 
 
 class _Own:
-    """Whose own things some events are about: these people may be shown more than others with the same rights."""
+    """The people whose own things appear in events: they may see more than others with the same rights."""
 
     def __init__(self, events: Sequence[Event], frames: Frames) -> None:
         self._projects: dict[str, set[str]] = {}
@@ -332,7 +332,7 @@ class _Own:
                 self._projects.setdefault(event.data["user"], set()).add(event.data["project"])
 
     def concern(self, name: str, visible: frozenset[str] | None) -> bool:
-        """Return whether some are about a person's own, besides what everybody who sees ``visible`` sees."""
+        """Return whether some events of a person are not visible to everybody who sees ``visible``."""
         if name in self._notified:
             return True
         return visible is not None and not self._projects.get(name, _NONE) <= visible

@@ -104,7 +104,7 @@ class Runtime:
         finally:
             left.cancel()
             closed.cancel()
-        log.info("Leaving; jobs go on")
+        log.info("Leaving; jobs continue")
 
     async def _closed(self) -> str | None:
         """Wait until this service cannot continue, and return the reason."""
@@ -251,30 +251,30 @@ def _warn_of_shared_uids(accounts: Accounts) -> None:
     except AccountError as error:
         log.warning("%s", error)
         return
-    for each in shared:
+    for account in shared:
         log.error(
-            "%s has the uid %d, which %s has in the pool %s: `springtide doctor` tells what to do",
-            each.user,
-            each.uid,
-            each.other_user,
-            each.pool,
+            "%s has the uid %d, which %s has in the pool %s: `springtide doctor` shows how to fix it",
+            account.user,
+            account.uid,
+            account.other_user,
+            account.pool,
         )
 
 
 async def _adopt_workspaces(engine: Engine) -> None:
-    """Record the GPUs of notebooks that run, before anybody else gets them: the store may have been lost."""
+    """Record the GPUs of running notebooks before any job gets them: the store may have been lost."""
     try:
         unmatched = await engine.adopt_workspaces()
     except Refusal as refusal:
         log.warning("Notebooks without a reservation are not looked for: %s", refusal.message)
         return
-    for each in unmatched:
+    for notebook in unmatched:
         log.error(
             "%s's notebook %r (%s) runs on %s, where it has no place: nothing else starts there until it ends",
-            each.user,
-            each.server,
-            each.place,
-            listed(each.uuids),
+            notebook.user,
+            notebook.server,
+            notebook.place,
+            listed(notebook.uuids),
         )
 
 

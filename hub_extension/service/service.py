@@ -61,9 +61,9 @@ class Springtide(traits_of(declared(ServiceSettings, *KINDS)), Application):  # 
             self._configure_from(environment, arguments)
         except TraitError as error:
             raise SettingError(str(error)) from error
-        known = self.trait_names(config=True)
-        for name in sorted(set(self.config.Springtide) - set(known)):
-            close = difflib.get_close_matches(name, known, n=1)
+        names = self.trait_names(config=True)
+        for name in sorted(set(self.config.Springtide) - set(names)):
+            close = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {close[0]}?" if close else "--help-all lists all."
             raise SettingError(f"There is no setting Springtide.{name}. {hint}")
 

@@ -24,7 +24,7 @@ NotNegative = Annotated[int, Meta(ge=0)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """What admins set. `springtide.hub_extension.service.setup` derives the rest from it."""
+    """The settings of admins. `springtide.hub_extension.service.setup` derives all other values from them."""
 
     engine: EngineSettings = field(default_factory=EngineSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)

@@ -1,4 +1,4 @@
-"""The set-up of a service: its settings, checked together, and what follows from them on this machine."""
+"""The set-up of a service: its settings, checked together, and the values derived from them on this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PREFIX_ENV: Final = "JUPYTERHUB_SERVICE_PREFIX"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The settings of a service, and what follows from them.
+    """The settings of a service, and the values derived from them.
 
     ``prefix`` has slashes at both ends. Jobs run on this machine unless ``cluster`` is set. ``accounts`` are the
     accounts that jobs on this machine run as, None for the service's own account. ``engine`` are the complete
@@ -98,7 +98,7 @@ def _refuse_unused(settings: ServiceSettings) -> None:
     if settings.executor == "local":
         _refuse(settings, ON_CLUSTERS, "means something on a cluster only; set Springtide.executor = 'kubernetes'")
         return
-    _refuse(settings, ("simulated_gpus", "build_gpus"), "is for one machine; on a cluster its nodes tell")
+    _refuse(settings, ("simulated_gpus", "build_gpus"), "is for one machine; on a cluster the nodes report it")
     why = "is for one machine; leave it out"
     _refuse(settings, ("accounts",), why)
     _refuse(settings.limits, (limit.name for limit in declared(LimitSettings)), why)

@@ -51,7 +51,7 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class RoleResolver:
-    """Authenticator whose callers have the roles of a project in the projects inside it, too."""
+    """Authenticator whose callers also have their roles in a project in the projects inside it."""
 
     inner: Authenticator
     engine: Engine

@@ -163,7 +163,7 @@ class Transport:
         """Return the error for a pool that does not answer."""
         return Unreachable(
             f"The pool at {self.url} does not answer ({error or type(error).__name__}). "
-            "Running jobs go on; try again in a moment."
+            "Running jobs continue; try again in a moment."
         )
 
     def refused(self, response: httpx.Response) -> Exception:

@@ -83,7 +83,7 @@ def store_refusal(error: StoreError) -> Refusal:
         return Refusal(
             507,
             "disk_full",
-            f"{error} Nothing was accepted; what runs goes on.",
+            f"{error} Nothing was accepted; running jobs continue.",
             hint="Tell an admin of this hub to make room, then try again.",
         )
     if isinstance(error, StoreMovedError):

@@ -20,7 +20,9 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     row = page.get_by_test_id("node-row").filter(has_text="train")
     row.get_by_test_id("node-drain").focus()
     page.keyboard.press("Enter")
-    expect(row.get_by_test_id("node-question")).to_contain_text("Its jobs save their work and go on by themselves")
+    expect(row.get_by_test_id("node-question")).to_contain_text(
+        "Its jobs save their work and resume by themselves"
+    )
     page.keyboard.press("Tab")
     page.keyboard.type("A fan is to be replaced.")
     page.keyboard.press("Enter")

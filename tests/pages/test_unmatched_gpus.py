@@ -36,7 +36,7 @@ def test_an_admin_reads_what_keeps_gpus_out_of_the_pool_ends_it_and_frees_them(
     expect(section).to_be_visible()
 
     section.get_by_test_id("unmatched-end").click()
-    expect(section.get_by_test_id("unmatched-question")).to_contain_text("what is not saved in it is lost")
+    expect(section.get_by_test_id("unmatched-question")).to_contain_text("unsaved changes in it are lost")
     section.get_by_role("button", name="Not now").click()
     expect(section.get_by_test_id("unmatched-question")).to_have_count(0)
     section.get_by_test_id("unmatched-end").click()

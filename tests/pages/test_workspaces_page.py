@@ -97,22 +97,22 @@ def test_an_unused_workspace_says_when_it_stops_can_be_kept_and_says_why_it_is_g
 @pytest.mark.usefixtures("notebooks")
 def test_admins_set_the_rule_for_unused_workspaces_and_exceptions_from_it(visit: Visit, service: Service) -> None:
     page = visit("admin", "workspaces?whose=all")
-    expect(page.get_by_test_id("idle-rule")).to_contain_text("nobody is told, and nothing is stopped.")
+    expect(page.get_by_test_id("idle-rule")).to_contain_text("no notification, and nothing is stopped.")
     pool = page.get_by_test_id("idle-form-pool")
     pool.get_by_test_id("idle-tell").fill("120")
     pool.get_by_test_id("idle-notice").fill("30")
     pool.get_by_test_id("idle-save-pool").click()
-    said = "the owner is told after 2 h without use, and the workspace is stopped 30 min later."
+    said = "the owner is notified after 2 h without use, and the workspace is stopped 30 min later."
     expect(page.get_by_test_id("idle-rule")).to_contain_text(said)
     new = page.get_by_test_id("idle-form-new")
     new.get_by_test_id("idle-name").fill("vision")
     new.get_by_test_id("idle-save-new").click()
     exceptions = page.get_by_test_id("idle-exceptions")
-    expect(exceptions).to_contain_text("Project vision: nobody is told, and nothing is stopped.")
+    expect(exceptions).to_contain_text("Project vision: no notification, and nothing is stopped.")
     assert service.engine.idle_workspaces.rule("joe", ["nlp"]).notice == 1800.0
     assert service.engine.idle_workspaces.rule("susan", ["vision"]).tell_after is None
     exceptions.get_by_role("button", name="Remove the exception for vision").click()
     expect(exceptions).to_have_count(0)
     pool.get_by_test_id("idle-tell").fill("")
     pool.get_by_test_id("idle-save-pool").click()
-    expect(page.get_by_test_id("idle-rule")).to_contain_text("nobody is told")
+    expect(page.get_by_test_id("idle-rule")).to_contain_text("no notification")

@@ -1,1 +1,1 @@
-"""What a notebook shows of jobs and the pool."""
+"""The views of jobs and the pool in a notebook."""

@@ -68,12 +68,12 @@ class _Live(anywidget.AnyWidget):
             listener(self._connection.client).remove(self._viewer)
 
     def _follow(self) -> None:
-        """Begin to feed the widget, unless it is fed."""
+        """Begin to feed the widget, unless it is being fed."""
         self._was_shown = True
         listener(self._connection.client).add(self._viewer)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take what the page has changed."""
+        """Handle the state changed by the page."""
         with self._turn:
             super().set_state(sync_data)
 
@@ -100,7 +100,7 @@ class _Live(anywidget.AnyWidget):
 
 
 class Card(_Live):
-    """The live card of one job or sweep. What its buttons ask for is done on a thread of its own."""
+    """The live card of one job or sweep. Each action of its buttons runs on its own thread."""
 
     _esm = visuals.bundle("notebook/card_widget.js")
     _css = visuals.stylesheet()
@@ -158,7 +158,7 @@ def _log_failure(error: Exception) -> None:
 
 
 def bundle(widget: _Live) -> dict[str, Any]:
-    """Return what a notebook needs to show the widget."""
+    """Return the MIME bundle with which a notebook shows the widget."""
     made = widget._repr_mimebundle_()
     return {} if made is None else dict(made[0])
 
@@ -167,7 +167,7 @@ _cards: weakref.WeakValueDictionary[tuple[Connection, str], Card] = weakref.Weak
 
 
 def card(connection: Connection, job: Job, notice: str = "") -> Card:
-    """Return the card of a job: the same one however often it is shown."""
+    """Return the card of a job, the same one each time."""
     shown = _cards.get((connection, job.id))
     if shown is None or shown.comm is None:
         shown = _cards[connection, job.id] = Card(connection, job, notice)

@@ -38,7 +38,7 @@ def pool_output(pool: PoolView, now: float) -> dict[str, Any]:
 
 
 def form_output() -> dict[str, Any]:
-    """Return the output of a form: nothing of it is in the notebook, all that is drawn is asked for."""
+    """Return the output of a form: the notebook has no data of it, everything is fetched."""
     return {FORM_TYPE: {}}
 
 

@@ -1,4 +1,4 @@
-"""Feeds of cards and of `Job.wait`: what events push is taken as it is, what they leave out is fetched."""
+"""Feeds of cards and of `Job.wait`: data in events is used as it is, all other data is fetched."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FETCH_PACE_S: Final = 1.0
 START_PACE_S: Final = 20.0
 """Interval at which a waiting job's card asks when the job starts, while the pool changes."""
 UNKNOWN_START_PACE_S: Final = 2.0
-"""The same as long as no start is known."""
+"""The same interval while no start is known."""
 
 
 class JobFeed:
-    """Tells ``seen`` the job now and after each change, until it has ended; on the listener's thread.
+    """Calls ``seen`` with the job now and after each change, until it has ended; on the listener's thread.
 
-    An error is told instead if the job cannot be asked for any more.
+    Calls it with an error instead if the job can no longer be fetched.
     """
 
     due = math.inf
@@ -48,7 +48,7 @@ class JobFeed:
         self._seen = seen
 
     def hear(self, event: Event) -> bool:
-        """Take in an event; return whether it is about the job."""
+        """Handle an event; return whether it is about the job."""
         return self._job.hear(event)
 
     def forget(self) -> None:
@@ -56,31 +56,31 @@ class JobFeed:
         self._job.forget()
 
     def refresh(self) -> bool:
-        """Tell the job; return whether it can still change."""
+        """Pass on the job; return whether it can still change."""
         job = self._job.current()
         self._seen(job)
         return job.state not in FINAL
 
     def failed(self, error: Exception) -> None:
-        """Tell the error."""
+        """Pass on the error."""
         self._seen(error)
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a log: at most the last 200 lines and 64 KiB. ``next`` is where to read on."""
+    """The end of a log: at most the last 200 lines and 64 KiB. ``next`` is the offset of the next read."""
 
     text: str = ""
     next: int = -LOG_BYTES
 
     def plus(self, text: str, following: int) -> Tail:
-        """Return the tail after more was written."""
+        """Return the tail with further text."""
         lines = (self.text + text)[-LOG_BYTES:].splitlines(keepends=True)
         return Tail("".join(lines[-LOG_LINES:]), following)
 
 
 class _Paced:
-    """One thing that a card fetches: whether there is more of it, and since when it may be asked for."""
+    """Data that a card fetches at a limited rate: whether there is more, and the earliest time to fetch it."""
 
     def __init__(self) -> None:
         self.wanted = True
@@ -88,11 +88,11 @@ class _Paced:
 
     @property
     def due(self) -> float:
-        """The time from which on it is to be fetched; infinity if there is nothing to fetch."""
+        """The earliest time of the next request; infinity if there is nothing to fetch."""
         return self._free_at if self.wanted else math.inf
 
     def take(self, now: float, *, at_once: bool = False, pace: float = FETCH_PACE_S) -> bool:
-        """Return whether to fetch it now, and count that as done: the next time is ``pace`` seconds from now."""
+        """Return whether to fetch now, and if so record the fetch: the next one is ``pace`` seconds later."""
         if not at_once and now < self.due:
             return False
         self.wanted, self._free_at = False, now + pace
@@ -100,11 +100,11 @@ class _Paced:
 
 
 class CardFeed:
-    """What a live card shows, as plain data: tells ``show`` which of it has changed.
+    """The content of a live card, as plain data: calls ``show`` with the changed parts.
 
     Keys are the card's: ``job``, ``points``, ``log``, ``trials``, ``notice``, ``colour``, ``simulated``. The job
-    is drawn as events push it. Of log and points they tell only that there are more, so those are fetched, once a
-    second; and so are the trials of a sweep, less often the more there are.
+    is drawn from events. For log and points they only announce more data, so these are fetched, once a second; and
+    so are the trials of a sweep, less often the more there are.
     """
 
     def __init__(self, client: Client, job_id: str, show: Callable[[dict[str, Any]], None]) -> None:
@@ -127,9 +127,9 @@ class CardFeed:
         return min(self._more_points.due, self._more_log.due, self._more_trials.due)
 
     def hear(self, event: Event) -> bool:
-        """Take in an event; return whether it changes the card.
+        """Handle an event; return whether it changes the card.
 
-        A change of the pool makes a waiting job's card ask again when the job starts.
+        After a change of the pool the card of a waiting job requests its expected start again.
         """
         if event.kind == "pool":
             is_time = time.monotonic() > self._ask_start_at
@@ -151,7 +151,7 @@ class CardFeed:
         self._more_points.wanted = self._more_log.wanted = self._more_trials.wanted = True
 
     def refresh(self) -> bool:
-        """Show the job as events tell it, with what has to be fetched; return whether it can still change."""
+        """Show the job from events, with the fetched data; return whether it can still change."""
         job = self._job.current()
         is_final = job.state in FINAL
         changed = {"job": job_data(job), **self._colours(job)}
@@ -199,7 +199,7 @@ class CardFeed:
         return [msgspec.to_builtins(replace(row, curve=thin(row.curve, TRIAL_POINTS))) for row in rows]
 
     def _fetch_log(self, *, to_end: bool) -> str:
-        """Read on from the tail: one piece, and more as long as pieces are large, or to the end."""
+        """Read from the tail on: one piece, and more while pieces are large, or to the end."""
         while True:
             chunk = self._client.log(self._id, offset=self._tail.next)
             self._tail = self._tail.plus(chunk.text, chunk.next)
@@ -209,7 +209,7 @@ class CardFeed:
 
 
 class PoolFeed:
-    """What the pool at a glance shows: tells ``show`` the pool now and after each change."""
+    """The content of the pool at a glance: calls ``show`` with the pool now and after each change."""
 
     due = math.inf
 
@@ -222,7 +222,7 @@ class PoolFeed:
         self._pushed: PoolView | None = None
 
     def hear(self, event: Event) -> bool:
-        """Take in an event; return whether it changes the pool."""
+        """Handle an event; return whether it changes the pool."""
         if event.kind == "pool":
             self._pushed = msgspec.convert(event.data, PoolView)
         elif event.kind == "admin":
@@ -248,7 +248,7 @@ def thin(points: Sequence[T], most: int = POINTS) -> list[T]:
 
 
 def _start_pace(job: Job) -> float:
-    """Return after how many seconds a change of the pool makes the card ask when the job starts."""
+    """Return the seconds after which a change of the pool makes the card request the job's start again."""
     if job.state not in {"queued", "paused"}:
         return math.inf
     return UNKNOWN_START_PACE_S if job.starts is None else START_PACE_S

@@ -1,8 +1,8 @@
-"""Feeds the viewers of a process with the pool's events: one pair of threads for all of them.
+"""Feeds the viewers of a process with the pool's events: one pair of threads for all viewers.
 
-One thread reads the event stream and lets the viewers take in each event; the other lets those that changed draw
-themselves and fetch what events do not tell. A slow answer delays no event, and a flood of events becomes a few
-refreshes a second. Both threads run only while there are viewers.
+One thread reads the event stream and passes each event to the viewers; the other refreshes changed viewers, which
+fetch data that is not in events. A slow answer delays no event, and a flood of events becomes a few refreshes a
+second. Both threads run only while there are viewers.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class Viewer(Protocol):
         """The time of the next refresh if no event comes before, on the monotonic clock; infinity for none."""
 
     def hear(self, event: Event) -> bool:
-        """Take in an event; return whether it changes what is shown. Called for every event: it must be quick."""
+        """Handle an event; return whether it changes the view. Called for every event: it must be quick."""
 
     def forget(self) -> None:
         """Note that events may have been missed: the next refresh fetches everything."""
 
     def refresh(self) -> bool:
-        """Show what is new; return false if nothing can change any more. May raise what the client raises."""
+        """Show the changes; return false if nothing can change any more. May raise the client's errors."""
 
     def failed(self, error: Exception) -> None:
-        """Show that nothing new comes any more, because of ``error``."""
+        """Show that the view is no longer updated, because of ``error``."""
 
 
 class Listener:
     """Serves viewers with the events of one client, from the first `add` to the last `remove`.
 
-    The stream begins with an event at once; what happened before it is fetched then. A widget that is collected as
-    garbage removes its viewer on whatever thread collects, at any point of what that thread does here.
+    The stream begins with an event at once; the state before it is fetched then. A garbage-collected widget
+    removes its viewer on the collecting thread, at any point of that thread's work here.
     """
 
     def __init__(self, client: Client) -> None:
@@ -64,7 +64,7 @@ class Listener:
         self._stop: threading.Event | None = None
 
     def add(self, viewer: Viewer) -> None:
-        """Begin to serve a viewer, with a fetch of everything first. Adding one that is served does nothing."""
+        """Begin to serve a viewer, with a fetch of everything first. Adding a viewer twice does nothing."""
         with self._changed:
             if viewer in self._viewers:
                 return
@@ -128,7 +128,7 @@ class Listener:
             stop.wait(pause)
 
     def _collect_due(self) -> float | None:
-        """Let the viewers that are due wait for their refresh; return the seconds until the next one is due."""
+        """Queue the viewers that are due for a refresh; return the seconds until the next one is due."""
         now = time.monotonic()
         self._waiting.update(viewer for viewer in self._viewers.copy() if viewer.due <= now)
         if self._waiting:
@@ -137,7 +137,7 @@ class Listener:
         return None if first == math.inf else first - now
 
     def _refresh(self, viewer: Viewer) -> bool:
-        """Return whether the pool was there to be asked."""
+        """Refresh a viewer; return whether the pool answered."""
         try:
             if not viewer.refresh():
                 self.remove(viewer)
@@ -161,7 +161,7 @@ class Listener:
 
 
 def is_passing(error: Exception) -> bool:
-    """Return whether asking again later may help."""
+    """Return whether a later retry may succeed."""
     return isinstance(error, Unreachable) or (
         isinstance(error, PoolError) and (error.status == TOO_MANY or error.status >= SERVER_ERROR)
     )

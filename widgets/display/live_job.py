@@ -16,7 +16,7 @@ FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 
 
 class LiveJob:
-    """The newest known version of a job, as events tell it; fetched only if some were missed.
+    """The newest known version of a job, updated from events; fetched only if some were missed.
 
     `hear` and `forget` may be called while `current` waits for an answer.
     """
@@ -34,13 +34,13 @@ class LiveJob:
         return self._id == event.data.get("id", event.data.get("job"))
 
     def hear(self, event: Event) -> bool:
-        """Take in an event; return whether it tells something new of the job."""
+        """Handle an event; return whether it changes the job."""
         if event.kind not in {"job", "progress", "usage"} or not self.concerns(event):
             return False
         with self._lock:
             if event.kind == "job":
-                heard = msgspec.convert(event.data, Job)
-                self._job = heard if self._job is None else merged(self._job, heard)
+                newer = msgspec.convert(event.data, Job)
+                self._job = newer if self._job is None else merged(self._job, newer)
             elif self._job is not None:
                 self._job = (progressed if event.kind == "progress" else used)(self._job, event)
             self._heard += 1
@@ -53,7 +53,7 @@ class LiveJob:
             self._is_stale = True
 
     def current(self) -> Job:
-        """Return the job, fetched if that is necessary. Raise what the client raises."""
+        """Return the job, fetched if necessary. Raises the client's errors."""
         with self._lock:
             heard, job = self._heard, self._job
             if not self._is_stale and job is not None:
@@ -71,23 +71,23 @@ class LiveJob:
 
 
 def merged(older: Job, newer: Job) -> Job:
-    """Return the newer version, which comes from an event, with what events leave out."""
+    """Return the newer version, which comes from an event, with the fields that events leave out."""
     first = newer.attempts[0].number if newer.attempts else 0
     earlier = [attempt for attempt in older.attempts if attempt.number < first]
     return replace(newer, source=older.source, attempts=[*earlier, *newer.attempts])
 
 
 def used(job: Job, event: Event) -> Job:
-    """Return the job with the use of its GPUs that an event tells."""
+    """Return the job with the use of its GPUs from an event."""
     return replace(job, usage=msgspec.convert(event.data["usage"], JobUsage))
 
 
 def progressed(job: Job, event: Event) -> Job:
-    """Return the job with the progress that an event tells."""
-    told = event.data
+    """Return the job with the progress from an event."""
+    data = event.data
     return replace(
         job,
-        progress=msgspec.convert(told["progress"], Progress),
-        saved=told.get("saved", job.saved),
-        saved_step=told.get("saved_step", job.saved_step),
+        progress=msgspec.convert(data["progress"], Progress),
+        saved=data.get("saved", job.saved),
+        saved_step=data.get("saved_step", job.saved_step),
     )

@@ -51,17 +51,17 @@ def state(job: Job) -> str:
 
 
 def rerun(job: Job) -> str:
-    """Return which run the job repeats, and what differs; empty of a job that was submitted."""
+    """Return the run that the job repeats, and the differences; empty if it is not a rerun."""
     return "" if job.rerun is None else clean(job.rerun.text)
 
 
 def test_run(job: Job) -> str:
-    """Return how the job's test run went; nothing of a job without one."""
+    """Return the outcome of the job's test run; empty if it has none."""
     return "" if job.test_run is None else clean(job.test_run.text)
 
 
 def progress(job: Job) -> str:
-    """Return ``step 41 of 60``, of a sweep ``12 of 60 trials ended``; empty if the job reported none."""
+    """Return ``step 41 of 60``, for a sweep ``12 of 60 trials ended``; empty if the job reported none."""
     if job.trials is not None:
         return f"{ended(job.trials)} of {count(job.trials.number, 'trial')} ended"
     step, of = job.progress.step, job.progress.of
@@ -71,7 +71,7 @@ def progress(job: Job) -> str:
 
 
 def ended(trials: TrialCounts) -> int:
-    """Return the number of trials that have ended, however they did."""
+    """Return the number of ended trials, in any final state."""
     return trials.succeeded + trials.pruned + trials.failed + trials.cancelled
 
 
@@ -89,7 +89,7 @@ def held(job: Job) -> str:
 
 
 def used(job: Job) -> str:
-    """Return ``87 % used, 24 GiB of memory (simulated)``, empty if nothing of that was measured."""
+    """Return ``87 % used, 24 GiB of memory (simulated)``, empty if neither was measured."""
     usage = job.usage
     if usage is None:
         return ""
@@ -102,19 +102,19 @@ def used(job: Job) -> str:
 
 
 def why(job: Job) -> str:
-    """Return why the job is in its state: what went wrong, or the pool's reason."""
+    """Return why the job is in its state: its error, or the pool's reason."""
     return clean(job.error or (job.reason.text if job.reason else ""))
 
 
 def starts(job: Job, now: float) -> str:
-    """Return when a waiting job is expected to start or resume; empty if that is not known."""
+    """Return when a waiting job is expected to start or resume; empty if unknown."""
     return (
         "" if job.starts is None else clean(expectation(job.starts, now, "resumes" if job.attempt else "starts"))
     )
 
 
 def asked(job: Job) -> str:
-    """Return what the job asks for: ``4 GPUs``, ``2 workers with 4 GPUs each``, ``no GPU``."""
+    """Return the job's request: ``4 GPUs``, ``2 workers with 4 GPUs each``, ``no GPU``."""
     if not job.options.gpus:
         return "no GPU"
     return gpus(job.options.gpus) if job.options.workers == 1 else workers(job.options.workers, job.options.gpus)

@@ -20,7 +20,7 @@ from springtide.widgets.display import phrases
 
 
 class Environment:
-    """What a job runs with, as a table; ``told`` has the parts. ``image`` is None on one machine."""
+    """The environment of a job, as a table; ``told`` has the parts. ``image`` is None on one machine."""
 
     def __init__(self, told: JobEnvironment, image: str | None) -> None:
         self.told = told
@@ -72,7 +72,7 @@ def job_html(job: Job, now: float) -> str:
 
 
 def pair_table(rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of heads and their values; a head without a value is left out."""
+    """Return a table of heads and their values; heads without a value are left out."""
     lines = (
         f"<tr><th{NAME}>{head}</th><td{LEFT}>{phrases.escape(value)}</td></tr>" for head, value in rows if value
     )
@@ -158,12 +158,12 @@ def _job_row(job: Job) -> tuple[str, ...]:
 
 
 def _project_heads(pool: PoolView) -> tuple[str, ...]:
-    """Return the heads of the table of projects, with one for the GPU type where the pool has several."""
+    """Return the heads of the table of projects, with one for the GPU type if the pool has several."""
     return (PROJECT_HEADS[0], "type", *PROJECT_HEADS[1:]) if pool.by_type else PROJECT_HEADS
 
 
 def _project_rows(pool: PoolView) -> list[tuple[str, ...]]:
-    """Return the rows of the table of projects: one of each, or one for each GPU type of it."""
+    """Return the rows of the table of projects: one per project, or one for each of its GPU types."""
     rows: list[tuple[str, ...]] = []
     for project in pool.projects:
         if not pool.by_type:
@@ -183,7 +183,7 @@ MOST_PARAMETERS = 8
 
 
 def sweep_text(job: Job) -> str:
-    """Return a sweep in up to three lines: its state, the best trial, and why it stands so."""
+    """Return a sweep in up to three lines: its state, the best trial, and the reason of its state."""
     about = ", ".join(filter(None, [phrases.state(job), phrases.progress(job), _parts(job), phrases.held(job)]))
     first = f"Sweep {phrases.clean(job.name)} ({phrases.clean(job.id)}): {about}"
     best = f"Best {best_words(job.trials)}" if job.trials is not None and job.trials.best is not None else ""
@@ -238,7 +238,7 @@ def shown(value: Any) -> str:
 
 
 def _parts(job: Job) -> str:
-    """Return ``3 pruned, 1 failed, 2 cancelled``, without those that are none."""
+    """Return ``3 pruned, 1 failed, 2 cancelled``, without zero counts."""
     of = job.trials
     if of is None:
         return ""

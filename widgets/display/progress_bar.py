@@ -35,7 +35,7 @@ def draw(share: float) -> str:
 
 
 class Bar:
-    """Writes the line again whenever it changed: in place where that is possible, else on a line of its own
+    """Writes the line again whenever it changed: in place if that is possible, else on a line of its own
     for each new state.
     """
 

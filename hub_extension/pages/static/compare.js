@@ -1,4 +1,4 @@
-/** Jobs side by side: what differs among them, their metrics in the same plots, and how their code differs. */
+/** Jobs side by side: their differences, their metrics in common plots, and the differences of their code. */
 
 import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";

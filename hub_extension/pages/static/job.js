@@ -1,4 +1,4 @@
-/** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
+/** One job: its card, its life, its curves, its attempts, its log and its source. */
 
 import { drawAcross } from "./jobs/across.js";
 import { drawEvents } from "./jobs/events.js";
@@ -33,7 +33,7 @@ let live = null;
 
 start();
 
-/** The stream of one job leaves out those of a sweep's trials, and the pool. */
+/** Starts the page. The stream of one job has no events of a sweep's trials, nor of the pool. */
 async function start() {
   const known = await call("GET", path).catch(drawMissing);
   if (!known) return;
@@ -53,7 +53,7 @@ function drawMissing(error) {
   if (error.status !== 404) return showMessage(error);
   document.querySelector("h1").textContent = "Not found";
   const jobs = h("a", { href: site.prefix }, "My jobs");
-  return patch(page, emptyState(clean(error.message), "It may be somebody else's, or have been removed since. ", jobs));
+  return patch(page, emptyState(clean(error.message), "It may be another user's, or have been removed since. ", jobs));
 }
 
 function draw() {

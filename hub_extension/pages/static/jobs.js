@@ -35,12 +35,12 @@ function start() {
   setInterval(lookAgain, LOOK_AGAIN_MS);
 }
 
-/** Looking is what keeps the expected starts of waiting jobs up to date. */
+/** Reads the list again: that keeps the expected starts of waiting jobs up to date. */
 function lookAgain() {
   if (!document.hidden && list.jobs?.some(waits)) list.read();
 }
 
-/** Promises the page of the list that is on show, or null. */
+/** Promises the displayed page of the list, or null. */
 async function ask() {
   const { filters, cursors } = shown;
   const query = queryOf(filters, clockNow());
@@ -51,7 +51,7 @@ async function ask() {
   return attempted(() => call("GET", `jobs?${query}`));
 }
 
-/** Shows another page of the list, or the first page of another list; until it is there, what was on show stays. */
+/** Shows another page of the list, or the first page of another list; until then the old one stays. */
 function turn(cursors) {
   shown.cursors = cursors;
   selection.clear();
@@ -101,7 +101,7 @@ function toggle(id) {
   redraw();
 }
 
-/** Draws the card of a job below its row; a run again is a row of its own, and its card is opened. */
+/** Draws the card of a job below its row; a rerun gets a row of its own, with an open card. */
 function drawCard(node, { id }) {
   if (!editors.has(id)) editors.set(id, new RerunEditor(call, id, redraw, showSent));
   drawLiveCard(node, feed.live(id), editors.get(id), { href: jobPath(id) });
@@ -132,7 +132,7 @@ function drawEmpty() {
       { class: "mb-0" },
       h("a", { href: `${site.hub}spawn` }, "Open a workspace"),
       ", or see ",
-      h("a", { href: `${site.prefix}pool` }, "what is free in the pool"),
+      h("a", { href: `${site.prefix}pool` }, "the free GPUs of the pool"),
       ".",
     ),
   );

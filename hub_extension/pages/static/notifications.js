@@ -7,9 +7,9 @@ import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 
 const EVENTS = [
-  ["paused", "A job was paused, by the pool or by somebody else"],
-  ["resumed", "A job goes on after a pause"],
-  ["ended", "A job succeeded, or somebody else cancelled it"],
+  ["paused", "A job was paused, by the pool or by another user"],
+  ["resumed", "A job resumed after a pause"],
+  ["ended", "A job succeeded, or another user cancelled it"],
   ["failed", "A job or an attempt of it failed"],
   ["time-limit", "A job is near its time limit"],
   ["fault", "A GPU of the pool has a fault and was drained"],
@@ -38,7 +38,7 @@ async function ask() {
   return view && { then, view };
 }
 
-/** Takes a view; what was chosen since it was asked for is newer. */
+/** Takes a view; choices made after its request are newer. */
 function take({ then, view }) {
   if (then === changes) shown.view = view;
   redraw();
@@ -53,7 +53,7 @@ function draw() {
     h(
       "p",
       { key: "about" },
-      "Choose what you are told of your jobs and of the pool's GPUs, and where. What you do to them yourself is not told.",
+      "Choose the notifications about your jobs and the pool's GPUs, and their channels. Your own actions send none.",
     ),
     shown.view.channels.map(drawChannel),
   );
@@ -110,8 +110,8 @@ async function choose(channel, event, wanted) {
 }
 
 /**
- * Changes the choice, after the changes before it. Answers whether it was taken; what was refused is shown, and drawn as
- * it was.
+ * Changes the choice, after earlier changes. Returns whether it was accepted; a refusal is shown, and the choice is drawn
+ * as before.
  */
 function change(edit) {
   const then = (changes += 1);

@@ -1,4 +1,4 @@
-/** The pool, live: projects as a tree, who holds which GPU, who waits, why GPUs are idle, and the tide. */
+/** The pool, live: projects as a tree, holders of GPUs, the queue, reasons for idle GPUs, and the tide. */
 
 import { DefaultProject } from "./pool/default_project.js";
 import { NodeDrains } from "./pool/drains.js";
@@ -47,7 +47,7 @@ async function start() {
   setInterval(rereadHistory, HISTORY_ANYWAY_MS);
 }
 
-/** Reads the pool and the use of its GPUs; a pool that an event tells meanwhile is newer. */
+/** Reads the pool and the use of its GPUs; a pool from an event in the meantime is newer. */
 async function readAll() {
   const then = poolsHeard;
   const [pool, usage] = await Promise.all([
@@ -62,8 +62,8 @@ async function readAll() {
 }
 
 /**
- * Reads who waits and why GPUs are idle; only those jobs come that the viewer may see. A sweep of which trials run has a
- * place in line as long as another one waits.
+ * Reads the queue and why GPUs are idle; the answer has only jobs that the viewer may see. A sweep with running trials
+ * has a place in the queue as long as another trial waits.
  */
 async function askQueue() {
   const listOf = (state) =>
@@ -87,14 +87,14 @@ function takeQueue({ waiting, running, idle }) {
 
 async function askHistory() {
   const end = clockNow();
-  const asked = shown.span;
-  const query = new URLSearchParams({ start: end - SPANS[asked], end });
+  const span = shown.span;
+  const query = new URLSearchParams({ start: end - SPANS[span], end });
   const history = await attempted(() => call("GET", `history?${query}`));
-  return history && { asked, history };
+  return history && { span, history };
 }
 
-function takeHistory({ asked, history }) {
-  if (asked === shown.span) shown.history = history;
+function takeHistory({ span, history }) {
+  if (span === shown.span) shown.history = history;
   redraw();
 }
 
@@ -169,7 +169,7 @@ function drawIdle({ gpus, why }) {
   );
 }
 
-/** How much of the held train GPUs is used; nothing where GPUs are not measured. */
+/** The utilization of the held train GPUs; nothing if GPUs are not measured. */
 function drawUsed(pool, usage) {
   if (!usage?.measured) return null;
   const readings = readingsOf(usage);

@@ -1,4 +1,4 @@
-/** Projects and quotas, edited in place by admins, and the trail of who changed what. */
+/** Projects and quotas, edited in place by admins, and the audit trail. */
 
 import { drawAccuracy } from "./quotas/accuracy.js";
 import { AuditTrail } from "./quotas/audit.js";
@@ -52,7 +52,7 @@ async function readRest() {
   await trail.read();
 }
 
-/** What the fields hold now, typed or stored; texts that are no numbers count as unchanged. */
+/** The present values of the fields, typed or stored; texts that are not numbers count as unchanged. */
 function edited() {
   const { fields } = editing;
   const projects = shown.admin.projects.map((project) =>
@@ -86,7 +86,7 @@ function valuesOf(draft) {
   return values;
 }
 
-/** The typed changes of projects that are there, as they would be sent; none while one of them is no value. */
+/** The typed changes of existing projects, as they would be sent; none while one of them is invalid. */
 function edits() {
   const found = {};
   for (const project of shown.admin.projects) {
@@ -134,8 +134,8 @@ const editing = {
   },
 
   /**
-   * Runs a change; a refusal shows where the change was made. What was typed and `sent` stays until what is stored was
-   * read, and so does the mark that the row is busy. A question that was asked meanwhile stays too.
+   * Runs a change; a refusal is shown at its row. The `sent` draft and the busy mark of the row stay until the stored
+   * values were read. A question opened in the meantime stays too.
    */
   async change(kind, name, work, sent = draftOf(kind, name)) {
     const key = `${kind} ${name}`;
@@ -164,7 +164,7 @@ const editing = {
     return !refusal;
   },
 
-  /** Runs a change as soon as those before it have ended that were asked for of the same row in this way. */
+  /** Runs a change after all earlier ones of the same row that were queued in this way. */
   changeNext(kind, name, work, sent) {
     const key = `${kind} ${name}`;
     const turn = (turns.get(key) ?? Promise.resolve()).then(() => editing.change(kind, name, work, sent));
@@ -201,7 +201,7 @@ function gainOf(project) {
   return gpusOf(after) - gpusOf(project);
 }
 
-/** All GPUs that a project is given, of all types: an order in which to save, nothing more. */
+/** The total of GPUs that a project is given, of all types, only to order the saves. */
 function gpusOf({ quota, build_quota: build, by_type: byType, build_by_type: buildByType }) {
   const quotas = Object.values(byType).map((of) => of.quota);
   const builds = Object.values(buildByType);
@@ -221,7 +221,7 @@ function keepDraft(key, { texts, version }, more = {}) {
   else shown.drafts.delete(key);
 }
 
-/** Forgets what was saved; what was typed while it was saved stays typed. */
+/** Drops the saved values from the drafts; values typed during the save stay. */
 function forgetSent(key, sent) {
   const typed = shown.drafts.get(key);
   if (typed) keepDraft(key, { ...typed, texts: without(typed.texts, (field, text) => sent?.texts[field] === text) });
@@ -313,7 +313,7 @@ function levelsByType(projects) {
   );
 }
 
-/** The sums at the top of the page, with what is typed. */
+/** The sums at the top of the page, with the typed values. */
 function sumsOf(projects, people, levels) {
   const { sums } = shown.admin;
   const { train, build } = typesOf(sums);

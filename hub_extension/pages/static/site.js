@@ -1,4 +1,4 @@
-/** What all pages share: who looks, calls of the pool's API, and its event stream. */
+/** The common parts of all pages: the viewer, calls of the pool's API, and its event stream. */
 
 import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
@@ -15,7 +15,7 @@ let shownCode = null;
 
 const administered = new Set(JSON.parse(administers));
 
-/** Where this page is and who looks at it; `administers` tells of a project whether its jobs and members are theirs. */
+/** The addresses and the viewer of this page; `administers` returns whether the viewer administers a project. */
 export const site = {
   prefix,
   hub,
@@ -38,10 +38,10 @@ const api = callsOf(
   ({ status }) => ({ code: "error", message: `The pool answered ${status}.` }),
 );
 
-/** Calls the API and answers its body. Throws `Refused`. */
+/** Calls the API and returns the body of the response. Throws `Refused`. */
 export const call = api.call;
 
-/** Opens a file of the API: answers the `Response` whose body it is. Throws `Refused`. */
+/** Opens a file of the API: returns the `Response` with the file as its body. Throws `Refused`. */
 export const openFile = api.openFile;
 
 /** The path of a job's own page. */
@@ -49,7 +49,7 @@ export function jobPath(id) {
   return `${prefix}jobs/${encodeURIComponent(id)}`;
 }
 
-/** The address of the page that compares jobs. */
+/** The address of the comparison of jobs. */
 export function comparePath(ids) {
   return `${prefix}compare?${new URLSearchParams(ids.map((id) => ["job", id]))}`;
 }
@@ -60,11 +60,10 @@ export function tagPath(tag) {
 }
 
 /**
- * Follows the event stream while the page is open. Where something on the way holds streams back, asks every few seconds
- * instead.
- * @param on `kind(data)` for each kind of event wanted, `again()` when events may have been missed
+ * Follows the event stream while the page is open. If a proxy holds streams back, polls every few seconds instead.
+ * @param on `kind(data)` for each kind of event to follow, `again()` when events may have been missed
  * @param only id of the one job to follow, or null for all
- * @param show called with how the connection is, and with the problem if there is one
+ * @param show called with the state of the connection, and with the problem if there is one
  * @returns `{ stop }`
  */
 export function followEvents(on, only = null, show = () => {}) {
@@ -90,7 +89,7 @@ export function followPool(only = null) {
   return new PoolFeed({ call, openFile, follow }, { pageOf: jobPath, compareOf: comparePath }, viewer);
 }
 
-/** Shows a notification of the browser if the person allowed that. Answers whether it did; tabs show one together. */
+/** Shows a browser notification if the user allowed it. Returns whether it was shown; all tabs share one. */
 export function notifyHere({ id, job: about, event, title, text }) {
   if (!("Notification" in window) || Notification.permission !== "granted") return false;
   try {
@@ -107,7 +106,7 @@ export function notifyHere({ id, job: about, event, title, text }) {
   }
 }
 
-/** Shows what went wrong at the top of the page; nothing clears it. */
+/** Shows an error at the top of the page; nothing clears it. */
 export function showMessage(error) {
   const place = document.getElementById("message");
   shownCode = error?.code ?? null;

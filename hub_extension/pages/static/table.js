@@ -1,4 +1,4 @@
-/** Tables of the pages: a head of names, and a row for each thing. */
+/** Tables of the pages: a head of names, and a row for each entry. */
 
 import { h } from "./visuals/base/dom.js";
 

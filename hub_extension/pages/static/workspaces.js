@@ -1,4 +1,4 @@
-/** Workspaces: one's own, and for admins everybody's, with their GPUs, since when, last use, and a way to stop them. */
+/** The viewer's workspaces, for admins all, with their GPUs, start, last use, and a button to stop them. */
 
 import { attempted, call, followEvents, showTitle, site } from "./site.js";
 import { dataCells, dataTable } from "./table.js";
@@ -48,17 +48,17 @@ async function start() {
 }
 
 async function ask() {
-  const asked = shown.everybody;
+  const everybody = shown.everybody;
   const [me, list] = await Promise.all([
     attempted(() => call("GET", "me")),
-    attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`)),
+    attempted(() => call("GET", `workspaces${everybody ? "?everybody=1" : ""}`)),
   ]);
-  return list && { asked, me, list };
+  return list && { everybody, me, list };
 }
 
-function take({ asked, me, list }) {
+function take({ everybody, me, list }) {
   shown.me = me ?? shown.me;
-  if (asked === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
+  if (everybody === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
   redraw();
 }
 
@@ -99,7 +99,7 @@ function draw() {
       ? drawTable(items)
       : emptyState(
           everybody ? "Nobody has a workspace now." : "You have no workspace now.",
-          "A workspace is a notebook server with GPUs of your build quota, which nobody takes away.",
+          "A workspace is a notebook server with GPUs of your build quota, which are never reclaimed.",
         ),
     everybody && rules.draw(),
   );
@@ -192,7 +192,7 @@ function drawStop(item, name) {
     h(
       "span",
       { key: "question", role: "alert" },
-      "Stop it? Unsaved changes and the variables of its kernels are lost; train jobs go on. ",
+      "Stop it? Unsaved changes and the variables of its kernels are lost; train jobs continue. ",
     ),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: ask(null) } }, "Keep it"),
     " ",

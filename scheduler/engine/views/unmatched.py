@@ -51,7 +51,7 @@ def _job(job: JobRecord, places: GpuPlaces) -> wire.UnmatchedView:
         since=attempt.created if attempt.started is None else attempt.started,
         why=f"{said}{_mismatch(gpus, places, Environment.TRAIN)}",
         change=(
-            "Have it leave them: it saves its work, and goes on as soon as other GPUs are free."
+            "Have it leave them: it saves its work, and resumes as soon as other GPUs are free."
             if attempt.asked is None
             else "It was asked to stop. Its GPUs are free once its processes have ended."
         ),

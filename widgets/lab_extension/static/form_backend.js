@@ -1,4 +1,4 @@
-/** What a form asks: the notebook server for all that needs no kernel, and the notebook's kernel for its functions. */
+/** The backend of a form: the notebook's kernel for its functions, the notebook server for everything else. */
 
 const NO_NOTEBOOK =
   "This form is not in a notebook, so there is no kernel that has functions. Submit from the form in the notebook.";
@@ -13,8 +13,8 @@ const GONE = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 export class FormBackend {
   /**
    * @param server `NotebookServer`
-   * @param panelOf gives the notebook panel that an element is in, or null
-   * @param executed JupyterLab's signal of cells that were run, or null
+   * @param panelOf returns the notebook panel of an element, or null
+   * @param executed JupyterLab's signal of executed cells, or null
    */
   constructor(server, panelOf, executed) {
     this.server = server;
@@ -39,14 +39,14 @@ export class FormBackend {
     return this.#ask({ do: "arguments", work, arguments: given });
   }
 
-  /** What a job would run with, and its image. */
+  /** The environment of a job, and its image. */
   environment({ kind, work, typed }) {
     return kind === "function"
       ? this.#ask({ do: "environment", kind, work, typed })
       : this.server.environment(this.#work(kind, work), typed);
   }
 
-  /** Submits; answers the job's id and what its user should know, and the job itself for its card. */
+  /** Submits; returns the job's id, the notes for its user, and the job itself for its card. */
   async submit({ kind, work, arguments: given, typed }) {
     const sent =
       kind === "function"
@@ -60,7 +60,7 @@ export class FormBackend {
     return kind === "command" ? { command: work, directory } : { path: `${directory}/${work}` };
   }
 
-  /** The directory of the notebook below that of its server; a drive of JupyterLab stands before a colon. */
+  /** The directory of the notebook, relative to that of its server; JupyterLab puts a drive's name before a colon. */
   #directory() {
     const path = this.panelOf()?.context.path ?? "";
     return path
@@ -70,7 +70,7 @@ export class FormBackend {
       .join("/");
   }
 
-  /** Calls `changed` when a cell was run or the kernel is another one; answers what ends that. */
+  /** Calls `changed` when a cell was run or the kernel was replaced; returns a function that ends that. */
   follow(changed) {
     const panel = this.panelOf();
     if (panel === null) return () => {};
@@ -94,7 +94,7 @@ export class FormBackend {
     };
   }
 
-  /** Asks the kernel, one question at a time. Nothing waits in line behind a cell that runs. */
+  /** Sends a request to the kernel, one at a time. None is queued behind a running cell. */
   #ask(question) {
     const answer = this.asking.then(() => this.#askNow(question));
     this.asking = answer.catch(() => {});
@@ -126,7 +126,7 @@ export class FormBackend {
   }
 }
 
-/** The answer, or an error when it takes too long: a kernel that was restarted never gives it. */
+/** The answer, or an error after a time-out: a restarted kernel never answers. */
 function withinTime(answer) {
   let timer = null;
   const late = new Promise((_, reject) => {

@@ -1,4 +1,4 @@
-/** The page's own notebook server, which passes requests on to the pool. */
+/** The page's own notebook server, which forwards requests to the pool. */
 
 import { callsOf } from "./visuals/live/api.js";
 
@@ -24,19 +24,19 @@ export class NotebookServer {
       callsOf((path, init) => request(`api/v1/${path}`, init), { message: GONE }, refused),
     );
 
-    /** Sends a script or a notebook as a job; answers its id, and what its user should know. */
+    /** Submits a script or a notebook as a job; returns its id, and the notes for its user. */
     this.send = (path, options) => ask("POST", "send", { path, options });
 
-    /** What to draw a form of, for a notebook in `directory`. */
+    /** The data of a form, for a notebook in `directory`. */
     this.form = (directory) => ask("GET", `form?${new URLSearchParams({ directory })}`);
 
-    /** What is wrong with the options that are typed, and what to expect of the job. */
+    /** The errors of the typed options, and the estimate for the job. */
     this.review = (typed) => ask("POST", "form", { typed });
 
-    /** What a job of a command, a script or a notebook would run with; nothing is sent. */
+    /** The environment of a job of a command, a script or a notebook; nothing is submitted. */
     this.environment = (work, typed) => ask("POST", "environment", { ...work, typed });
 
-    /** Sends a command, a script or a notebook with options as they are typed. */
+    /** Submits a command, a script or a notebook with the typed options. */
     this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 
     /** Opens the event stream. */

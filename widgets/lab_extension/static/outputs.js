@@ -12,8 +12,8 @@ const FORM = "application/vnd.springtide.form+json";
 const UNREADABLE = "This output was written by another version of Springtide. Run the cell again.";
 
 /**
- * Makes the factory of renderers. What they draw is text and shapes only, so they are safe for any notebook; nothing of
- * a form comes from the notebook. `backendOf` gives what a form asks, by its element.
+ * Makes the factory of renderers. They draw text and shapes only, so they are safe for any notebook; nothing in a form
+ * comes from the notebook. `backendOf` returns the backend of a form by its element.
  */
 export function cardFactory(Widget, feed, backendOf) {
   const { pageOf, target } = feed.links;

@@ -15,7 +15,7 @@ const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width=
   <g class="jp-icon3" fill="#616161"><rect x="1" y="9" width="3" height="6"/><rect x="5" y="5" width="3" height="10"/><rect x="9" y="7" width="3" height="8"/><rect x="13" y="2" width="2" height="13"/></g>
 </svg>`;
 
-/** Makes the plugins of the modules that the page shares, by name. */
+/** Makes the plugins from the modules shared by the page, by name. */
 export function plugins(shared) {
   const { PageConfig } = shared["@jupyterlab/coreutils"];
   const server = new NotebookServer(shared["@jupyterlab/services"].ServerConnection);
@@ -44,7 +44,7 @@ function outputs(shared, feed, server) {
   };
 }
 
-/** The side panel, the state in the status bar, and what sends jobs: each where the page has a place for it. */
+/** The side panel, the state in the status bar, and the commands that submit jobs: each if the page has a place for it. */
 function frame(shared, feed, server, pages) {
   const tokens = {
     shell: shared["@jupyterlab/application"]?.ILabShell,
@@ -82,7 +82,7 @@ function addStatus(app, statusBar, shared, feed) {
   statusBar.registerStatusItem("@springtide/lab:status", { item, align: "left", rank: 50 });
 }
 
-/** A widget whose content is there while it is attached and not hidden, so that it costs nothing otherwise. */
+/** A widget with content only while it is attached and visible, so that it costs nothing otherwise. */
 function shownWhileVisible(Widget) {
   return class extends Widget {
     constructor(show) {

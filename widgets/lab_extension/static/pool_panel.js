@@ -11,7 +11,7 @@ import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 
 const TICK_MS = 1000;
 
-/** Shows the pool, the caller's jobs and their places in line in `element`; answers what ends it. */
+/** Shows the pool, the caller's jobs and their places in the queue in `element`; returns a function that ends it. */
 export function showPanel(element, feed, pages) {
   stage(element, "st-panel");
   element.dataset.testid = "pool-panel";
@@ -75,7 +75,7 @@ function drawPlace(job) {
   return h("li", { key: job.id }, h("strong", {}, name), ` ${before}`);
 }
 
-/** Shows the pool's state in the status bar; answers what ends it. */
+/** Shows the pool's state in the status bar; returns a function that ends it. */
 export function showStatus(element, feed, open) {
   stage(element, "st-status");
   element.dataset.testid = "pool-status";

@@ -1,6 +1,6 @@
 /**
- * The container that JupyterLab and Notebook load: module federation without a bundler. `init` is given the modules that
- * the page shares, `get` gives a module of this extension. All others are plain ES modules beside this file.
+ * The container that JupyterLab and Notebook load: module federation without a bundler. `init` receives the modules
+ * shared by the page, `get` returns a module of this extension. All others are plain ES modules beside this file.
  */
 (() => {
   const here = document.currentScript.src;
@@ -22,8 +22,8 @@
   let scope = {};
 
   /**
-   * Loads the modules. The browser ends what it loads when the machine joins another network, and does not ask for a
-   * module again that it could not load: each further try has another address of the same directory.
+   * Loads the modules. The browser aborts loads when the machine joins another network, and does not retry a module
+   * that failed to load: so each further try uses another address of the same directory.
    */
   async function load(tries = places) {
     try {

@@ -1,4 +1,4 @@
-/** Sends a script, a notebook or a cell to the pool, after asking for how many GPUs. */
+/** Submits a script, a notebook or a cell to the pool, after a dialog for the number of GPUs. */
 
 import { clean } from "./visuals/base/words.js";
 
@@ -8,7 +8,7 @@ const SETTLED_MS = 350;
 const NO_KERNEL =
   "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
 
-/** Adds the commands to JupyterLab or Notebook. `parts`: `files` and `notebooks`, null where the page has none. */
+/** Adds the commands to JupyterLab or Notebook. `parts`: `files` and `notebooks`, null if the page has none. */
 export function addCommands(app, shared, feed, server, pages, parts, icon) {
   const label = "Send to the Pool…";
   app.commands.addCommand(SEND_FILE, {
@@ -112,7 +112,7 @@ function optionsBody(Widget) {
       this.tell();
     }
 
-    /** Says what to expect of the job, once nothing was typed for a moment. */
+    /** Shows the estimate for the job after a pause in typing. */
     tell() {
       clearTimeout(this.telling);
       this.telling = setTimeout(async () => {

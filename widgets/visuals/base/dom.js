@@ -23,12 +23,12 @@ export function s(tag, props, ...children) {
   return { tag, svg: true, props: props ?? {}, children: children.flat(Infinity) };
 }
 
-/** Makes the children of `parent` what is described. Nodes with the same key stay the same nodes, and keep the focus. */
+/** Replaces the children of `parent` by the described ones. A node whose key is kept stays in the page, with its focus. */
 export function patch(parent, ...children) {
   keepingFocus(parent, () => patchChildren(parent, children.flat(Infinity)));
 }
 
-/** What a view keeps between renderings of `element`, such as an open confirmation. Starts as `initial`. */
+/** The state of a view between renderings of `element`, such as an open confirmation. Starts as `initial`. */
 export function memory(element, initial) {
   if (!memories.has(element)) memories.set(element, { ...initial });
   return memories.get(element);
@@ -129,7 +129,7 @@ function setAttribute(node, name, value) {
   else node.setAttribute(name, value === true ? "" : String(value));
 }
 
-/** Whether an address runs nothing. Only pictures made of pixels may be in the address itself. */
+/** Whether an address runs no code. A `data:` address may hold only a raster image. */
 function isSafe(name, address) {
   return SAFE_LINK.test(address) || (name === "src" && PICTURE.test(address));
 }

@@ -5,7 +5,7 @@ import { clean, count, listed, size } from "./words.js";
 
 const SHOWN = 5;
 
-/** What a job runs with, as a list; `image` is its container image, null on one machine. */
+/** The environment of a job, as a list; `image` is its container image, null on one machine. */
 export function environmentFacts(environment, image, key = "environment") {
   const packages = Object.entries(environment.packages).sort(([a], [b]) => (a < b ? -1 : 1));
   const facts = [
@@ -33,7 +33,7 @@ export function environmentFacts(environment, image, key = "environment") {
   );
 }
 
-/** The environment in a few words, for a line that opens the rest. */
+/** The environment in a few words, for the summary line of a fold. */
 export function environmentSummary({ python, packages, file_count: files }) {
   const number = Object.keys(packages).length;
   return [
@@ -45,7 +45,7 @@ export function environmentSummary({ python, packages, file_count: files }) {
     .join(", ");
 }
 
-/** What the code imports and its Python or image does not have, as a sentence; empty if nothing is known to be missing. */
+/** The imports that the Python or image of the code lacks, as a sentence; empty if none is known to be missing. */
 export function missingWords({ missing, path }, image) {
   if (!missing.length) return "";
   return `${listed(missing.map(clean))} ${missing.length === 1 ? "is" : "are"} imported by the code and not installed in ${clean(image || path)}.`;

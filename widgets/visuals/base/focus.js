@@ -1,13 +1,13 @@
-/** The keyboard's focus over redraws: an element that goes away, or cannot be used meanwhile, does not lose it. */
+/** Keeps the keyboard's focus over redraws, also if its element is removed or disabled. */
 
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 let depth = 0;
 let focused = null;
 
 /**
- * Calls `redraw`, which changes what is in `root`. If the element with the focus is gone afterwards, the first new one
- * beside it has the focus, such as the first answer to a question, or else its neighbour. While it, or all that stands
- * in its place, is disabled, the focus waits for it, unless something else has it by then.
+ * Calls `redraw`, which changes the content of `root`. If the element with the focus is removed, the focus moves to the
+ * first new element beside it, such as the first answer to a question, or else to its neighbour. While that element, or
+ * everything in its place, is disabled, the focus returns once it is enabled, unless another element has it by then.
  */
 export function keepingFocus(root, redraw) {
   if (depth === 0) remember(root);

@@ -21,7 +21,7 @@ const STATES = {
   lost: { word: "Lost", ring: true, lines: ["M6.3 6.4a1.8 1.8 0 1 1 2.5 1.7c-.6.3-.8.6-.8 1.2", "M8 11.3v.1"] },
 };
 
-/** The states after which nothing happens to a job any more. */
+/** Whether a job in this state has ended. */
 export function isFinal(state) {
   return state === "succeeded" || state === "failed" || state === "cancelled";
 }
@@ -31,7 +31,7 @@ export function stateWord(state) {
   return STATES[state]?.word ?? clean(state);
 }
 
-/** The glyph of a state; the word has to stand beside it. */
+/** The glyph of a state, always drawn beside its word. */
 export function stateGlyph(state) {
   const drawing = STATES[state] ?? STATES.lost;
   const ink = drawing.disc ? "var(--st-page)" : "currentColor";
@@ -58,23 +58,23 @@ export function stateMark(state, testid) {
   );
 }
 
-/** Style that sets the project's colour, the same everywhere; null is nobody's. */
+/** The style for a project's colour, the same on all pages; null is no project. */
 export function colourOf(index) {
   const place = Number.isInteger(index) && index >= 0 ? index % PALETTE_SIZE : "none";
   return { "--st-colour": `var(--st-project-${place})` };
 }
 
-/** A time as people say it, exact on hover. */
+/** A relative time, exact on hover. */
 export function when(at, now, key) {
   return h("time", { key, datetime: new Date(at * 1000).toISOString(), title: exact(at) }, ago(at, now));
 }
 
-/** The label that simulated GPUs carry wherever they show. */
+/** The label of simulated GPUs. */
 export function simulatedMark(simulated) {
   return simulated && h("span", { key: "simulated", class: "st-simulated", "data-testid": "simulated" }, "simulated");
 }
 
-/** A tag of a job. It is a word of any script, and does not change the direction of what stands beside it. */
+/** A tag of a job. It may be in any script, and does not change the writing direction of the text beside it. */
 export function tagWord(tag) {
   return h("bdi", { key: `tag ${tag}`, class: "st-tag" }, `#${clean(tag)}`);
 }
@@ -90,7 +90,7 @@ export function projectMark(name, colour, key) {
   );
 }
 
-/** A track filled as far as something has come: its share of the whole, in words, and other attributes. */
+/** A progress track: the filled part, its words, and further attributes. */
 export function progressTrack(part, words, more = {}) {
   const share = Math.min(1, Math.max(0, part));
   const bounds = { "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share) };
@@ -99,18 +99,18 @@ export function progressTrack(part, words, more = {}) {
   return h("div", { key: "progress", class: "st-track", ...label, ...bounds, ...more }, fill);
 }
 
-/** A button: its name for tests, which is its key too, its words, what it does, and other attributes of it. */
+/** A button: its name (test id and key), its label, its click handler, and further attributes. */
 export function button(name, words, click, more = {}) {
   const props = { key: name, type: "button", class: "st-button", "data-testid": name, on: { click } };
   return h("button", { ...props, ...more }, words);
 }
 
-/** What an empty place says: what is so, and what to do next. */
+/** The content of an empty view: the present state, and the next step. */
 export function emptyState(title, ...next) {
   return h("div", { key: "empty", class: "st-empty", "data-testid": "empty" }, h("strong", {}, title), ...next);
 }
 
-/** Makes `element` a place that drawings can be put in. */
+/** Prepares `element` as a container of drawings. */
 export function stage(element, name) {
   element.classList.add("springtide", name);
   return element;

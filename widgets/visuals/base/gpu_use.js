@@ -1,10 +1,10 @@
-/** How much of the GPUs that are held is used: as a row of a job's card, and in words. */
+/** The utilization of held GPUs: as a row of a job's card, and in words. */
 
 import { h } from "./dom.js";
 import { colourOf } from "./glyphs.js";
 import { binarySize } from "./words.js";
 
-/** `87 %`; a dash where the GPUs do not report it. */
+/** `87 %`; a dash if the GPUs do not report it. */
 export function percentWords(share) {
   return Number.isFinite(share) ? `${Math.round(100 * share)} %` : "–";
 }
@@ -15,7 +15,7 @@ export function memoryWords({ memory_used: used, memory_total: total }) {
   return Number.isFinite(total) ? `${binarySize(used)} of ${binarySize(total)}` : binarySize(used);
 }
 
-/** The row of a card: how much of its GPUs a job uses, and of their memory. Nothing before the first measurement. */
+/** The row of a card with the job's use of its GPUs and their memory. Nothing before the first measurement. */
 export function drawUse(usage, colour) {
   if (!usage) return null;
   const simulated = usage.simulated ? " (simulated)" : "";
@@ -53,7 +53,7 @@ function meter(key, name, share, words) {
   );
 }
 
-/** Readings by the UUID of the GPU, of what `GET /pool/gpus` answers. */
+/** The readings in an answer of `GET /pool/gpus`, by GPU UUID. */
 export function readingsOf(usage) {
   return new Map((usage?.gpus ?? []).map((reading) => [reading.uuid, reading]));
 }
@@ -70,7 +70,7 @@ export function gpuWords(reading, shown) {
   return words && reading.simulated ? `${words} (simulated)` : words;
 }
 
-/** The mean use of several GPUs; null where none reports it. */
+/** The mean use of several GPUs; null if none reports it. */
 export function meanUse(readings) {
   const known = readings.filter((reading) => reading && !reading.lost && Number.isFinite(reading.utilization));
   return known.length ? known.reduce((sum, { utilization }) => sum + utilization, 0) / known.length : null;

@@ -1,4 +1,4 @@
-/** How a job stands, in sentences. */
+/** The state of a job, in sentences. */
 
 import { h } from "./dom.js";
 import { when } from "./glyphs.js";
@@ -10,7 +10,7 @@ const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
 const HAPPENED = new Set(["cause", "detail"]);
 
-/** The sentences of a job's card, as descriptions: where it stands, and why. */
+/** The sentences of a job's card, as descriptions: its state and the reason. */
 export function jobSentences(job, now) {
   const say = { queued, starting, running, pausing, paused, succeeded, failed, cancelled }[job.state];
   if (!say) return [];
@@ -23,7 +23,7 @@ export function waits(job) {
   return (job.state === "queued" || job.state === "paused") && !job.held_by_user && !job.hold;
 }
 
-/** Whether GPUs are reserved for a waiting job, so that it goes before all that are in line. */
+/** Whether GPUs are reserved for a waiting job, which puts it before the queue. */
 export function isReserved({ reason }) {
   return RESERVED.has(reason?.params?.waits ?? reason?.code);
 }
@@ -41,7 +41,7 @@ export function optionsOf(job) {
   return job.options ?? job;
 }
 
-/** What a job asks for: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
+/** The request of a job: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
 export function askWords(job) {
   const { gpus, workers, min_workers: fewest } = optionsOf(job);
   if (!gpus) return "no GPU";
@@ -56,18 +56,18 @@ export function priorityWords(priority) {
   return name ? `${name} (${priority})` : String(priority);
 }
 
-/** How much longer the job will run, in seconds, by the estimate that forecasts use; null if that cannot be told. */
+/** The remaining run time of a job, in seconds, by the estimate that forecasts use; null if unknown. */
 export function timeLeft(job, now) {
   const left = (job.progress.ends ?? 0) - now;
   return job.state === "running" && left > 0 ? left : null;
 }
 
 function queued(job, now) {
-  return [...told(job.reason), startWords(job, now)];
+  return [...sentencesOf(job.reason), startWords(job, now)];
 }
 
 function starting(job) {
-  return told(job.reason);
+  return sentencesOf(job.reason);
 }
 
 function running(job, now) {
@@ -76,19 +76,19 @@ function running(job, now) {
     attempt?.started &&
     h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
   const left = timeLeft(job, now);
-  return [...told(job.reason), since, left !== null && `About ${duration(left)} to go.`];
+  return [...sentencesOf(job.reason), since, left !== null && `About ${duration(left)} to go.`];
 }
 
 function pausing(job) {
-  return told(job.reason);
+  return sentencesOf(job.reason);
 }
 
 function paused(job, now) {
   const last = job.attempts.at(-1);
   const since = last?.ended && h("span", { key: "since" }, "Paused ", when(last.ended, now), ".");
   const saved = Number.isFinite(job.saved_step) && `Saved at step ${amount(job.saved_step)}.`;
-  const happened = told(job.reason, (role) => HAPPENED.has(role));
-  const follows = told(job.reason, (role) => !HAPPENED.has(role));
+  const happened = sentencesOf(job.reason, (role) => HAPPENED.has(role));
+  const follows = sentencesOf(job.reason, (role) => !HAPPENED.has(role));
   return [since, ...happened, saved, ...follows, startWords(job, now)];
 }
 
@@ -119,15 +119,15 @@ function gpuTime(seconds) {
   return seconds < 3600 ? `${duration(seconds)} of GPU time` : `${amount(Math.round(seconds / 360) / 10)} GPU hours`;
 }
 
-/** The sentences of a reason, or those of the roles that are wanted. They are shown as they are, or left out. */
-export function told(reason, wanted = () => true) {
+/** The sentences of a reason, optionally only those whose role is `wanted`. They are shown unchanged or not at all. */
+export function sentencesOf(reason, wanted = () => true) {
   return (reason?.sentences ?? []).filter(({ role }) => wanted(role)).map(({ text }) => clean(text));
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
 export function startWords({ starts, attempt, trials }, now) {
   if (!starts) return null;
-  if (!Number.isFinite(starts.likely)) return told(starts.why).join(" ") || null;
+  if (!Number.isFinite(starts.likely)) return sentencesOf(starts.why).join(" ") || null;
   const verb = attempt ? "resume" : "start";
   const late = now - starts.likely;
   const who = trials?.running ? "The next trial" : "";
@@ -141,7 +141,7 @@ export function startWords({ starts, attempt, trials }, now) {
     ["latest", starts.latest],
   ];
   const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
-  const title = [...exactly, ...told(starts.why)].filter(Boolean).join("\n");
+  const title = [...exactly, ...sentencesOf(starts.why)].filter(Boolean).join("\n");
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }
 

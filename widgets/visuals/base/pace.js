@@ -1,6 +1,6 @@
-/** When work is done: not too often, one after the other, in the order in which it was asked for. */
+/** Limits for repeated work: its rate, one call at a time, and the order of answers. */
 
-/** Calls `draw` at most once per frame, however often it is asked to. */
+/** Returns a function that calls `draw` at most once per frame. */
 export function oncePerFrame(draw) {
   let isWaiting = false;
   return () => {
@@ -51,8 +51,8 @@ export function oneByOne(work, seconds) {
 }
 
 /**
- * Asks by `ask`, and gives each answer to `take`, except those to questions older than one that was taken already: answers
- * may arrive in another order. Returns a function that does so; it resolves when the answer was taken or was null.
+ * Returns a function that requests by `ask` and passes each answer to `take`. An answer is dropped if that of a later
+ * request was taken before it. The function resolves when the answer was taken, dropped or null.
  */
 export function inOrder(ask, take) {
   let asked = 0;

@@ -1,23 +1,23 @@
-/** How a sweep stands, in words: its trials by state, the best of them, and what a trial was run with. */
+/** The state of a sweep in words: its trials by state, the best one, and the parameters of a trial. */
 
 import { amount, clean } from "./words.js";
 
 const SHOWN_PARAMETERS = 6;
 const LONGEST_VALUE = 60;
 
-/** The states of trials in the order in which they are told, and the name of their number in the counts. */
+/** The states of trials in the order of display, under their names in the counts. */
 export const TRIAL_STATES = ["succeeded", "pruned", "failed", "cancelled", "running", "paused", "queued"];
 
 const ENDED_STATES = new Set(["succeeded", "pruned", "failed", "cancelled"]);
 const GPU_STATES = new Set(["starting", "running", "pausing"]);
 
-/** Under which number of a sweep's counts a trial in this state is. */
+/** The field of a sweep's counts that includes trials in this state. */
 export function countedAs(state) {
   if (GPU_STATES.has(state)) return "running";
   return ENDED_STATES.has(state) || state === "paused" ? state : "queued";
 }
 
-/** How many trials of a sweep have ended, in whichever way. */
+/** The number of ended trials of a sweep, in any final state. */
 export function endedTrials(counts) {
   return counts.succeeded + counts.pruned + counts.failed + counts.cancelled;
 }
@@ -41,7 +41,7 @@ export function parameterWords(value) {
   return words.length > LONGEST_VALUE ? `${words.slice(0, LONGEST_VALUE)}…` : words;
 }
 
-/** `lr=0.01, depth=3`; of many parameters the first ones. Empty where none are known. */
+/** `lr=0.01, depth=3`: the first `most` parameters. Empty if none are known. */
 export function parametersWords(parameters, most = SHOWN_PARAMETERS) {
   const all = Object.entries(parameters ?? {});
   const shown = all.slice(0, most).map(([name, value]) => `${clean(name)}=${parameterWords(value)}`);

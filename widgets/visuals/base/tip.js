@@ -1,9 +1,9 @@
-/** One tooltip for everything in an element that carries `data-tip`: on hover, on touch and on keyboard focus. */
+/** One tooltip for all elements with `data-tip` in a root: on hover, on touch and on keyboard focus. */
 
 const DISTANCE = 8;
 const tipped = new WeakSet();
 
-/** Shows `data-tip` texts inside `root`, and lets arrow keys walk among the marks of one `data-walk`. */
+/** Shows `data-tip` texts inside `root`; arrow keys move the focus among the marks of one `data-walk`. */
 export function tips(root) {
   if (tipped.has(root)) return;
   tipped.add(root);

@@ -5,7 +5,7 @@ import { clean } from "./words.js";
 
 const MOST_CURVE_POINTS = 100;
 
-/** The row of a trial as an event tells it. `before`: what is known of it already; `metric`: of its sweep. */
+/** The row of a trial from an event. `before`: its earlier row, if any; `metric`: of its sweep. */
 export function rowOfTrial(job, before, metric) {
   const outcome = job.outcome ?? {};
   return {
@@ -30,17 +30,17 @@ export function rowOfTrial(job, before, metric) {
 /** The row of a running trial after a report. */
 export function reportedRow(row, { step, of, values }, metric) {
   const value = values?.[metric];
-  const told = { ...row, step, of, values: { ...row.values, ...values } };
-  if (!Number.isFinite(value)) return told;
+  const reported = { ...row, step, of, values: { ...row.values, ...values } };
+  if (!Number.isFinite(value)) return reported;
   const last = row.curve.at(-1)?.[0] ?? -Infinity;
   const curve =
     Number.isFinite(step) && step > last && row.curve.length < MOST_CURVE_POINTS
       ? [...row.curve, [step, value]]
       : row.curve;
-  return { ...told, value, curve };
+  return { ...reported, value, curve };
 }
 
-/** Whether rows and the counts of their sweep tell the same. */
+/** Whether rows agree with the counts of their sweep. */
 export function agreesWith(rows, counts) {
   if (rows.length !== counts.number) return false;
   const found = new Map();
@@ -48,7 +48,7 @@ export function agreesWith(rows, counts) {
   return TRIAL_STATES.every((state) => (found.get(state) ?? 0) === counts[state]);
 }
 
-/** The names of all parameters, in the order in which they first come. */
+/** The names of all parameters, in the order of their first appearance. */
 export function parameterNames(rows) {
   const names = new Set();
   for (const { parameters } of rows) for (const name of Object.keys(parameters ?? {})) names.add(name);
@@ -60,12 +60,12 @@ export function valueIn(row, column) {
   return typeof column === "string" ? row[column] : own(row.parameters, column.parameter);
 }
 
-/** The value of a parameter; undefined where it has none. Names are other people's: `constructor` is one of them. */
+/** The value of a parameter; undefined if missing. Names come from users, so `constructor` is a valid one. */
 export function own(parameters, name) {
   return parameters && Object.hasOwn(parameters, name) ? parameters[name] : undefined;
 }
 
-/** Rows in the order of a column; what has no value comes last whichever way the order is. */
+/** Rows in the order of a column; those without a value come last in both directions. */
 export function sortedRows(rows, column, down) {
   const sign = down ? -1 : 1;
   return rows.toSorted((one, other) => {

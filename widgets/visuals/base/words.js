@@ -1,6 +1,6 @@
 /**
- * Quantities, times and hostile text as people read them. Times are seconds since the epoch.
- * `scheduler/wording.py` has the same for sentences that the service makes.
+ * Formats quantities, times and hostile text for people. Times are seconds since the epoch.
+ * `scheduler/wording.py` does the same for the sentences of the service.
  */
 
 const ESCAPES =
@@ -14,7 +14,7 @@ const UNITS = [
   ["s", 1],
 ];
 
-/** One line of text that shows what it says: no control, direction or terminal escape characters. */
+/** Text as one line, without control, direction and terminal escape characters. */
 export function clean(text) {
   return cleanLines(text).replace(/\s+/g, " ").trim();
 }
@@ -39,7 +39,7 @@ export function count(number, one, many = `${one}s`) {
   return `${amount(number)} ${number === 1 ? one : many}`;
 }
 
-/** A number with thousands set apart and no needless digits. */
+/** A number with separated thousands and without needless digits. */
 export function amount(number) {
   if (number === null || number === undefined) return "–";
   if (Number.isInteger(number) && Math.abs(number) < 1e15) return number.toLocaleString("en-US");
@@ -48,7 +48,7 @@ export function amount(number) {
   return String(Number(number.toPrecision(4)));
 }
 
-/** How many GPUs nothing holds, by what they are: `2 idle, 4 drained`; without any `none idle`. */
+/** The numbers of free GPUs by condition: `2 idle, 4 drained`; `none idle` if there are none. */
 export function freeWords(counts = {}) {
   const words = Object.entries(counts).map(([what, number]) => `${amount(number)} ${what}`);
   return words.join(", ") || "none idle";
@@ -61,7 +61,7 @@ export function size(bytes) {
   return `${Number((bytes / 1000 ** place).toPrecision(3))} ${units[place]}`;
 }
 
-/** Memory as tools of GPUs tell it, in powers of two: `512 MiB`, `79.6 GiB`. */
+/** Memory in powers of two, as GPU tools report it: `512 MiB`, `79.6 GiB`. */
 export function binarySize(bytes) {
   const [unit, length] = bytes >= 2 ** 30 || bytes === 0 ? ["GiB", 2 ** 30] : ["MiB", 2 ** 20];
   return `${Number((bytes / length).toPrecision(3))} ${unit}`;
@@ -90,7 +90,7 @@ export function exactDuration(seconds) {
   return parts.join(" ") || "0 s";
 }
 
-/** `just now`, `3 min ago`; what is to come reads `in 3 min`. */
+/** `just now`, `3 min ago`, or `in 3 min` for the future. */
 export function ago(at, now) {
   const passed = now - at;
   if (Math.abs(passed) < 5) return "just now";
@@ -117,13 +117,13 @@ export function listed(items, most = 3) {
   return some.length > 1 ? `${some.slice(0, -1).join(", ")} and ${some.at(-1)}` : (some[0] ?? "");
 }
 
-/** What somebody typed as a message repeats it: in quotes, on one line, at most 80 characters of it. */
+/** User input for a message: in quotes, on one line, at most 80 characters. */
 export function given(text) {
   const words = clean(text);
   return `“${words.length > 80 ? `${words.slice(0, 80)}…` : words}”`;
 }
 
-/** Lines as a voice reads them: each ends as a sentence does. */
+/** Lines for a screen reader: each ends as a sentence does. */
 export function aloud(lines) {
   return lines.map((line) => (/[.!?]$/.test(line) ? line : `${line}.`)).join(" ");
 }

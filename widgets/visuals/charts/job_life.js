@@ -2,11 +2,11 @@
 
 import { h, patch } from "../base/dom.js";
 import { colourOf, isFinal, stage, stateWord } from "../base/glyphs.js";
-import { told } from "../base/job_words.js";
+import { sentencesOf } from "../base/job_words.js";
 import { tips } from "../base/tip.js";
 import { aloud, clock, count, duration, exact } from "../base/words.js";
 
-/** Shortest life that is drawn, in seconds, so that places on the bar are numbers. */
+/** Minimum length of the bar, in seconds, which avoids a division by zero. */
 const SHORTEST_S = 0.001;
 
 /**
@@ -58,11 +58,11 @@ function gapsOf(job, end) {
   for (const attempt of job.attempts) {
     gaps.push({ from, to: attempt.started ?? attempt.created, why, paused });
     from = attempt.ended ?? end;
-    why = attempt.ended_why ? told(attempt.ended_why) : [stateWord(attempt.state)];
+    why = attempt.ended_why ? sentencesOf(attempt.ended_why) : [stateWord(attempt.state)];
     paused = !["failed", "lost", "blocked"].includes(attempt.state);
   }
   if (!isFinal(job.state))
-    gaps.push({ from, to: end, why: !job.attempts.length && job.reason ? told(job.reason) : why, paused });
+    gaps.push({ from, to: end, why: !job.attempts.length && job.reason ? sentencesOf(job.reason) : why, paused });
   return gaps.filter((gap) => gap.to > gap.from);
 }
 
@@ -113,5 +113,5 @@ function attemptLines(attempt, from, to, borrowed, now) {
   const lines = [`Attempt ${attempt.number}: ${stateWord(attempt.state).toLowerCase()}`];
   lines.push(`${clock(from, now)} to ${attempt.ended ? clock(to, now) : "now"}, ${duration(to - from)}`);
   if (attempt.gpus.length) lines.push(count(attempt.gpus.length, "GPU") + (borrowed ? `, ${borrowed} borrowed` : ""));
-  return [...lines, ...told(attempt.why), ...told(attempt.ended_why)];
+  return [...lines, ...sentencesOf(attempt.why), ...sentencesOf(attempt.ended_why)];
 }

@@ -9,7 +9,7 @@ const MOST_POINTS = 600;
 const HEIGHT = 100;
 const WIDTH = 1000;
 
-/** The names of the values that were reported, the loss first. */
+/** The names of the reported values, the loss first. */
 export function curveNames(points) {
   const names = new Set(points.flatMap((point) => Object.keys(point.values)));
   return [...names].sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
@@ -103,7 +103,7 @@ function drawResume(attempt, x) {
   return s(
     "line",
     { key: `resume ${attempt}`, class: "st-resume", x1: x, x2: x, y1: 0, y2: HEIGHT, "data-testid": "resume-mark" },
-    s("title", {}, `Attempt ${attempt} went on from here`),
+    s("title", {}, `Attempt ${attempt} resumed here`),
   );
 }
 

@@ -14,8 +14,8 @@ const MOST_DRAWN = 1200;
 /**
  * Draws a metric.
  * @param data `points`: list of Point; `name`: which value; `across`: "step" or "time"; `start`: where time begins, in
- *   seconds since the epoch; `since`: what the axis of time is called; `bounds`: values that the scale holds in any
- *   case; `colour`: of the project
+ *   seconds since the epoch; `since`: the title of the time axis; `bounds`: values that the scale always includes;
+ *   `colour`: of the project
  */
 export function renderMetricChart(element, data) {
   const drawn = memory(element, {});
@@ -57,11 +57,11 @@ export function renderMetricChart(element, data) {
 
 /**
  * A plot with its axes, as a description.
- * @param about `name` for tests; `label`: what it shows, for those who do not see it; `style`
- * @param caption what stands above it
+ * @param about `name` for tests; `label`: its description for screen readers; `style`
+ * @param caption the text above the plot
  * @param plot of `plotOf`
- * @param since what the axis of time is called
- * @param marks what is drawn in it
+ * @param since the title of the time axis
+ * @param marks the content of the plot
  */
 export function plotFigure({ name, label, style }, caption, plot, since = "time since the first report", ...marks) {
   const { width, height, right } = SIZE;
@@ -90,7 +90,7 @@ function metricWords(points, name) {
   return `last ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
-/** The scales of a plot, of steps or of seconds, that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */
+/** The scales of a plot for its points and `bounds`, over steps or seconds: `x` and `y` of a value, marks `xs` and `ys`. */
 export function plotOf(points, name, along, stepped, bounds) {
   const range = (values) => [
     values.reduce((least, value) => Math.min(least, value)),
@@ -146,7 +146,7 @@ function drawColumn(value, { x, stepped }) {
   );
 }
 
-/** Where one attempt ended and the next one went on. */
+/** The marks between the end of one attempt and the start of the next. */
 function breaksOf(points, along) {
   const parts = attemptsOf(points);
   return parts
@@ -160,7 +160,7 @@ function breaksOf(points, along) {
 }
 
 function drawBreak({ attempt, at, before, first }, { x }) {
-  const words = `Paused ${duration(first.at - before.at)}; attempt ${attempt} went on from here`;
+  const words = `Paused ${duration(first.at - before.at)}; attempt ${attempt} resumed here`;
   return s(
     "line",
     {

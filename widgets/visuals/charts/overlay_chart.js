@@ -9,12 +9,12 @@ import { lineOf, plotFigure, plotOf } from "./metric_chart.js";
 const COLOURS = 10;
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
 
-/** How the line of a run looks by its place: no two of the first twenty look alike. */
+/** The style of a run's line by its place: the first twenty all differ. */
 function lookOf(place) {
   return { style: colourOf(place % COLOURS), "stroke-dasharray": DASHES[place % DASHES.length] };
 }
 
-/** The line of a run as a key, by its place. */
+/** The legend key of a run, by its place. */
 export function runKey(place) {
   return s(
     "svg",

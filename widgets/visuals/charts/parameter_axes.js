@@ -10,7 +10,7 @@ const MOST_MARKED = 8;
 
 /**
  * The axis of some values: `place(value)` from 0 to 1 or null for a value that is not on it, `marks` with their words,
- * and whether it is logarithmic. Null where the values are all the same, so that an axis says nothing.
+ * and whether it is logarithmic. Null if all values are the same.
  */
 export function axisOf(values) {
   const given = values.filter((value) => value !== undefined);

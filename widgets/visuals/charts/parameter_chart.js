@@ -1,4 +1,4 @@
-/** What the parameters of trials did to the metric: parallel coordinates of several parameters, a scatter of one. */
+/** The metric of trials over their parameters: parallel coordinates of several parameters, a scatter plot of one. */
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
@@ -13,9 +13,9 @@ const MOST_LINES = 500;
 const FAINTEST = 0.3;
 
 /**
- * Draws the chart; nothing where fewer than two trials have a value, or where no parameter differs among them.
+ * Draws the chart; nothing if fewer than two trials have a value, or if no parameter differs among them.
  * @param data `rows`: list of TrialRow; `metric`: its name; `goal`: "minimize" or "maximize"; `best`: number of the trial
- *   that is marked, which a running one can surpass; `colour`: of the project
+ *   that is marked, which a running trial may surpass; `colour`: of the project
  */
 export function renderParameterChart(element, data) {
   const drawn = memory(element, {});

@@ -1,4 +1,4 @@
-/** The pool bar: every GPU of the pool as a cell, by node, coloured by who holds it. */
+/** The pool bar: every GPU of the pool as a cell, by node, coloured by its holder's project. */
 
 import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, projectMark, simulatedMark, stage, stateWord } from "../base/glyphs.js";
@@ -11,10 +11,10 @@ const SNUG = 192;
 
 /**
  * Draws the pool bar.
- * @param element where
- * @param data `pool`: PoolView; `environment`: only nodes of this one; `usage`: PoolUsage, of which each held GPU shows
- *   how much it is used
- * @param actions `open(jobId)` when a cell of a job one may see is chosen
+ * @param element the container
+ * @param data `pool`: PoolView; `environment`: only nodes of this one; `usage`: PoolUsage, from which each held GPU shows
+ *   its utilization
+ * @param actions `open(jobId)` for a click on a cell whose job the viewer may see
  */
 export function renderPoolBar(element, data, actions = {}) {
   const { pool, environment } = data;
@@ -51,7 +51,7 @@ export function renderPoolBar(element, data, actions = {}) {
   );
 }
 
-/** The nodes by environment and GPU type where train or build GPUs are of several types; else all together. */
+/** The nodes by environment and GPU type if train or build GPUs are of several types; else in one group. */
 function groupsOf(nodes, order) {
   const groups = Map.groupBy(nodes, (node) => `${node.environment} ${node.gpu_type}`);
   const several = (environment) =>
@@ -106,12 +106,12 @@ function nodeWords(node, held) {
   return words.join(" · ");
 }
 
-/** Why a node takes nothing new; one that Kubernetes closes is lost or cordoned. */
+/** Why nothing new starts on a node; one that Kubernetes closes is lost or cordoned. */
 export function awayWord(node) {
   return node.drain ? "drained" : "lost or cordoned";
 }
 
-/** What a GPU of a node is that nothing holds. */
+/** The condition of a free GPU. */
 function freeWord(node, { drain }) {
   if (drain) return "drained";
   return node.available ? "idle" : awayWord(node);
@@ -183,7 +183,7 @@ function drawCell(node, gpu, first, { colours, readings, shown, actions }) {
   );
 }
 
-/** A bar at the lower edge of a held GPU, as long as it is used. */
+/** The utilization of a held GPU, as a bar at the lower edge of its cell. */
 function drawCellUse(reading) {
   if (!reading || reading.lost || !Number.isFinite(reading.utilization)) return null;
   return h(

@@ -6,13 +6,13 @@ import { clean, count } from "../base/words.js";
 
 const UNITS_SHOWN = 32;
 
-/** The scale on which the bars of these projects can be compared, in GPUs; `pool` is how many there are. */
+/** The common scale of the bars of these projects, in GPUs; `pool` is the size of the pool. */
 export function barScale(projects, pool = 1) {
   const most = projects.map((project) => Math.max(project.quota ?? 0, project.held + project.waiting));
   return Math.max(1, Math.min(pool, UNITS_SHOWN), ...most);
 }
 
-/** The project once for each GPU type, with the numbers of that type; once as it is where the pool has one type. */
+/** The project once for each GPU type, with the numbers of that type; once and unchanged if the pool has one type. */
 export function byType(project) {
   const types = Object.entries(project.by_type ?? {});
   return types.length
@@ -20,7 +20,7 @@ export function byType(project) {
     : [{ ...project, type: null }];
 }
 
-/** How a project stands, as a sentence. */
+/** The numbers of a project in words. */
 export function standingWords(project) {
   const parts = [`${project.held} held`];
   if (project.borrowed) parts.push(`${project.borrowed} borrowed`);
@@ -29,7 +29,7 @@ export function standingWords(project) {
   return parts.join(" · ");
 }
 
-/** The bar alone, as a description for other drawings. `scale` is how many GPUs its width stands for. */
+/** The bar alone, as a description for other drawings. `scale` is the number of GPUs across its width. */
 export function projectBar(project, scale, key = "bar") {
   const { quota, held, borrowed, waiting } = project;
   const share = (gpus) => `${(100 * Math.min(gpus, scale)) / scale}%`;
@@ -58,7 +58,7 @@ export function projectBar(project, scale, key = "bar") {
 }
 
 /**
- * Draws one project: its bar and what it says.
+ * Draws one project: its bar and its numbers.
  * @param data `project`: ProjectView; `scale`: GPUs across, see `barScale`
  */
 export function renderProjectBar(element, data) {

@@ -1,4 +1,4 @@
-/** The scales of charts: where a value lies on an axis, and the marks on it. All finite numbers have a place, however large. */
+/** The scales of charts: the position of a value on an axis, and the marks. Every finite number has a position. */
 
 const TICKS = 4;
 const STEPS = [1, 2, 2.5, 5, 10];

@@ -1,4 +1,4 @@
-/** A curve as small as a word: the metric of one trial over its steps. */
+/** A curve of the size of a word: the metric of one trial over its steps. */
 
 import { s } from "../base/dom.js";
 import { amount } from "../base/words.js";

@@ -1,4 +1,4 @@
-/** The trials of a sweep by state: a bar of their shares, and the numbers below it. */
+/** The trials of a sweep by state: a bar of their shares with a legend of numbers. */
 
 import { h } from "../base/dom.js";
 import { colourOf, stateWord } from "../base/glyphs.js";

@@ -1,6 +1,6 @@
-/** Calls of the pool's API, and the words of its refusals. */
+/** Calls of the pool's API, and the messages of its refusals. */
 
-/** A refusal, in words for the one who asked. */
+/** A refusal, with a message for the user. */
 export class Refused extends Error {
   constructor(problem) {
     super([problem.message, problem.hint].filter(Boolean).join(" "));
@@ -11,11 +11,11 @@ export class Refused extends Error {
 }
 
 /**
- * Returns `call(method, path, body)`, which promises the body of the answer, and `openFile(path)`, which promises the
+ * Returns `call(method, path, body)`, which promises the body of the response, and `openFile(path)`, which promises the
  * `Response` of a file. Both throw `Refused`.
  * @param request `request(path, init)` promises a `Response`
  * @param away the problem if the server does not answer: `message` and `hint`
- * @param foreign the problem if the answer is not one of the API, by its `Response`: `code` and `message`
+ * @param foreign the problem if a `Response` is not the API's: `code` and `message`
  */
 export function callsOf(request, away, foreign) {
   const answered = async (path, init) => {

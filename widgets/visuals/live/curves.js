@@ -1,4 +1,4 @@
-/** Keeps the reports of the jobs on show, fetching only what is new and only when asked for. */
+/** Keeps the reports of the displayed jobs; fetches only new ones, and only on request. */
 
 import { oneByOne } from "../base/pace.js";
 
@@ -7,8 +7,8 @@ const POINTS_EVERY_S = 1;
 
 export class CurveKeeper {
   /**
-   * @param call asks the API: `call(method, path)` promises the answer's body
-   * @param changed called when points have come in
+   * @param call `call(method, path)` promises the body of the API's response
+   * @param changed called after new points
    */
   constructor(call, changed) {
     this.call = call;
@@ -16,7 +16,7 @@ export class CurveKeeper {
     this.kept = new Map();
   }
 
-  /** The points of a job, as far as they are here; fetches those that its progress says there are. */
+  /** The points of a job read so far; fetches more after new progress. */
   of(job) {
     if (!this.kept.has(job.id)) {
       const kept = { points: [], next: 0, reported: null };

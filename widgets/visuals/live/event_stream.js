@@ -10,13 +10,13 @@ const HIDDEN_MS = 30_000;
 const TOO_MANY = 429;
 
 /**
- * Follows a stream until it is stopped, and connects again after a break: at once when the network is back.
- * Where the stream does not open in time, or is one too many, calls `on.again` every few seconds instead: for a minute,
- * or as long as the refusal says with `Retry-After`. A page that nobody sees gives its connection back after a while;
- * browsers allow few to one server.
+ * Follows a stream until it is stopped, and reconnects after a break: at once when the network is back.
+ * If the stream does not open in time, or exceeds the maximum number, calls `on.again` every few seconds instead: for a
+ * minute, or for the time in `Retry-After` of the refusal. A hidden page closes its connection after a while, because
+ * browsers allow few connections to one server.
  * @param open opens the stream: `open(headers, signal)` promises a `Response`
- * @param on `kind(data)` for each kind of event wanted, and `again()` when events may have been missed
- * @param show called with "live", "asking" or "away" when that changes, and with the answer's problem if there is one
+ * @param on `kind(data)` for each kind of event to follow, and `again()` when events may have been missed
+ * @param show called with "live", "asking" or "away" when that changes, and with the problem in the response if any
  * @returns `stop()`
  */
 export function followStream(open, on, show) {
@@ -58,7 +58,7 @@ async function followUntilStopped(follower) {
   }
 }
 
-/** Reads the stream until it breaks. Answers for how long to ask instead: it was held back on the way or refused. */
+/** Reads the stream until it breaks. Returns for how long to poll instead, if it was held back on the way or refused. */
 async function listen(follower) {
   const abort = new AbortController();
   let late = false;
@@ -79,14 +79,14 @@ async function listen(follower) {
     opened(follower);
     await readEvents(answer.body, abort, (event) => heard(follower, event));
   } catch {
-    // Cut off, or nobody there: the caller tries again.
+    // The connection failed or broke: the caller tries again.
   } finally {
     clearTimeout(timer);
   }
   return late ? HELD_BACK_MS : 0;
 }
 
-/** For how long the refusal of a stream asks to wait. */
+/** The time to wait after a refused stream, in milliseconds. */
 function refusedMs(answer) {
   const seconds = Number.parseInt(answer.headers.get("Retry-After") ?? "", 10);
   return seconds > 0 ? 1000 * Math.min(seconds, LONGEST_WAIT_S) : HELD_BACK_MS;
@@ -111,10 +111,10 @@ function heard(follower, { kind, id, data }) {
 }
 
 /**
- * Parses a body of server-sent events and calls `tell` with the kind, id (or null) and data of each. A connection on
- * which nothing comes, not even a heartbeat, is given up.
+ * Parses a body of server-sent events and calls `deliver` with the kind, id (or null) and data of each. A connection
+ * without any data, not even a heartbeat, is aborted.
  */
-async function readEvents(body, abort, tell) {
+async function readEvents(body, abort, deliver) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let fields = {};
@@ -129,7 +129,7 @@ async function readEvents(body, abort, tell) {
         const [, name, text] = /^([^:]*):? ?(.*)$/.exec(line);
         fields[name] = text;
       } else {
-        if ("data" in fields) tell({ kind: fields.event, id: fields.id ?? null, data: fields.data });
+        if ("data" in fields) deliver({ kind: fields.event, id: fields.id ?? null, data: fields.data });
         fields = {};
       }
     }
@@ -143,7 +143,7 @@ async function pauseAfterBreak(follower) {
   await passed(follower, 1000 * seconds);
 }
 
-/** Resolves when the page is seen again, or the stream is stopped. */
+/** Resolves when the page is visible again, or the stream is stopped. */
 function seen(follower) {
   return new Promise((resolve) => {
     follower.wake = resolve;
@@ -159,7 +159,7 @@ async function askInstead(follower, milliseconds) {
   clearInterval(asking);
 }
 
-/** Resolves after so long, or when there is a reason not to wait. */
+/** Resolves after `milliseconds`, or earlier when there is a reason not to wait. */
 function passed(follower, milliseconds) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);

@@ -1,4 +1,4 @@
-/** What is filled into a form, and what the pool and the kernel say of it. Values change by the person's hand alone. */
+/** The values of a form, and the answers of the pool and the kernel about them. Only the user changes values. */
 
 const SETTLED_MS = 350;
 const RETRY_MS = 3000;
@@ -9,7 +9,7 @@ const NO_FUNCTION = "Define a function in a cell and run it: then it can be chos
 const NO_COMMAND = "Say what to run, such as python train.py.";
 const NO_NOTEBOOK = "Choose a notebook.";
 
-/** Asks after a pause in typing, one question at a time; what was wanted meanwhile is asked afterwards. */
+/** Sends requests after a pause in typing, one at a time; a change in the meantime sends another one afterwards. */
 class Settled {
   constructor(ask) {
     this.ask = ask;
@@ -25,7 +25,7 @@ class Settled {
     if (!this.stopped) this.timer = setTimeout(() => this.rest(), after);
   }
 
-  /** Asks at once what is wanted, and waits until nothing is. */
+  /** Sends the pending request at once, and waits until none is pending. */
   async rest() {
     clearTimeout(this.timer);
     while (this.wanted || this.running) {
@@ -37,7 +37,7 @@ class Settled {
     }
   }
 
-  /** Asks again later. */
+  /** Sends the request again later. */
   retry() {
     clearTimeout(this.timer);
     if (!this.stopped) this.timer = setTimeout(() => this.want(0), RETRY_MS);
@@ -84,7 +84,7 @@ export class FormSession {
     this.describing = new Settled(() => this.#describe());
   }
 
-  /** Asks for the form again, and for all that depends on it. Values stay. */
+  /** Fetches the form again, and everything that depends on it. Values stay. */
   open() {
     this.opening.want(0);
   }
@@ -103,7 +103,7 @@ export class FormSession {
     this.changed();
   }
 
-  /** Asks the kernel again which functions there are. */
+  /** Fetches the functions of the kernel again. */
   async refreshFunctions() {
     try {
       this.functions = await this.backend.functions();
@@ -117,12 +117,12 @@ export class FormSession {
     this.changed();
   }
 
-  /** The function that is chosen, if the kernel has it. */
+  /** The selected function, if the kernel has it. */
   get callee() {
     return this.functions?.find(({ name }) => name === this.work.function) ?? null;
   }
 
-  /** What is typed for the arguments of the function that is chosen. */
+  /** The typed arguments of the selected function. */
   get given() {
     return (this.arguments[this.work.function] ??= {});
   }
@@ -148,7 +148,7 @@ export class FormSession {
     this.checking.want();
   }
 
-  /** Sets an option; `own` says that it is another value than those to choose from. */
+  /** Sets an option; `own`: the value is none of the choices. */
   setOption(name, value, own = false) {
     this.typed[name] = value;
     this.own[own ? "add" : "delete"](name);
@@ -163,35 +163,35 @@ export class FormSession {
     this.changed();
   }
 
-  /** Notes that somebody uses the form: its estimate is kept up to date for a while. */
+  /** Records use of the form, which keeps its estimate up to date for a while. */
   use() {
     this.usedAt = Date.now();
     this.heardNews();
   }
 
-  /** Notes that the pool changed: the estimate is asked for again, not too often, and not of a form nobody uses. */
+  /** Handles a change of the pool: requests the estimate again, at a limited rate, and only for a form in use. */
   heardNews() {
     if (this.form === null || this.reviewing.wanted || Date.now() - this.usedAt > IDLE_MS) return;
     this.reviewing.want(Math.max(SETTLED_MS, this.reviewedAt + NEWS_MS - Date.now()));
   }
 
-  /** What was typed, without what is left at its default. */
+  /** The typed options; an empty field means the default. */
   get filled() {
     return Object.fromEntries(Object.entries(this.typed).filter(([, text]) => text.trim()));
   }
 
   async #review() {
     this.reviewedAt = Date.now();
-    const asked = JSON.stringify(this.filled);
-    let found;
+    const request = JSON.stringify(this.filled);
+    let review;
     try {
-      found = await this.backend.review(JSON.parse(asked));
+      review = await this.backend.review(JSON.parse(request));
     } catch (error) {
-      found = { problems: {}, estimate: null, later: error.message };
+      review = { problems: {}, estimate: null, later: error.message };
     }
-    if (asked !== JSON.stringify(this.filled)) return;
-    this.review = found.later ? { ...found, problems: this.review.problems, estimate: this.review.estimate } : found;
-    if (found.later && Date.now() - this.usedAt < IDLE_MS) this.reviewing.retry();
+    if (request !== JSON.stringify(this.filled)) return;
+    this.review = review.later ? { ...review, problems: this.review.problems, estimate: this.review.estimate } : review;
+    if (review.later && Date.now() - this.usedAt < IDLE_MS) this.reviewing.retry();
     this.changed();
   }
 
@@ -210,11 +210,11 @@ export class FormSession {
     this.changed();
   }
 
-  /** Asks what the job would run with; of work that is not filled in yet, nothing is told. */
+  /** Fetches the environment of the job; none as long as the work is not filled in. */
   async #describe() {
     const { kind, filled: typed } = this;
     const work = this.work[kind].trim();
-    const asked = JSON.stringify([kind, work, typed]);
+    const request = JSON.stringify([kind, work, typed]);
     let described = { value: null, problem: "" };
     try {
       if (work)
@@ -222,7 +222,7 @@ export class FormSession {
     } catch (error) {
       described = { value: null, problem: error.message };
     }
-    if (asked !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) {
+    if (request !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) {
       this.describing.want();
       return;
     }
@@ -230,12 +230,12 @@ export class FormSession {
     this.changed();
   }
 
-  /** What is wrong with an argument, once it was typed. */
+  /** The error of an argument, once the user has edited it. */
   faultOf(name) {
     return this.touched.has(`${this.work.function} ${name}`) || name === "*" ? (this.faults[name] ?? "") : "";
   }
 
-  /** Why nothing can be submitted, or null if something can. */
+  /** The reason why the form cannot be submitted, or null if it can. */
   get blocked() {
     if (this.problem !== null) return this.problem;
     if (this.form === null) return "Connecting to the pool…";
@@ -265,7 +265,7 @@ export class FormSession {
     return whole ?? null;
   }
 
-  /** Submits once what is typed was looked at. */
+  /** Submits once the typed values were checked. */
   async submit() {
     if (this.sending) return;
     this.sending = true;
@@ -302,7 +302,7 @@ export class FormSession {
     this.describing.stop();
   }
 
-  /** Goes on after a stop. */
+  /** Resumes after a stop. */
   resume() {
     this.opening.stopped = false;
     this.reviewing.stopped = false;

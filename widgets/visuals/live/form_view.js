@@ -7,11 +7,11 @@ import { showJob } from "./job_view.js";
 import { awayWords } from "./stale.js";
 
 /**
- * Shows a form in `element`, and below it the cards of the jobs that were submitted with it.
- * @param kept what the caller keeps for this form as long as it exists; empty at first
- * @param makeBackend makes what `FormSession` asks; its `follow(changed)` calls `changed` when the kernel may have other functions,
- *   and answers what ends that
- * @returns what ends it
+ * Shows a form in `element`, and below it the cards of the jobs submitted with it.
+ * @param kept an object that the caller keeps as long as the form exists; empty at first
+ * @param makeBackend makes the backend of `FormSession`; its `follow(changed)` calls `changed` when the kernel may have
+ *   other functions, and returns a function that ends that
+ * @returns a function that ends the view
  */
 export function showForm(element, feed, kept, makeBackend) {
   const session = (kept.session ??= new FormSession(makeBackend()));
@@ -47,7 +47,7 @@ export function showForm(element, feed, kept, makeBackend) {
   };
 }
 
-/** The project that is chosen as it stands now, on the scale of the pool. */
+/** The selected project in its present state, on the scale of the pool. */
 function projectOf({ pool }, session) {
   const project = pool?.projects.find(({ name }) => name === session.typed.project);
   return project ? { project, scale: barScale(pool.projects.flatMap(byType), pool.train_gpus) } : {};
@@ -62,7 +62,7 @@ function awayOf(feed) {
   return feed.connection.state === "away" ? awayWords(feed) : null;
 }
 
-/** The card of a job that was sent: what the pool accepted is asked for when the card appears. */
+/** The card of a submitted job, which fetches the accepted job when it appears. */
 function showSent(cards, feed, { job, notes }) {
   const card = document.createElement("article");
   cards.prepend(card);

@@ -9,8 +9,8 @@ const READ_EVERY_S = 2;
 export class JobList {
   /**
    * @param feed the `PoolFeed`
-   * @param ask promises a page of jobs as the API answers it, or null for none
-   * @param belongs whether a job that is not listed may belong to the list
+   * @param ask promises a page of jobs from the API, or null for none
+   * @param belongs whether an unlisted job may belong to the list
    */
   constructor(feed, ask, belongs) {
     this.feed = feed;
@@ -29,12 +29,12 @@ export class JobList {
     return this.listed?.map(({ job }) => job) ?? null;
   }
 
-  /** Whether the list that is to be shown was read. */
+  /** Whether the requested list was read. */
   get isRead() {
     return this.listed !== null && !this.isOther;
   }
 
-  /** Reads the list. Jobs that have ended meanwhile stay, unless another list is to be shown. */
+  /** Reads the list. Jobs that have ended in the meantime stay, unless it is another list (`isOther`). */
   async read(isOther = false) {
     const turn = (this.reads += 1);
     const then = this.feed.events;

@@ -1,4 +1,4 @@
-/** The card of a live job: what it shows and does, and as an output of a notebook. */
+/** The card of a live job: its content and actions, and its form as an output of a notebook. */
 
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
@@ -14,9 +14,9 @@ const FILES_LISTED = 20;
 const CONNECTING = "Connecting to the pool…";
 
 /**
- * Draws the card of a job with what is known of it, and the actions that the viewer may take.
+ * Draws the card of a job from its latest state, with the actions that the viewer may take.
  * @param editor `RerunEditor` of this card
- * @param more what the card shows besides, or otherwise, where it stands
+ * @param more further or different content of the card at its place
  */
 export function drawLiveCard(element, live, editor, more = {}) {
   const { feed, job, points, rows, notice } = live;
@@ -29,8 +29,8 @@ export function drawLiveCard(element, live, editor, more = {}) {
 
 /**
  * Shows a job in `element`: at once as `output` has it, and live from the feed.
- * @param output `job`: Job, `at`: when it was so, `notice`
- * @returns what ends it
+ * @param output `job`: Job, `at`: the time of that state, `notice`
+ * @returns a function that ends the view
  */
 export function showJob(element, feed, output) {
   const { id } = output.job;
@@ -53,7 +53,7 @@ export function showJob(element, feed, output) {
   };
 }
 
-/** Shows the card of a run again below that of the job. */
+/** Shows the card of a rerun below that of the job. */
 function showBelow(element, feed, job) {
   const card = document.createElement("article");
   element.after(card);
@@ -76,7 +76,7 @@ function drawOutput(element, live, output, editor, outputs) {
   });
 }
 
-/** Why nothing can be done about the job, or null if it can. */
+/** The reason why the job's actions are disabled, or null if they are enabled. */
 function blockedWords({ feed, job, problem }, shownAt) {
   if (problem?.status === 404) return problem.message;
   if (job !== null && isFinal(job.state)) return null;

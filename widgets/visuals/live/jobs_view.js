@@ -9,8 +9,8 @@ const TICK_MS = 1000;
 
 /**
  * Shows jobs in `element`: at once as `output` has them, and live from the feed.
- * @param output `jobs`: list of Job, `more`: so many are left out, `at`: when it was so
- * @returns what ends it
+ * @param output `jobs`: list of Job, `more`: the number of jobs left out, `at`: the time of that state
+ * @returns a function that ends the view
  */
 export function showJobs(element, feed, output) {
   stage(element, "st-card");

@@ -1,4 +1,4 @@
-/** The state of one job: events and answers of the API go in, and all views of the job read it. */
+/** The state of one job, updated by events and answers of the API, and read by all views of the job. */
 
 import { isFinal } from "../base/glyphs.js";
 import { waits } from "../base/job_words.js";
@@ -21,7 +21,7 @@ function isPassing({ status }) {
 }
 
 export class LiveJob {
-  /** @param feed the `PoolFeed` that it is part of */
+  /** @param feed its `PoolFeed` */
   constructor(feed, id) {
     this.feed = feed;
     this.id = id;
@@ -42,17 +42,17 @@ export class LiveJob {
     this.readLog = calmly(() => this.log?.read(), LOG_EVERY_S);
   }
 
-  /** Whether the job has ended, or is not there. */
+  /** Whether the job has ended or does not exist. */
   get settled() {
     return this.problem?.status === 404 || (this.job !== null && isFinal(this.job.state));
   }
 
-  /** The points of its metrics, as far as they were read. */
+  /** The points of its metrics read so far. */
   get points() {
     return this.job && !this.job.trials ? this.feed.curves.of(this.job) : [];
   }
 
-  /** The rows of a sweep's trials, read when they are first asked for; null until they are known. */
+  /** The rows of a sweep's trials, read on first use; null until then. */
   get rows() {
     if (!this.job?.trials) return null;
     this.trials ??= new TrialKeeper(this.feed.call, this.id, () => this.changed());
@@ -65,7 +65,7 @@ export class LiveJob {
     this.trials = null;
   }
 
-  /** Keeps the end of its log, of which `tail` bytes are read first. A sweep has none. */
+  /** Keeps the end of its log, at first the last `tail` bytes. A sweep has none. */
   followLog(tail) {
     if (this.log || this.job?.trials) return;
     this.log = new LogKeeper(this.feed.call, this.path, () => this.changed(), tail);
@@ -97,8 +97,8 @@ export class LiveJob {
   }
 
   /**
-   * Takes in the job of an event, or of an answer. `then`: the number of events when the answer was requested; an event since
-   * then is newer, and the answer only adds what it leaves out.
+   * Updates the job from an event, or from an answer. `then`: the number of events at the time of the request; a later
+   * event is newer than the answer, which then only adds the fields that events leave out.
    */
   take(job, then = Infinity) {
     const before = this.job;
@@ -132,7 +132,7 @@ export class LiveJob {
     this.changed();
   }
 
-  /** Fetches a waiting job, from time to time: that keeps its expected start up to date. */
+  /** Fetches a waiting job at intervals, which keeps its expected start up to date. */
   look() {
     if (this.job === null || !waits(this.job)) return;
     const pace = this.job.starts ? START_EVERY_S : UNKNOWN_START_EVERY_S;
@@ -152,7 +152,7 @@ export class LiveJob {
   }
 }
 
-/** The newer version of a job with what events and lists leave out: earlier attempts, and what the job runs with. */
+/** The newer version of a job, with the fields that events and lists leave out: earlier attempts and the environment. */
 function merged(older, newer) {
   const first = newer.attempts[0]?.number ?? Infinity;
   return {

@@ -1,4 +1,4 @@
-/** Keeps the end of a job's log, reading on when there is more. */
+/** Keeps the end of a job's log, and reads more when it has grown. */
 
 import { oneByOne } from "../base/pace.js";
 
@@ -7,10 +7,10 @@ const MOST = 8 * 1024 * 1024;
 
 export class LogKeeper {
   /**
-   * @param call asks the API: `call(method, path)` promises the answer's body
+   * @param call `call(method, path)` promises the body of the API's response
    * @param path of the job
    * @param changed called when the log has grown
-   * @param tail so many bytes of the end are read first
+   * @param tail length of the first piece, from the end, in bytes
    */
   constructor(call, path, changed, tail) {
     this.call = call;
@@ -19,13 +19,13 @@ export class LogKeeper {
     this.changed = changed;
     this.rank = 0;
     this.turn = 0;
-    /** There may be more to read. */
+    /** Reads on; called when the log may have grown. */
     this.read = oneByOne(() => this.#piece(), 0);
     this.actions = { rank: (rank) => this.#restart(rank, -this.tail), earlier: () => this.#restart(this.rank, 0) };
     this.#restart(0, -this.tail, false);
   }
 
-  /** What a log view shows of it. */
+  /** The data of a log view. */
   data(job) {
     return { text: this.text, ended: this.ended, cut: this.start > 0, rank: this.rank, ranks: job.options.workers };
   }

@@ -1,4 +1,4 @@
-/** The state of the pool on one page: one event stream for all that the page shows; only what it leaves out is fetched. */
+/** The state of the pool on one page: one event stream for all views; only data that is not in events is fetched. */
 
 import { isFinal } from "../base/glyphs.js";
 import { clockNow } from "../base/words.js";
@@ -10,11 +10,11 @@ const MINE = "jobs?mine=1&limit=50";
 
 export class PoolFeed {
   /**
-   * @param api `call(method, path, body)` promises the body of an answer, `openFile(path)` the `Response` of a file; both
+   * @param api `call(method, path, body)` promises the body of a response, `openFile(path)` the `Response` of a file; both
    *   throw errors with `status` and `message`. `follow(on, show)` follows the event stream, as `followStream` does
    * @param links `pageOf(id)`: address of a job's own page, or null; `compareOf(ids)`: address of a comparison, left out if
    *   there is none; `target`: where links open
-   * @param viewer the person who looks, if known: `name`, `admin` and `administers(project)`; else the API is asked
+   * @param viewer the viewer, if known: `name`, `admin` and `administers(project)`; else fetched from the API
    */
   constructor({ call, openFile, follow }, links, viewer = null) {
     this.call = call;
@@ -53,7 +53,7 @@ export class PoolFeed {
     return this.jobs.get(id);
   }
 
-  /** Takes in a job of an answer that was asked for after `then` events; returns its `LiveJob`. */
+  /** Updates a job from an answer requested after `then` events; returns its `LiveJob`. */
   know(job, then = this.events) {
     const live = this.live(job.id);
     live.take(job, then);
@@ -62,8 +62,8 @@ export class PoolFeed {
 
   /**
    * Shows a job by calling `view` after each change. Returns its `LiveJob` and `stop`.
-   * @param known the caller's version of the job: used if the job has ended, or if it `isWhole`, a fresh answer of the API
-   * @param tail length of the end of the log that the view shows, in bytes
+   * @param known the caller's version of the job: used if the job has ended, or if `isWhole`: it is a fresh answer of the API
+   * @param tail length of the displayed end of the log, in bytes
    */
   watchJob(id, view, { known = null, isWhole = false, tail = 0 } = {}) {
     const live = this.live(id);
@@ -98,18 +98,18 @@ export class PoolFeed {
     };
   }
 
-  /** The colour of a project, and whether GPUs are simulated; unknown until the pool is. */
+  /** The colour of a project, and whether GPUs are simulated; unknown until the pool was read. */
   about(project) {
     const entry = this.pool?.projects.find(({ name }) => name === project);
     return { colour: entry?.colour ?? null, simulated: this.pool?.simulated };
   }
 
-  /** The colours of the projects that are known, by name. */
+  /** The colours of the known projects, by name. */
   get colours() {
     return new Map((this.pool?.projects ?? []).map(({ name, colour }) => [name, colour]));
   }
 
-  /** Whether a job is the viewer's. Until it is known who looks, jobs are taken to be theirs; the pool decides. */
+  /** Whether a job is the viewer's. Until the viewer is known, every job counts as theirs; the pool decides. */
   isOwn({ user }) {
     const person = this.viewer ?? this.me;
     return person === null || person.name === user;
@@ -121,7 +121,7 @@ export class PoolFeed {
     return this.isOwn(job) || person.admin || Boolean(person.administers?.(job.project));
   }
 
-  /** Opens the stream if something that can change is shown, and closes it if nothing is. */
+  /** Opens the stream while the page shows anything that can change, and closes it otherwise. */
   looked() {
     const shown = this.#shown();
     const needed = this.poolViews.size + this.lists.size > 0 || shown.some((live) => !live.settled);
@@ -177,12 +177,12 @@ export class PoolFeed {
     this.#tell();
   }
 
-  /** When the pool was heard last, if it is away now. */
+  /** The time of the last contact, if the pool is away now. */
   get heardAt() {
     return this.connection.state === "away" && this.wasLive ? this.connection.since : null;
   }
 
-  /** A trial is in no list: it shows on the card of its sweep. */
+  /** A trial is in no list: the card of its sweep shows it. */
   hearJob(job) {
     this.events += 1;
     if (job.sweep) this.jobs.get(job.sweep)?.trials?.hear(job);
@@ -197,7 +197,7 @@ export class PoolFeed {
       for (const { trials } of this.jobs.values()) trials?.hearProgress(data.job, data.progress);
   }
 
-  /** A pool that counts from the beginning was started anew, and events may have been lost. */
+  /** A pool whose count has started again was restarted, and events may have been lost. */
   #hearPool(pool) {
     const isNew = this.pool !== null && pool.seq < this.pool.seq;
     this.poolsHeard += 1;
@@ -225,7 +225,7 @@ export class PoolFeed {
     for (const list of this.lists) list.read();
   }
 
-  /** Whether events are heard, or asked for in time. */
+  /** Whether events arrive, or are polled in time. */
   get #hears() {
     return this.connection.state === "live" || this.connection.state === "asking";
   }
@@ -234,7 +234,7 @@ export class PoolFeed {
     if (this.viewer === null) await this.#fetch("me", (me) => (this.me = me));
   }
 
-  /** Asks for the pool; one that an event tells meanwhile is newer. */
+  /** Fetches the pool; one from an event in the meantime is newer. */
   fetchPool() {
     const then = this.poolsHeard;
     return this.#fetch("pool", (pool) => then === this.poolsHeard && (this.pool = pool));

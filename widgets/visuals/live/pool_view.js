@@ -5,9 +5,9 @@ import { staleWords } from "./stale.js";
 
 /**
  * Shows the pool in `element`: at once as `output` has it, and live from the feed.
- * @param output `pool`: PoolView, `at`: when it was so, `mine`: names of the caller's projects
+ * @param output `pool`: PoolView, `at`: the time of that state, `mine`: names of the caller's projects
  * @param open opens a job's own page by its id
- * @returns what ends it
+ * @returns a function that ends the view
  */
 export function showPool(element, feed, output, open) {
   const draw = () => {

@@ -1,13 +1,13 @@
-/** What is typed to run a job again with other options, and what the pool says of it. */
+/** The typed options of a rerun, and the pool's answers about them. */
 
 let editorsMade = 0;
 
 export class RerunEditor {
   /**
-   * @param call asks the API: `call(method, path, body)` promises the answer's body, or throws with `message` and `field`
+   * @param call `call(method, path, body)` promises the body of the API's response, or throws with `message` and `field`
    * @param id the job
-   * @param changed called when there is something new to draw
-   * @param sent called with the job that was accepted
+   * @param changed called when the form has to be drawn again
+   * @param sent called with the accepted job
    */
   constructor(call, id, changed, sent) {
     this.call = call;
@@ -65,7 +65,7 @@ export class RerunEditor {
     this.changed();
   }
 
-  /** The options that are typed otherwise than they were. */
+  /** The options whose values have changed. */
   get differences() {
     const fields = this.isOpen ? (this.form?.fields ?? []) : [];
     return Object.fromEntries(
@@ -73,7 +73,7 @@ export class RerunEditor {
     );
   }
 
-  /** Sends the run again. What is sent twice, because an answer was lost, is accepted once. */
+  /** Submits the rerun. A repeated request after a lost answer creates no second job. */
   async send() {
     if (this.sending) return;
     this.sending = true;

@@ -1,20 +1,20 @@
-/** What a page says while it hears nothing from the pool. */
+/** The sentences of a page while it has no contact with the pool. */
 
 import { ago, clockNow } from "../base/words.js";
 
-const AWAY = "The pool does not answer. Running jobs go on.";
+const AWAY = "The pool does not answer. Running jobs continue.";
 
-/** Whether what the feed has comes from the pool and goes on to. */
+/** Whether the feed has the pool's present state and receives its changes. */
 export function isLive({ connection }) {
   return connection.state === "live" || connection.state === "asking";
 }
 
-/** Why nothing is heard from the pool. */
+/** The reason why there is no contact with the pool. */
 export function awayWords({ connection }) {
   return connection.problem?.message ?? AWAY;
 }
 
-/** Why what is shown may be old, or null while it is not. `at` is when it was so, if the pool was never heard. */
+/** Why the displayed state may be old, or null if it is not. `at`: its time, if the pool has not answered yet. */
 export function staleWords(feed, at) {
   if (feed.connection.state !== "away") return null;
   return `${awayWords(feed)} It is shown as it was ${ago(feed.heardAt ?? at, clockNow())}.`;

@@ -1,4 +1,4 @@
-/** Keeps the trials of a sweep: read once, then as events tell them, and read again where events left something out. */
+/** Keeps the trials of a sweep: read once, updated by events, and read again if events left anything out. */
 
 import { agreesWith, reportedRow, rowOfTrial } from "../base/trials.js";
 
@@ -10,7 +10,7 @@ const GONE_FOR_GOOD = 404;
 
 export class TrialKeeper {
   /**
-   * @param call asks the API: `call(method, path)` promises the answer's body
+   * @param call `call(method, path)` promises the body of the API's response
    * @param sweep its id
    * @param changed called when rows have changed
    */
@@ -31,14 +31,14 @@ export class TrialKeeper {
     this.heard = new Map();
   }
 
-  /** All rows by number, the same list until they change; null until they were read. */
+  /** All rows by number, the same array until they change; null until they were read. */
   get rows() {
     if (!this.isRead) return null;
     this.listed ??= [...this.kept.values()].sort((one, other) => one.trial - other.trial);
     return this.listed;
   }
 
-  /** Takes in how its sweep stands; reads the trials the first time, and where they tell something else. */
+  /** Takes the counts of the sweep; reads the trials the first time, and later if they disagree with the counts. */
   follow(counts) {
     const before = this.counts;
     this.counts = counts;
@@ -46,12 +46,12 @@ export class TrialKeeper {
     else if (JSON.stringify(before) !== JSON.stringify(counts)) this.#readSoon();
   }
 
-  /** Takes in what an event tells of a trial. */
+  /** Updates a trial from an event. */
   hear(job) {
     this.#put(rowOfTrial(job, this.kept.get(job.trial), this.counts?.metric));
   }
 
-  /** Takes in what a trial reported; nothing if the job is none of its trials. */
+  /** Updates a trial from its progress; ignores jobs that are not trials of this sweep. */
   hearProgress(id, progress) {
     const row = this.isRead && this.rows.find(({ job }) => job === id);
     if (row) this.#put(reportedRow(row, progress, this.counts?.metric));
@@ -102,7 +102,7 @@ export class TrialKeeper {
     return rows;
   }
 
-  /** Events of trials mostly come beside those of their sweep: what they tell need not be read. */
+  /** Delays the read: events of trials usually arrive with those of their sweep, which makes it unnecessary. */
   #readSoon(least = 0, must = false) {
     this.must ||= must;
     if (this.timer !== null || this.stopped) return;

@@ -1,4 +1,4 @@
-/** The form where only the kernel can draw it: each question is a message to the kernel, and has an answer. */
+/** The form for front ends without the lab extension: each request is a message to the kernel, and has an answer. */
 
 import { FormSession } from "../live/form_session.js";
 import { renderJobForm } from "../views/job_form.js";

@@ -1,4 +1,4 @@
-/** Makes up for messages that got lost between kernel and page. */
+/** Recovers from lost messages between kernel and page. */
 
 const ASK_SOON_MS = 500;
 const ASK_MS = 5000;
@@ -6,10 +6,10 @@ const NO_ANSWER_MS = 30000;
 const SILENT_MS = 12000;
 
 /**
- * Lets a model whose page was slow hear from its kernel; for `initialize`. The trait `identity` is the model's id.
+ * Makes a model on a slow page receive its kernel's messages; for `initialize`. The trait `identity` is the model's id.
  *
  * anywidget gives a module two seconds to load, and drops every later message of the kernel if it took longer. When
- * this runs it has loaded: messages go straight to where anywidget passes them, the handler of ipywidgets.
+ * this runs, the module has loaded: messages go directly to the handler of ipywidgets, as anywidget would pass them.
  */
 export async function hearKernel(model) {
   try {
@@ -21,7 +21,7 @@ export async function hearKernel(model) {
   }
 }
 
-/** The method as the farthest ancestor defines it. */
+/** The method of the most distant ancestor. */
 function rootMethod(object, name) {
   let found = null;
   for (let each = object; each !== null; each = Object.getPrototypeOf(each)) {
@@ -30,13 +30,14 @@ function rootMethod(object, name) {
   return found;
 }
 
-/** What a card says whose kernel has not answered for a while. */
+/** The notice of a card whose kernel has not answered for a while. */
 export const SILENT_KERNEL =
   "The kernel of this card has not answered for a while: it is busy, or it was restarted. The card shows what it said last; run the cell again for a live one.";
 
 /**
- * Asks by the trait `version`; the kernel answers, and sends all again if that is not its own. Returns a stop.
- * @param silent called with whether the kernel has said nothing for so long that what is shown may be old
+ * Sends the trait `version`; the kernel answers, and sends everything again if its version differs. Returns a function
+ * that stops it.
+ * @param silent called with whether the kernel has been silent long enough for the displayed state to be old
  */
 export function keepFresh(model, ended, silent = () => {}) {
   let askedAt = null;

@@ -1,4 +1,4 @@
-/** How a file can be shown, by the ending of its name. */
+/** The viewer of a file, by the extension of its name. */
 
 const TEXT_ENDINGS = new Set([
   "txt",
@@ -17,10 +17,10 @@ const TEXT_ENDINGS = new Set([
 ]);
 const TABLE_ENDINGS = new Set(["csv", "tsv"]);
 
-/** Maximum size of a file that is shown, in bytes. */
+/** Maximum size of a displayed file, in bytes. */
 export const mostViewed = 8 * 1024 * 1024;
 
-/** The types of the pictures that are shown, by ending. Vector pictures are not among them: they are shown as text. */
+/** The MIME types of displayed images, by extension. Vector images are not among them: they are shown as text. */
 export const pictureTypes = {
   png: "image/png",
   jpg: "image/jpeg",
@@ -29,7 +29,7 @@ export const pictureTypes = {
   webp: "image/webp",
 };
 
-/** The ending of a file's name, in lower case. */
+/** The extension of a file's name, in lower case. */
 export function endingOf(name) {
   return name.split("/").at(-1).split(".").at(-1).toLowerCase();
 }

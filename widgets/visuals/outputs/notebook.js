@@ -1,4 +1,4 @@
-/** An executed notebook, drawn from its cells. Its HTML, scripts and vector pictures never enter the page. */
+/** An executed notebook, drawn from its cells. Its HTML, scripts and vector images never enter the page. */
 
 import { h } from "../base/dom.js";
 import { cleanLines } from "../base/words.js";
@@ -8,7 +8,7 @@ const BASE64 = /^[A-Za-z0-9+/=\s]*$/;
 const MOST_CELLS = 2_000;
 const MOST_OUTPUT = 100_000;
 
-/** The cells of a notebook file; null if it is none. */
+/** The cells of a notebook file; null if the text is not a notebook. */
 export function readNotebook(text) {
   try {
     const { cells } = JSON.parse(text);
@@ -18,7 +18,7 @@ export function readNotebook(text) {
   }
 }
 
-/** Draws the cells: code and its outputs as text, markdown as it was written, pictures as pictures. */
+/** Draws the cells: code and its outputs as text, markdown as its source, raster images as images. */
 export function drawNotebook(cells) {
   return h(
     "div",

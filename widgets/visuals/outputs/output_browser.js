@@ -1,4 +1,4 @@
-/** The files that a job left: listed, viewed as text, table, picture or notebook, and downloaded. */
+/** The output files of a job: listed, viewed as text, table, image or notebook, and downloaded. */
 
 import { h } from "../base/dom.js";
 import { button, isFinal, when } from "../base/glyphs.js";
@@ -22,12 +22,12 @@ const NOT_READABLE = {
 
 export class OutputBrowser {
   /**
-   * @param call asks the API: `call(method, path)` promises the answer's body, or throws with `message` and `status`
+   * @param call `call(method, path)` promises the body of the API's response, or throws with `message` and `status`
    * @param openFile opens a file of the API: promises a `Response` whose body is the file, or throws in the same way
    * @param path of the job
-   * @param changed called when there is something new to draw
-   * @param card on a job's card, null on its page: `most`: so many files are listed; `href` and `target` of the page,
-   *   which shows notebooks and the other files, `href` null where there is none
+   * @param changed called when the view has to be drawn again
+   * @param card on a job's card, null on its page: `most`: the maximum number of listed files; `href` and `target` of the
+   *   page, which shows notebooks and the other files, `href` null if there is none
    */
   constructor(call, openFile, path, changed, card = null) {
     this.call = call;
@@ -44,7 +44,7 @@ export class OutputBrowser {
     this.read = { at: -Infinity, standing: null, busy: false };
   }
 
-  /** Reads the list if the job may have written files since; to be called at each drawing. */
+  /** Reads the list if the job may have written files since; call it at each drawing. */
   follow(job) {
     if (!this.isOpen || this.read.busy || document.hidden) return;
     const standing = `${job.state} ${job.attempt} ${job.progress.at}`;
@@ -68,7 +68,7 @@ export class OutputBrowser {
     this.changed();
   }
 
-  /** The list as a part of a card that is closed at first and read when it is opened. */
+  /** The list as a fold of a card: closed at first, and read when it is opened. */
   drawFold(job) {
     const toggle = ({ target }) => {
       this.isOpen = target.open;
@@ -92,7 +92,7 @@ export class OutputBrowser {
     );
   }
 
-  /** The list, and below its file what is viewed, as descriptions. */
+  /** The list, with the open view below its file, as descriptions. */
   draw(job) {
     const problem =
       this.problem &&
@@ -178,7 +178,7 @@ export class OutputBrowser {
     });
   }
 
-  /** Runs `work`; what goes wrong is said at the file. */
+  /** Runs `work`; an error is shown at the file. */
   async #attempt(file, work) {
     this.notice = null;
     try {
@@ -210,7 +210,7 @@ export class OutputBrowser {
     });
   }
 
-  /** Shows a file, or no longer. Of files that are asked for one after the other the last one is shown. */
+  /** Opens the view of a file, or closes it. If several are requested in a row, the last one is shown. */
   async #toggle(file) {
     const turn = (this.wanted += 1);
     if (this.viewed?.name === file.name) {
@@ -259,7 +259,7 @@ export class OutputBrowser {
   }
 }
 
-/** What is shown of a file. A picture is shown as what its name says it is, whatever else its content may be. */
+/** The view of a file. The extension alone decides the type of an image, whatever the content may be. */
 async function readFile(name, content) {
   const kind = kindOf(name);
   if (kind === "picture") return { name, kind, address: await addressOf(content, pictureTypes[endingOf(name)]) };

@@ -1,4 +1,4 @@
-/** Comma- and tab-separated values: read as RFC 4180 has them, shown as a table of bounded size. */
+/** Comma- and tab-separated values: parsed by RFC 4180, shown as a table of bounded size. */
 
 import { h } from "../base/dom.js";
 import { clean, count } from "../base/words.js";
@@ -10,7 +10,7 @@ const SEPARATORS = { csv: [",", ";", "\t"], tsv: ["\t"] };
 const NUMBER = /^\s*(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|[+-]?inf(?:inity)?)?\s*$/i;
 
 /**
- * Reads the table of a file; the first line that is not empty has the names of its columns.
+ * Reads the table of a file; its first non-empty line has the names of the columns.
  * @param ending `csv`, whose separator is found in its first line, or `tsv`
  * @returns `head`: names; `rows`: lists of cells, the first rows and columns only; `rowCount` and `columnCount`: of
  *   all. Null for an empty file.
@@ -38,7 +38,7 @@ function separatorOf(text, candidates) {
   return candidates[times.indexOf(Math.max(...times))];
 }
 
-/** The lines that are not empty: the first `cells` of each, and how many it has. A quoted cell may have several lines. */
+/** The non-empty lines: the first `cells` of each, and its number of cells. A quoted cell may have several lines. */
 function* linesOf(text, separator) {
   const ends = new RegExp(`[${separator}\r\n]`, "g");
   let at = 0;

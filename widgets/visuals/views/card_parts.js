@@ -1,11 +1,11 @@
-/** What the cards of jobs and of sweeps share: the head, the GPUs as cells, and the buttons with their confirmation. */
+/** The common parts of job and sweep cards: the head, the GPUs as cells, and the buttons with their confirmation. */
 
 import { h } from "../base/dom.js";
 import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
 import { clean } from "../base/words.js";
 
-/** The head of a card: name, state, and what it says below them. `about`: descriptions. */
+/** The head of a card: name, state, and the descriptions `about` below them. */
 export function cardHeader({ job, href, target, colour }, about) {
   const name = clean(job.name) || job.id;
   return h(
@@ -40,9 +40,9 @@ function tagWords({ tags }) {
 }
 
 /**
- * The buttons of a card, what became of the last one, and why there are none.
+ * The buttons of a card, the outcome of the last action, and the reason if there are no buttons.
  * @param data as of the card; the form of an open `editor` has buttons of its own
- * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out where the viewer may not
+ * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out if not permitted
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
  * @param words `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
@@ -99,7 +99,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
   ].flat();
 }
 
-/** What can be done with a job that has ended. What is asked for is another job, so nothing of this one changes. */
+/** The actions for an ended job. They submit another job, so this one does not change. */
 function afterwards({ rerun, edit }, waiting) {
   return [
     rerun && cardButton("rerun", "Run again", rerun, waiting),

@@ -1,8 +1,8 @@
-/** What to expect of a job that is filled in: the GPUs that it would get, when, and who would make room for it. */
+/** The estimate for the job in a form: the GPUs that it would get, when, and the jobs that would make room for it. */
 
 import { h } from "../base/dom.js";
 import { colourOf, stateGlyph } from "../base/glyphs.js";
-import { told } from "../base/job_words.js";
+import { sentencesOf } from "../base/job_words.js";
 import { ago, clean, clockNow } from "../base/words.js";
 import { barScale, byType, projectBar, standingWords } from "../charts/project_bar.js";
 
@@ -10,7 +10,7 @@ const MOST_CELLS = 64;
 const OLD_MS = 60000;
 const SIGNS = { "estimate-now": "running", "estimate-room": "starting", "estimate-later": "queued" };
 
-/** The part of the form that tells what to expect, as a description. */
+/** The part of the form with the estimate, as a description. */
 export function formEstimate(session, { project = null, scale = null }) {
   const { estimate, later, problems } = session.review;
   const wrong = Object.keys(problems).length > 0;
@@ -41,9 +41,9 @@ export function formEstimate(session, { project = null, scale = null }) {
   );
 }
 
-/** The first sentence stands out: it says when. */
+/** The sentences of the estimate. The first one, which says when, is emphasized. */
 function sentences(estimate, later) {
-  const [first, ...rest] = told(estimate);
+  const [first, ...rest] = sentencesOf(estimate);
   const sign = SIGNS[estimate?.code] ?? "queued";
   return [
     first &&

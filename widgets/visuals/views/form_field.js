@@ -1,4 +1,4 @@
-/** A field of a form: its label, what is typed or chosen, its help, and what is wrong with it. */
+/** A field of a form: its label, its value, its help and its error. */
 
 import { h } from "../base/dom.js";
 import { clean } from "../base/words.js";
@@ -41,8 +41,8 @@ function ownValue(session, field, value, wrong) {
 }
 
 /**
- * A field with a label. `field`: `name`, `label`, `help`, `value`, `placeholder`, `choices` or null, `wrong`: what is
- * wrong, `number`, `lines`: several lines are typed, `wide`: a whole row, `code`, `required`, `set(value)`, `after`
+ * A field with a label. `field`: `name`, `label`, `help`, `value`, `placeholder`, `choices` or null, `wrong`: its
+ * error, `number`, `lines`: a field of several lines, `wide`: a whole row, `code`, `required`, `set(value)`, `after`
  */
 export function textField(session, field) {
   const id = `${session.id}-${field.name}`;
@@ -80,7 +80,7 @@ export function textField(session, field) {
   );
 }
 
-/** A choice. A value that is no longer among the choices stays until somebody chooses another. */
+/** A choice. A value that is no longer among the choices stays until the user chooses another. */
 function select(props, field) {
   const known = field.choices.some(({ value }) => value === field.value);
   const choices =

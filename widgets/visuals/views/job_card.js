@@ -1,4 +1,4 @@
-/** The live card of a job: state, reason, progress, loss, GPUs and their use, log, and what can be done about it. */
+/** The live card of a job: state, reason, progress, loss, GPUs and their use, log, and actions. */
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
@@ -14,12 +14,12 @@ import { rerunForm, rerunLine, testLine } from "./rerun_form.js";
 
 /**
  * Draws a job's card.
- * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: what
- *   became of the last action; `colour`: of its project; `simulated`: its GPUs are; `href`: the job's own page,
- *   opened in `target`; `pageOf` gives the address of another job's page by its id, or null; `blocked`: why nothing can
- *   be done about the job at the moment, in words; `editor`: the `RerunEditor` of the job, if it can be edited here;
- *   `outputs`: the `OutputBrowser` of its files, where they can be fetched
- * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, each left out where the viewer may not
+ * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: the
+ *   outcome of the last action; `colour`: of its project; `simulated`: whether its GPUs are; `href`: the job's own page,
+ *   opened in `target`; `pageOf` returns the address of another job's page by its id, or null; `blocked`: the reason why
+ *   actions are disabled at the moment; `editor`: the `RerunEditor` of the job, if it can be edited here;
+ *   `outputs`: the `OutputBrowser` of its files, if they can be fetched
+ * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, each left out if not permitted
  */
 export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
@@ -72,7 +72,7 @@ function buttonWords(job) {
   return {
     standing: job.attempt,
     cancel: "Cancel…",
-    question: `Cancel ${clean(job.name) || "this job"}? It will not go on afterwards.`,
+    question: `Cancel ${clean(job.name) || "this job"}? It will not continue afterwards.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",
     confirm: "Cancel the job",
   };
@@ -86,7 +86,7 @@ function failureWords(job) {
     : `retry ${Math.min(failures, retries)} of ${retries}`;
 }
 
-/** What went wrong. An exit code alone says little, and the sentences have it: the log's last line says more. */
+/** The error of a failed job. If it is only an exit code, which the sentences have already: the last line of the log. */
 function errorWords({ error, reason }, log) {
   const bare = reason?.params?.code !== undefined && !reason.params.detail;
   return clean(bare ? (log ?? "").trimEnd().split("\n").at(-1) : (error ?? ""));

@@ -1,4 +1,4 @@
-/** The form to submit a job with: what to run, its options, what to expect of it, and why it cannot be submitted. */
+/** The form to submit a job: the work, its options, the estimate, and the reason if it cannot be submitted. */
 
 import { h, patch } from "../base/dom.js";
 import { environmentFacts, environmentSummary, missingWords } from "../base/environment.js";
@@ -12,9 +12,9 @@ const ANY_VALUE = "a value as in Python, or a variable";
 
 /**
  * Draws the form.
- * @param session `FormSession`, which has what is typed and what is said of it
- * @param data `project`: ProjectView of the project that is chosen, or null; `scale`: GPUs across its bar; `away`: why
- *   the pool is not heard, or null
+ * @param session `FormSession`, with the typed values and the answers about them
+ * @param data `project`: ProjectView of the selected project, or null; `scale`: GPUs across its bar; `away`: why there
+ *   is no contact with the pool, or null
  */
 export function renderJobForm(element, session, data = {}) {
   stage(element, "st-card");
@@ -45,7 +45,7 @@ function waiting({ problem }) {
   );
 }
 
-/** The whole form. Enter in a field submits nothing: GPUs are asked for by the button alone. */
+/** The whole form. Enter in a field does not submit; only the button does. */
 function whole(session, data) {
   const submit = (event) => {
     event.preventDefault();
@@ -207,7 +207,7 @@ function more(session, fields) {
   );
 }
 
-/** What the job would run with: one line that opens the rest, and at once what is missing. */
+/** The environment of the job: a summary that opens the rest; missing packages show at once. */
 function environmentPart({ described: { value, problem } }) {
   if (!value)
     return (

@@ -1,4 +1,4 @@
-/** Jobs as rows: state, name, GPUs, progress, and the sentence that matters most. */
+/** Jobs as rows: state, name, GPUs, progress, and the most important sentence. */
 
 import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, progressTrack, stage, stateMark } from "../base/glyphs.js";
@@ -8,9 +8,9 @@ import { clean, count } from "../base/words.js";
 
 /**
  * Draws jobs as rows.
- * @param data `jobs`: list of Job; `now`; `colours`: by project; `more`: so many jobs are not among them; `stale`: why
- *   what is shown may be old, in words
- * @param pageOf gives the address of a job's own page by its id, or null
+ * @param data `jobs`: list of Job; `now`; `colours`: by project; `more`: the number of jobs left out; `stale`:
+ *   why the list may be old, in words
+ * @param pageOf returns the address of a job's own page by its id, or null
  */
 export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf) {
   stage(element, "st-jobs");

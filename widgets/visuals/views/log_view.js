@@ -1,4 +1,4 @@
-/** A log: follows its end until scrolled away from it, and finds text without changing what is shown. */
+/** A log: follows its end until scrolled away from it, and finds text without a change of its content. */
 
 import { h, memory, patch } from "../base/dom.js";
 import { stage } from "../base/glyphs.js";
@@ -7,16 +7,16 @@ import { cleanLines } from "../base/words.js";
 const NEAR = 24;
 const MOST_MATCHES = 5000;
 
-/** The text of a log as it can be shown, worked out anew only when it changed. `state` is the view's memory. */
+/** The displayable text of a log, computed again only after a change. `state` is the view's memory. */
 export function shownLog(state, text) {
   if (state.text !== text) Object.assign(state, { text, shown: cleanLines(text) });
   return state.shown;
 }
 
 /**
- * A log as a description for other drawings; it keeps its end in sight while it is there.
+ * A log as a description for other drawings; stays scrolled to its end if it is there.
  * @param text `shownLog`'s
- * @param ended whether no more will come
+ * @param ended whether the log is complete
  */
 export function logTail(text, ended) {
   return h(
@@ -38,8 +38,8 @@ export function logTail(text, ended) {
 
 /**
  * Draws a log with a field to search it.
- * @param data `text`; `ended`: no more will come; `cut`: its beginning is left out; `rank`, `ranks`: worker shown
- * @param actions `rank(n)` to show another worker's log, `earlier()` to show what was left out
+ * @param data `text`; `ended`: the log is complete; `cut`: its beginning is left out; `rank`, `ranks`: worker shown
+ * @param actions `rank(n)` to show another worker's log, `earlier()` to show the omitted beginning
  */
 export function renderLog(element, data, actions = {}) {
   const state = memory(element, { query: "", found: [], now: 0 });

@@ -1,4 +1,4 @@
-/** The card of the pool: at a glance, and each GPU. */
+/** The card of the pool: the overview, and each GPU. */
 
 import { h, patch } from "../base/dom.js";
 import { stage } from "../base/glyphs.js";
@@ -9,7 +9,7 @@ import { renderPoolGlance } from "./pool_glance.js";
 /**
  * Draws the pool's card.
  * @param data `pool`: PoolView; `mine`: names of the viewer's projects; `stale`: why it may be old, in words
- * @param actions `open(id)` opens a job's own page, left out where there is none
+ * @param actions `open(id)` opens a job's own page, left out if there is none
  */
 export function renderPoolCard(element, { pool, mine, stale = null }, actions = {}) {
   stage(element, "st-card");

@@ -1,4 +1,4 @@
-/** The pool at a glance: each project's quota, held, borrowed and waiting GPUs, and how full the pool is. */
+/** The pool at a glance: each project's quota, held, borrowed and waiting GPUs, and the allocation of the pool. */
 
 import { h, patch } from "../base/dom.js";
 import { emptyState, projectMark, simulatedMark, stage } from "../base/glyphs.js";
@@ -7,8 +7,8 @@ import { barScale, byType, projectBar } from "../charts/project_bar.js";
 
 /**
  * Draws the pool at a glance.
- * @param data `pool`: PoolView; `mine`: names of the caller's own projects, shown first; `tree`: whether all stand
- *   below their parents instead
+ * @param data `pool`: PoolView; `mine`: names of the caller's own projects, shown first; `tree`: whether each
+ *   project is shown below its parent instead
  */
 export function renderPoolGlance(element, data) {
   const { pool } = data;
@@ -82,7 +82,7 @@ function heads() {
   );
 }
 
-/** A row of a project; where there are several GPU types a row of each, of which the `first` has the name. */
+/** A row of a project, for one GPU type if there are several; the `first` row has the name. */
 function drawProject(project, first, depth, scale, mine) {
   const number = (label, value) =>
     h(

@@ -1,4 +1,4 @@
-/** The form to edit a job before it is run again, on the job's card, and what the card tells of its other runs. */
+/** The form on a job's card to edit it before a rerun, and the card's lines about the job's other runs. */
 
 import { h } from "../base/dom.js";
 import { button } from "../base/glyphs.js";
@@ -7,12 +7,12 @@ import { formField } from "./form_field.js";
 
 const KEPT = "Code, files, arguments and variables stay those of the first run.";
 
-/** Which run a job repeats and what differs, with a link to it where `pageOf` gives one. */
+/** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
   return rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, "First run");
 }
 
-/** How a job's test run went, with a link to it where `pageOf` gives one. */
+/** The outcome of a job's test run, with a link to it if `pageOf` returns one. */
 export function testLine({ test_run: test }, pageOf, target) {
   return test && runLine("test", test, { href: pageOf?.(test.job), target }, "Its page");
 }

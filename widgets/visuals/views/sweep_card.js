@@ -1,4 +1,4 @@
-/** The live card of a sweep: where it stands, the best trial, its parameters, the table of trials, and what can be done. */
+/** The live card of a sweep: its state, the best trial, the parameters, the table of trials, and actions. */
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
@@ -18,10 +18,10 @@ const NO_METRIC =
 
 /**
  * Draws a sweep's card.
- * @param data `job`: Job with `trials`; `rows`: list of TrialRow, or null while they are not known; `now`; `notice`;
- *   `colour`, `simulated`, `href`, `target`, `blocked`, `editor` as of a job's card; `pageOf` gives the address of a job's own
- *   page by its id, or null; `compareOf` the address of the comparison of jobs, left out where there is none
- * @param actions `pause()`, `resume()`, `cancel()`, `retry()`, `rerun()`, `edit()`, each left out where the viewer may not
+ * @param data `job`: Job with `trials`; `rows`: list of TrialRow, or null while unknown; `now`; `notice`;
+ *   `colour`, `simulated`, `href`, `target`, `blocked`, `editor` as for a job's card; `pageOf` returns the address of a
+ *   job's own page by its id, or null; `compareOf` that of the comparison of jobs, left out if there is none
+ * @param actions `pause()`, `resume()`, `cancel()`, `retry()`, `rerun()`, `edit()`, each left out if not permitted
  */
 export function renderSweepCard(element, data, actions = {}) {
   const { job, now, rows, colour } = data;
@@ -68,7 +68,7 @@ export function renderSweepCard(element, data, actions = {}) {
   );
 }
 
-/** The rows that the filter leaves, the same list as long as neither changes. */
+/** The rows that match the filter: the same array as long as rows and filter are unchanged. */
 function found(state, rows) {
   const { state: wanted, text } = state.view;
   const kept = state.found;
@@ -87,7 +87,7 @@ function aboutSweep(job) {
   ];
 }
 
-/** `12 of 60 trials, best 0.031 (trial 17: lr=0.01, depth=3)`, or why there is no best one. */
+/** `12 of 60 trials, best 0.031 (trial 17: lr=0.01, depth=3)`, or the reason if there is no best one. */
 function drawStanding(trials, { rows, pageOf, target }) {
   const { best } = trials;
   const ended = endedTrials(trials);

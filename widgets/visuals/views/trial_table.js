@@ -13,14 +13,14 @@ const MOST_PARAMETERS = 12;
 const MOST_COMPARED = 20;
 const DASH = "–";
 
-/** How the table begins: by number, unfiltered. */
+/** The initial view of the table: by number, unfiltered. */
 export const TABLE_BEGIN = { column: "trial", down: false, state: "", text: "", shown: FIRST_TRIALS };
 
 /**
  * The filters and the table, as descriptions.
- * @param data `rows`: all, `matching`: those that the filter leaves; `metric`, `goal`, `best`: number of the best one;
- *   `colour`; `pageOf` gives the address of a job's own page by its id, or null; `target`; `compareOf` gives the
- *   address of the comparison of jobs by their ids, left out where there is none
+ * @param data `rows`: all, `matching`: those that match the filter; `metric`, `goal`, `best`: number of the best one;
+ *   `colour`; `pageOf` returns the address of a job's own page by its id, or null; `target`; `compareOf` returns the
+ *   address of the comparison of jobs by their ids, left out if there is none
  * @param view as `TABLE_BEGIN`
  * @param choose `choose(changes)` of the view
  */
@@ -53,7 +53,7 @@ export function trialTable(data, view, choose) {
   );
 }
 
-/** The way to the comparison of the first trials of the table that have begun. */
+/** The link to the comparison of the first started trials in the table. */
 function drawComparing(sorted, compareOf) {
   const begun = sorted.filter(({ job }) => job).slice(0, MOST_COMPARED);
   if (!compareOf || begun.length < 2) return null;
@@ -179,7 +179,7 @@ function drawTrialHead({ name, column, down = false, number }, place, view, choo
   );
 }
 
-/** Whether a value of a parameter is a number, or is not there. */
+/** Whether a value of a parameter is a number or missing. */
 function isNumber(value) {
   return value === undefined || typeof value === "number";
 }

@@ -1,4 +1,4 @@
-/** The choice of what the curves of metrics are drawn over. */
+/** The choice of the horizontal axis of metrics: steps or time. */
 
 import { h } from "../visuals/base/dom.js";
 

@@ -1,4 +1,4 @@
-/** What differs among compared jobs: the table with a column for each, and the changes of their code. */
+/** The differences among compared jobs: a table with a column for each job, and the changes of their code. */
 
 import { jobPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -10,9 +10,9 @@ const NONE = "–";
 const CHANGES = { "+": "st-added", "-": "st-removed", "@": "st-muted" };
 
 /**
- * The table of what differs.
+ * The table of differences.
  * @param found a Comparison
- * @param without gives the address of the comparison without a job; null where two are the fewest
+ * @param without returns the address of the comparison without a job; null if only two jobs are compared
  */
 export function drawDifferences({ jobs, differences }, without) {
   const values = [...new Set(jobs.flatMap((job) => Object.keys(job.progress.values)))];
@@ -41,11 +41,11 @@ export function drawDifferences({ jobs, differences }, without) {
             "state",
             jobs.map((job) => stateMark(job.state)),
           ),
-          differences.map(({ kind, name, values: told }) =>
+          differences.map(({ kind, name, values: cells }) =>
             drawRow(
               `${kind} ${name}`,
               kind === "variable" ? ["variable ", clean(name)] : clean(name),
-              told.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))),
+              cells.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))),
             ),
           ),
           drawRow(
@@ -111,7 +111,7 @@ function drawRow(key, head, cells) {
   );
 }
 
-/** How the code of each job differs from that of the first one. */
+/** The changes in the code of each job from that of the first one. */
 export function drawCode({ jobs, code }) {
   const first = clean(jobs[0].name) || jobs[0].id;
   if (!jobs.some((job) => job.source))

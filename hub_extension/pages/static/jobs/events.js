@@ -1,8 +1,8 @@
-/** What happened to a job, in order: from its submission over its attempts to its end. */
+/** The events of a job in order: from its submission through its attempts to its end. */
 
 import { h } from "../visuals/base/dom.js";
 import { when } from "../visuals/base/glyphs.js";
-import { told } from "../visuals/base/job_words.js";
+import { sentencesOf } from "../visuals/base/job_words.js";
 import { amount, clean, count } from "../visuals/base/words.js";
 
 const ENDS = {
@@ -13,7 +13,7 @@ const ENDS = {
   lost: "was lost",
 };
 
-/** The events of a job, oldest first: when, and in which words. */
+/** The events of a job, oldest first: each with its time and its words. */
 export function eventsOf(job) {
   const events = [
     { at: job.submitted, words: `Submitted by ${clean(job.user)} for the project ${clean(job.project)}.` },
@@ -24,19 +24,19 @@ export function eventsOf(job) {
       at: attempt.created,
       words: [
         attempt.gpus.length ? `${name} was given ${count(attempt.gpus.length, "GPU")}.` : `${name} was begun.`,
-        ...told(attempt.why),
+        ...sentencesOf(attempt.why),
       ].join(" "),
     });
     if (attempt.started)
       events.push({
         at: attempt.started,
-        words: `${name} ${Number.isFinite(attempt.resumed_from) ? `went on from step ${amount(attempt.resumed_from)}` : "started"}.`,
+        words: `${name} ${Number.isFinite(attempt.resumed_from) ? `resumed from step ${amount(attempt.resumed_from)}` : "started"}.`,
       });
     if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
     if (attempt.ended)
       events.push({
         at: attempt.ended,
-        words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" "),
+        words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...sentencesOf(attempt.ended_why)].join(" "),
       });
   }
   if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended))
@@ -46,9 +46,9 @@ export function eventsOf(job) {
     .sort((one, other) => one.at - other.at || one.order - other.order);
 }
 
-/** How a job ended that no attempt ended. A reason to cancel it says that it was cancelled, and by whom. */
+/** The end of a job outside of an attempt. The reason of a cancellation names the user who cancelled it. */
 function endWords(job) {
-  const why = told(job.reason);
+  const why = sentencesOf(job.reason);
   return (
     job.state === "cancelled" && why.length ? why : [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...why]
   ).join(" ");

@@ -1,4 +1,4 @@
-/** Which jobs are listed and in which order: kept in the page's address, sent to the server, drawn as fields. */
+/** The filters and the order of the list: kept in the page's address, sent to the server, drawn as fields. */
 
 import { site } from "../site.js";
 import { h, memory } from "../visuals/base/dom.js";
@@ -35,7 +35,7 @@ const FIRST = {
 };
 const SETTLED_MS = 200;
 
-/** The filters that an address names. */
+/** The filters in an address. */
 export function filtersOf(address) {
   const query = new URLSearchParams(address);
   const given = Object.fromEntries(Object.keys(FIRST).map((name) => [name, query.get(name) ?? FIRST[name]]));
@@ -47,7 +47,7 @@ export function filtersOf(address) {
   };
 }
 
-/** The query of an address that names the filters; with the time `now`, the query of the server's list. */
+/** The query of a page address with the filters; with the time `now`, the query for the server's list. */
 export function queryOf(filters, now = null) {
   const query = new URLSearchParams();
   const { show, everybody, state, project, within, search, tag, order } = filters;
@@ -70,7 +70,7 @@ export function queryOf(filters, now = null) {
   return query;
 }
 
-/** The fields. `choose` takes the filters that change. */
+/** The fields. `choose` receives the changed filters. */
 export function drawFilters(filters, projects, choose) {
   const { show } = filters;
   const pick = (name) => (event) => choose({ [name]: event.target.value });
@@ -169,7 +169,7 @@ function select(name, label, value, choices, pick, classes = "") {
   );
 }
 
-/** Buttons to the pages before and after the one on show, where there are any; which is next is known when it is `ready`. */
+/** Buttons to the previous and the next page, if any; the next one is known once the list is `ready`. */
 export function drawPager({ number, next, ready }, { back, on }) {
   if (number === 1 && !next) return null;
   return h(

@@ -1,10 +1,10 @@
-/** The quieter parts of a job's page: attempts, what it runs, what it asked for. */
+/** Secondary parts of a job's page: attempts, source and request. */
 
 import { tagPath } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
-import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
+import { askWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
@@ -43,15 +43,15 @@ export function drawAttempts(job, now) {
 
 function drawAttemptRow(attempt, now) {
   const from = attempt.started ?? attempt.created;
-  const resumed = Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`;
+  const resumed = Number.isFinite(attempt.resumed_from) && `Resumed from step ${amount(attempt.resumed_from)}.`;
   const cells = [
     attempt.number,
     stateMark(attempt.state),
     when(from, now),
     duration((attempt.ended ?? now) - from),
     gpuWords(attempt),
-    [...told(attempt.why), resumed].filter(Boolean).join(" "),
-    [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
+    [...sentencesOf(attempt.why), resumed].filter(Boolean).join(" "),
+    [...sentencesOf(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
   ];
   const props = { key: attempt.number, "data-testid": "attempt-row" };
   return h("tr", props, dataCells(ATTEMPT_HEADS, cells, ATTEMPT_CLASSES));
@@ -73,12 +73,12 @@ function exitWords(attempt) {
   return attempt.exit_code ? `Exit code ${attempt.exit_code}.` : "";
 }
 
-/** Whether a reason tells how the process ended. */
+/** Whether a reason includes the exit status of the process. */
 function saysExit(why) {
   return why?.params?.code !== undefined || why?.params?.signal !== undefined;
 }
 
-/** The source of a job, with the call that it makes, and the command that runs it; of a plain command that alone. */
+/** The source of a job with its call and its command; for a plain command only that. */
 export function drawSource(job) {
   const command = job.argv.map(quoted).join(" ");
   const source = cleanLines(job.source ?? "").trim();
@@ -99,7 +99,7 @@ function quoted(part) {
   return /^[\w@%+=:,./{}-]+$/.test(words) ? words : `'${words.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** What the job asked for and what it held, as a list. */
+/** The request of the job and the resources it held, as a list. */
 export function drawFacts(job, now) {
   const { options } = job;
   const facts = [

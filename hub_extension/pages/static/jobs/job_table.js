@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { button, isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
-import { stepWords, told, waits } from "../visuals/base/job_words.js";
+import { sentencesOf, stepWords, waits } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
 
@@ -188,7 +188,7 @@ function drawCell({ name, wide }, content) {
   );
 }
 
-/** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
+/** `8`, of which `2 borrowed`; without held GPUs, the requested ones. */
 function gpuWords(job) {
   const holds = heldBy(job),
     { workers, gpus } = job.options;
@@ -205,7 +205,7 @@ function gpuWords(job) {
   ];
 }
 
-/** How many GPUs a job holds, or the trials of a sweep together. */
+/** The number of GPUs held by a job, or by all trials of a sweep. */
 function heldBy({ held, trials }) {
   return trials ?? { gpus: held.length, borrowed: held.filter((gpu) => gpu.borrowed).length };
 }
@@ -261,6 +261,6 @@ function timeWords(job, now) {
 }
 
 function drawReason(job) {
-  const words = job.error ? clean(job.error) : told(job.reason).join(" ");
+  const words = job.error ? clean(job.error) : sentencesOf(job.reason).join(" ");
   return h("span", { key: "reason", class: "st-clamped", title: words, "data-testid": "row-reason" }, words);
 }

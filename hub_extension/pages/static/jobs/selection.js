@@ -1,4 +1,4 @@
-/** Several jobs selected at once: what can be done with them, what became of each, and the way back. */
+/** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { call, comparePath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -10,7 +10,7 @@ const BACK = { pause: "resume", resume: "pause" };
 const MOST = 200;
 const MOST_COMPARED = 20;
 
-/** The way to the comparison of the selected jobs; of too many why there is none. */
+/** The link to the comparison of the selected jobs, or the reason why too many are selected. */
 function comparing(jobs) {
   if (jobs.length < 2) return null;
   if (jobs.length > MOST_COMPARED)
@@ -29,14 +29,14 @@ function comparing(jobs) {
 
 export class Selection {
   /**
-   * @param changed called when there is something new to draw
-   * @param feed the `PoolFeed`: says what the viewer may do, and takes jobs as they became
+   * @param changed called when the bar has to be drawn again
+   * @param feed the `PoolFeed`: knows the viewer's permissions, and receives the changed jobs
    */
   constructor(changed, feed) {
     this.changed = changed;
     this.feed = feed;
     this.ids = new Set();
-    this.told = null;
+    this.outcome = null;
     this.confirming = false;
     this.busy = false;
   }
@@ -57,28 +57,28 @@ export class Selection {
     if (chosen) this.ids.add(id);
     else this.ids.delete(id);
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
     this.changed();
   }
 
   setAll(jobs, chosen) {
     this.ids = new Set(chosen ? jobs.map(({ id }) => id) : []);
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
     this.changed();
   }
 
   clear() {
     this.ids.clear();
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
   }
 
-  /** The bar over the table; nothing while nothing is selected and nothing was done. */
+  /** The bar over the table; nothing without a selection and an outcome. */
   draw(jobs) {
     const chosen = jobs.filter((job) => this.ids.has(job.id));
     const able = chosen.filter((job) => this.#may(job));
-    if (!chosen.length && !this.told) return null;
+    if (!chosen.length && !this.outcome) return null;
     return h(
       "div",
       {
@@ -91,7 +91,7 @@ export class Selection {
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
       chosen.length > 0 &&
         (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
-      this.told && this.#result(),
+      this.outcome && this.#result(),
     );
   }
 
@@ -111,7 +111,7 @@ export class Selection {
       h(
         "span",
         { key: "question", role: "alert" },
-        `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`,
+        `Cancel ${count(jobs.length, "job")}? They will not continue afterwards.`,
       ),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
       this.#button(
@@ -129,7 +129,7 @@ export class Selection {
   }
 
   #result() {
-    const { action, done, refused } = this.told;
+    const { action, done, refused } = this.outcome;
     const back = BACK[action];
     return h(
       "span",
@@ -149,26 +149,26 @@ export class Selection {
   async #act(action, jobs) {
     this.busy = true;
     this.confirming = false;
-    this.told = null;
+    this.outcome = null;
     this.changed();
     const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
-    const told = { action, done: [], refused: [] };
+    const outcome = { action, done: [], refused: [] };
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
         const { results } = await call("POST", "jobs/actions", { action, jobs: chosen });
         for (const { id, job, problem } of results) {
           if (job) this.feed.hearJob(job);
-          if (job) told.done.push(job);
-          else told.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
+          if (job) outcome.done.push(job);
+          else outcome.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
         }
       }
     } catch (error) {
-      told.refused.push(clean(error.message));
+      outcome.refused.push(clean(error.message));
     }
     for (const { id } of jobs) this.ids.delete(id);
     this.busy = false;
-    this.told = told;
+    this.outcome = outcome;
     this.changed();
   }
 }

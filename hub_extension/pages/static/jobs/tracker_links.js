@@ -1,4 +1,4 @@
-/** Links to where else the reports of a job are shown, such as MLflow; none where an administrator has set none. */
+/** Links to the reports of a job in trackers such as MLflow; none if an administrator has set none. */
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -7,7 +7,7 @@ import { clean } from "../visuals/base/words.js";
 const AGAIN_S = 10;
 const ATTEMPTS = 6;
 
-/** Asks for the links once the job has reported, and some times more while a tracker does not know the job yet. */
+/** Fetches the links after the first report of the job, with a few retries while a tracker lacks the job. */
 export class TrackerLinks {
   constructor(path, redraw) {
     this.path = `${path}/tracking`;

@@ -1,4 +1,4 @@
-/** The use of a job's GPUs over time, drawn like the metrics that the job reports. */
+/** The use of a job's GPUs over time, drawn like the metrics of the job. */
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -11,7 +11,7 @@ const GIB = 2 ** 30;
 export class UseCharts {
   /**
    * @param path of the job in the API
-   * @param changed called when measurements have come in
+   * @param changed called after new measurements
    */
   constructor(path, changed) {
     this.path = path;
@@ -21,7 +21,7 @@ export class UseCharts {
     this.read = calmly(() => this.#fetch(), EVERY_S);
   }
 
-  /** Reads the measurements, and again whenever the job has newer ones; to be called at each drawing. */
+  /** Reads the measurements, and again whenever the job has newer ones; call it at each drawing. */
   follow({ usage }) {
     if (usage === this.measured) return;
     this.measured = usage;
@@ -36,7 +36,7 @@ export class UseCharts {
     this.changed();
   }
 
-  /** The charts of what was measured at least twice. */
+  /** The charts of quantities with at least two measurements. */
   draw(job, colour) {
     if (!this.series) return [];
     this.drawn ??= chartsOf(this.series, job);
@@ -82,7 +82,7 @@ function chartsOf({ points, memory_total: total, simulated }, job) {
     .filter(({ points: found }) => found.length > 1);
 }
 
-/** The number of the attempt that held the GPUs at a time. */
+/** The number of the attempt with the GPUs at the time `at`. */
 function attemptAt({ attempts }, at) {
   return attempts.findLast(({ created }) => created <= at + EVERY_S)?.number ?? 1;
 }

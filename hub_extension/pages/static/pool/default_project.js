@@ -1,22 +1,22 @@
-/** The project of one's jobs that name none: chosen here, by those who are in several projects. */
+/** The viewer's default project for jobs that name none; shown to members of several projects. */
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { clean } from "../visuals/base/words.js";
 
 export class DefaultProject {
-  /** @param changed called when there is something new to draw */
+  /** @param changed called when the choice has to be drawn again */
   constructor(changed) {
     this.changed = changed;
     this.me = null;
   }
 
-  /** Takes what the API says of the viewer; null if it did not answer. */
+  /** Takes the viewer (`Me`) from the API; null if it did not answer. */
   take(me) {
     this.me = me ?? this.me;
   }
 
-  /** The choice; nothing for who is in one project and has chosen none. */
+  /** The choice; nothing for a member of one project without a choice. */
   draw() {
     const { projects, default_project: chosen } = this.me ?? { projects: [], default_project: null };
     if (projects.length < 2 && chosen === null) return null;

@@ -1,4 +1,4 @@
-/** Draining of nodes and GPUs, for admins: a question with a reason, and the way back. */
+/** Draining of nodes and GPUs, for admins: a confirmation with a reason, and undraining. */
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -8,7 +8,7 @@ import { clean } from "../visuals/base/words.js";
 const WHOLE = "";
 
 export class NodeDrains {
-  /** @param changed called when there is something new to draw; the pool's own change comes by its stream */
+  /** @param changed called when the buttons have to be drawn again; changes of the pool arrive by its stream */
   constructor(changed) {
     this.changed = changed;
     this.asking = null;
@@ -16,7 +16,7 @@ export class NodeDrains {
     this.busy = new Set();
   }
 
-  /** What an admin can do with a node. */
+  /** The actions of an admin for a node. */
   draw(node) {
     const drained = node.gpus.filter(({ drain }) => drain);
     return [
@@ -27,15 +27,15 @@ export class NodeDrains {
 
   #drain(node) {
     const name = clean(node.name);
-    const asked = this.asking === node.name;
-    const toggle = () => this.#ask(asked ? null : node.name);
+    const open = this.asking === node.name;
+    const toggle = () => this.#ask(open ? null : node.name);
     return [
       button("node-drain", "Drain…", toggle, {
         disabled: this.busy.has(node.name),
         "aria-label": `Drain the node ${name}, or a GPU of it`,
-        "aria-expanded": String(asked),
+        "aria-expanded": String(open),
       }),
-      asked && this.#question(node, name),
+      open && this.#question(node, name),
     ];
   }
 
@@ -56,8 +56,8 @@ export class NodeDrains {
     const words = build
       ? `No new workspace gets ${whole ? "GPUs there; those that run stay" : "this GPU; one that holds it stays"}.`
       : whole
-        ? "Nothing new starts there. Its jobs save their work and go on by themselves as soon as other GPUs are free."
-        : "Nothing new starts on it. A job that holds it saves its work and goes on by itself as soon as other GPUs are free.";
+        ? "Nothing new starts there. Its jobs save their work and resume by themselves as soon as other GPUs are free."
+        : "Nothing new starts on it. A job that holds it saves its work and resumes by itself as soon as other GPUs are free.";
     const submit = (event) => {
       event.preventDefault();
       const form = new FormData(event.target);
@@ -142,7 +142,7 @@ export class NodeDrains {
     this.#choose(WHOLE);
   }
 
-  /** Asks about a GPU, by its index as text, or about the whole node. */
+  /** Asks for confirmation for a GPU, by its index as text, or for the whole node. */
   #choose(what) {
     this.what = what;
     this.changed();

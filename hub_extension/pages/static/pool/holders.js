@@ -1,4 +1,4 @@
-/** Who holds what: a line for each job, workspace and sweep, with its GPUs and how much they are used. */
+/** Holders of GPUs: a line for each job, workspace and sweep, with its GPUs and their use. */
 
 import { jobPath, site } from "../site.js";
 import { dataTable } from "../table.js";
@@ -10,7 +10,7 @@ import { clean, count } from "../visuals/base/words.js";
 const HEADS = ["who", "what", "state", "GPUs held", "used", "where"];
 const NUMBER_OF_TRIAL = / #\d+$/;
 
-/** The table of what holds GPUs, most GPUs first. `readings`: of the GPUs, by UUID; `colours`: of the projects, by name. */
+/** The table of holders, most GPUs first. `readings`: of the GPUs, by UUID; `colours`: of the projects, by name. */
 export function drawHolders(pool, readings, colours) {
   const entries = holdersOf(pool.nodes);
   if (!entries.length) return emptyState("Nobody holds a GPU.", nextWords(pool));
@@ -26,7 +26,7 @@ function nextWords(pool) {
   return "A job submitted now waits until a node takes jobs again.";
 }
 
-/** What holds GPUs; all trials of a sweep are one entry, and jobs that the viewer may not see one for each node. */
+/** The holders; all trials of a sweep are one entry, and so are an owner's hidden jobs on a node. */
 function holdersOf(nodes) {
   const found = new Map();
   for (const node of nodes) {

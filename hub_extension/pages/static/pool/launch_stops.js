@@ -1,4 +1,4 @@
-/** Because of what launching has stopped: which jobs it concerns, and what cluster or machine said. */
+/** The reasons why launching has stopped: the jobs concerned, and the message of cluster or machine. */
 
 import { h } from "../visuals/base/dom.js";
 import { clean, count } from "../visuals/base/words.js";

@@ -1,4 +1,4 @@
-/** Nodes that the cluster adds when jobs wait for them: how many there are, were asked for, and may be. */
+/** Nodes that the cluster adds for waiting jobs: the present, the requested and the maximum number. */
 
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
@@ -7,7 +7,7 @@ import { clean } from "../visuals/base/words.js";
 
 const HEADS = ["node group", "type", "GPUs of a node", "nodes", "at most", "asked for"];
 
-/** The table of node groups, nothing where the nodes are what they are; `now`: seconds since the epoch. */
+/** The table of node groups, nothing if there are none; `now`: seconds since the epoch. */
 export function drawNodeGroups(groups, now) {
   if (!groups?.length) return null;
   return dataTable(

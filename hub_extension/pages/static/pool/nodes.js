@@ -1,4 +1,4 @@
-/** The nodes of the pool: what each has, how much of it is held, and whether it takes jobs. */
+/** The nodes of the pool: their resources, the held part, and whether they accept jobs. */
 
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
@@ -58,7 +58,7 @@ function drawNode(node, readings, drains, now) {
   );
 }
 
-/** What each GPU of a node comes with: `Each GPU comes with 8 cores and 64 GiB of memory`; empty where unknown. */
+/** The cores and memory per GPU of a node: `Each GPU comes with 8 cores and 64 GiB of memory`; empty where unknown. */
 function eachGpuWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
   const parts = [
     cores && `${cores} ${cores === 1 ? "core" : "cores"}`,
@@ -67,7 +67,7 @@ function eachGpuWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
   return parts.length > 0 && `Each GPU comes with ${parts.join(" and ")}`;
 }
 
-/** How many workers on a node may have RDMA: `RDMA for 4 workers`, `RDMA` for as many as it has GPUs; empty without. */
+/** The workers on a node that may have RDMA: `RDMA for 4 workers`, `RDMA` for one per GPU; empty without RDMA. */
 function rdmaWords({ rdma_workers: workers, gpus }) {
   return workers > 0 && (workers === gpus.length ? "RDMA" : `RDMA for ${count(workers, "worker")}`);
 }

@@ -1,10 +1,10 @@
-/** The queue: who waits, project by project in the order of its line, and why. */
+/** The queue: the waiting jobs of each project in order, with their reasons. */
 
 import { jobPath } from "../site.js";
 import { dataCells, tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
-import { askWords, isReserved, startWords, told } from "../visuals/base/job_words.js";
+import { askWords, isReserved, sentencesOf, startWords } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { clean, count, duration } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
@@ -15,8 +15,8 @@ const LAST = Number.MAX_SAFE_INTEGER;
 const RESERVED = -1;
 
 /**
- * The table of waiting jobs; those that their users paused do not wait. `jobs`: those that the viewer may see; the others
- * are counted.
+ * The table of waiting jobs, without those paused by their users. `jobs`: those that the viewer may see; the others are
+ * counted.
  */
 export function drawQueue(pool, jobs, now) {
   const lines = treeOrder(pool.projects).filter(({ project }) => project.waiting_jobs > 0);
@@ -74,12 +74,12 @@ function drawLine(project, jobs, now) {
   );
 }
 
-/** GPUs are reserved for some jobs: they go before the line. */
+/** The place in the queue. Jobs with reserved GPUs come before it. */
 function placeOf(job) {
   return isReserved(job) ? RESERVED : (job.place ?? LAST);
 }
 
-/** `3`; where there is a line for each GPU type, `3 · t4`. */
+/** `3`; if there is a queue for each GPU type, `3 · t4`. */
 function placeWords(job) {
   if (isReserved(job)) return "reserved";
   const type = job.reason?.params?.of_type;
@@ -88,7 +88,7 @@ function placeWords(job) {
 
 function drawJob(job, now) {
   const since = job.attempts.at(-1)?.ended ?? job.submitted;
-  const words = told(job.reason, (role) => role !== "place").join(" ");
+  const words = sentencesOf(job.reason, (role) => role !== "place").join(" ");
   const cells = [
     placeWords(job),
     stateMark(job.state),

@@ -1,11 +1,11 @@
-/** How the GPUs of nodes are linked: NVLink, processor sockets and the nearest network cards, over the GPUs they join. */
+/** The links of GPUs in nodes: NVLink, processor sockets and the nearest network cards, over the GPUs they join. */
 
 import { h } from "../visuals/base/dom.js";
 import { clean, count } from "../visuals/base/words.js";
 
 const MOST_NAMES = 4;
 
-/** One drawing for all nodes that are built alike; nothing where no node's links are known, or all are equal. */
+/** One drawing for all nodes of the same build; nothing if no node's links are known, or all are equal. */
 export function drawTopology(nodes) {
   const known = nodes.filter(({ islands, sockets, cards }) => islands.length || sockets.length > 1 || cards.length);
   const alike = Map.groupBy(known, ({ gpu_type, gpus, islands, sockets, cards }) =>
@@ -104,7 +104,7 @@ function drawShape(shape, nodes) {
   );
 }
 
-/** What the line around network cards means. */
+/** The meaning of the line around network cards. */
 function drawKey(cards) {
   const within = new Set(cards.map((each) => each.within));
   const words = [
@@ -120,7 +120,7 @@ function joined(groups, named) {
   return groups.map((gpus, place) => ({ gpus, ...named(place) }));
 }
 
-/** The neighbours of a row that belong to one group, in the order of the GPUs: `{ gpus, group }`, with no group where there is none. */
+/** The runs of neighbours in one group, in the order of the GPUs: `{ gpus, group }`, without a group if there is none. */
 function spansOf(indices, groups) {
   const spans = [];
   for (const index of indices) {

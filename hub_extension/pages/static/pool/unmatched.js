@@ -1,23 +1,23 @@
-/** What keeps GPUs out of the pool until it ends, and, for admins, the word that ends it or frees its GPUs. */
+/** Holders that keep GPUs out of the pool until they end; for admins, with actions to end them or free their GPUs. */
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button, when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
-/** Number of GPUs that the sentence before spells out. */
+/** Number of GPUs that the sentence before it names. */
 const LISTED = 3;
 const END = { job: "Have it leave", notebook: "Stop it", attempt: "End it" };
 const ENDING = {
-  job: "The job is asked to save and stop, and goes on on other GPUs.",
-  notebook: "The notebook server is stopped; what is not saved in it is lost.",
-  attempt: "All processes of it are ended.",
+  job: "The job is asked to save and stop, and resumes on other GPUs.",
+  notebook: "The notebook server is stopped; unsaved changes in it are lost.",
+  attempt: "All its processes are ended.",
 };
 
 export class UnmatchedHolders {
   /**
    * @param admin whether the viewer may end them
-   * @param changed called when there is something new to draw; the pool's own change comes by its stream
+   * @param changed called when the list has to be drawn again; changes of the pool arrive by its stream
    */
   constructor(admin, changed) {
     this.admin = admin;
@@ -26,7 +26,7 @@ export class UnmatchedHolders {
     this.busy = new Set();
   }
 
-  /** The list of them. */
+  /** The list of holders. */
   draw(holders, now) {
     return h(
       "ul",

@@ -1,4 +1,4 @@
-/** The audit trail: who changed what, from what to what, and undo while nothing was changed since. */
+/** The audit trail: user, old and new value of each change, and undo unless the value has changed since. */
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -44,8 +44,8 @@ const WORDS = {
 
 export class AuditTrail {
   /**
-   * @param changed called when there is something new to draw
-   * @param undone called after a change was taken back: promises that what it changed was read
+   * @param changed called when the trail has to be drawn again
+   * @param undone called after an undo: resolves when the restored values were read
    */
   constructor(changed, undone) {
     this.changed = changed;
@@ -84,7 +84,7 @@ export class AuditTrail {
     });
   }
 
-  /** Runs `work`; the buttons are disabled until its effect is on show. */
+  /** Runs `work`; the buttons are disabled until its effect is visible. */
   async #alone(work) {
     if (this.busy) return;
     this.busy = true;

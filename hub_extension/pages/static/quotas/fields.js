@@ -1,4 +1,4 @@
-/** The fields of a project, one for each GPU type where the pool has several, and what they stand for together. */
+/** The fields of a project, one for each GPU type if the pool has several, and their combined values. */
 
 import { clean } from "../visuals/base/words.js";
 import { parsed } from "./sums.js";
@@ -94,7 +94,7 @@ export function fieldsOf(types) {
   return found;
 }
 
-/** The values that typed texts stand for, as the API takes them: a table has the numbers of all types. */
+/** The values of typed texts in the form of the API: a table has the numbers of all types. */
 export function bodyOf(values, project, fields) {
   const body = {};
   for (const key of Object.keys(values)) {
@@ -130,7 +130,7 @@ export function projectWith(project, values, fields) {
   return changed;
 }
 
-/** The projects as they are for one type, whose numbers are then plain; for no type as they are. */
+/** The projects with the numbers of one type as plain numbers; unchanged if the type is null. */
 export function projectsOfType(projects, type) {
   return type === null
     ? projects

@@ -1,4 +1,4 @@
-/** The jobs on hold: who holds each, why, and what an administrator can do about it. */
+/** The jobs on hold: by whom, why, and an administrator's actions. */
 
 import { call, jobPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";

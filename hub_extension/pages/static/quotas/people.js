@@ -1,4 +1,4 @@
-/** People and their build quotas: their own where they have one, else what their projects give. */
+/** People and their build quotas: their own, or else that of their projects. */
 
 import { call, site } from "../site.js";
 import { dataTable } from "../table.js";

@@ -1,4 +1,4 @@
-/** The table of projects: every number a field, saved where it stands. */
+/** The table of projects: every number is a field, saved in place. */
 
 import { call, site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -98,7 +98,7 @@ function keys(event, name, editing) {
   if (event.key === "Escape") editing.discard("project", name);
 }
 
-/** Whether the one who looks may change a project's numbers: those of the projects inside theirs. */
+/** Whether the viewer may change a project's numbers: those of the projects inside theirs. */
 function mayChange(project, field) {
   return site.admin || (field !== "parent" && project.parent !== null && site.administers(project.parent));
 }

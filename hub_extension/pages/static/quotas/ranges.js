@@ -1,4 +1,4 @@
-/** What the jobs of a project may ask for: shown in a line, edited in place. */
+/** The ranges of a project, which bound the requests of its jobs: shown in a line, edited in place. */
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -9,7 +9,7 @@ import { parsed } from "./sums.js";
 const WHOLE = "a whole number from 0";
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
 
-/** The fields of the ranges: how they read and show; `read` returns undefined for what is no value. */
+/** The fields of the ranges with their parser and format; `read` returns undefined for an invalid text. */
 const FIELDS = {
   min_priority: { title: "lowest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
   max_priority: { title: "highest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
@@ -70,7 +70,7 @@ function cores(text) {
   return number > 0 ? number : undefined;
 }
 
-/** Bytes of an amount as the pool's own parser reads it: 64Gi, 64 GB, 512M. */
+/** The bytes of an amount, parsed as the pool does: 64Gi, 64 GB, 512M. */
 function memory(text) {
   const found = /^(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kKMGT])(i?))?B?$/.exec(text.trim());
   if (!found) return undefined;
@@ -105,7 +105,7 @@ function names(text) {
     .filter(Boolean);
 }
 
-/** The ranges of one project, folded away until somebody wants to change them. */
+/** The ranges of one project, in a fold to edit them. */
 export function drawRanges(project, editing, refusalWords, mayChange) {
   const { name, ranges } = project;
   const draft = editing.draft("ranges", name);

@@ -1,9 +1,9 @@
-/** The sums of quotas, worked out while they are being edited. */
+/** The sums of quotas, updated during editing. */
 
 import { h } from "../visuals/base/dom.js";
 import { clean } from "../visuals/base/words.js";
 
-/** The number that a field's text stands for; undefined if it stands for none. `none` is the word for null. */
+/** The number in a field's text; undefined if the text is invalid. `none` is the word for null. */
 export function parsed(text, none = null) {
   const words = String(text).trim().toLowerCase();
   if (none !== null && (words === none || words === "∞")) return null;
@@ -23,7 +23,7 @@ export function quotaLevels(projects, trainGpus) {
   return levels;
 }
 
-/** The build quotas of all people together, of one type or of the only one: their own, or the most of their projects. */
+/** The build quotas of all people together, of one type or of the only one: their own, or the largest of their projects. */
 export function buildSum(people, projects, type = null) {
   const of = (person) => (type === null ? person : person.by_type[type]);
   const given = new Map(
@@ -37,7 +37,7 @@ function buildQuotaOf(own, projects, given) {
   return Math.max(0, ...projects.map((name) => given.get(name) ?? 0));
 }
 
-/** The sums at the top of the page, of each GPU type where there are several: what is promised against what there is. */
+/** The sums at the top of the page, for each GPU type if there are several: the promised and the present GPUs. */
 export function drawSums(sums) {
   const train = Object.entries(sums.by_type);
   const build = Object.entries(sums.build_by_type);
@@ -75,7 +75,7 @@ function drawSum(environment, title, total, room, type) {
   );
 }
 
-/** How the quotas of a project's children add up, where it has any: `levels` by GPU type, null for the only one. */
+/** The sum of the quotas of a project's children, if it has any: `levels` by GPU type, null for the only one. */
 export function drawLevels(levels, name) {
   return [...levels].map(([type, of]) => drawLevel(type, of.get(name)));
 }

@@ -1,4 +1,4 @@
-/** What a change of projects would do, asked while it is being typed. Nothing changes by asking. */
+/** The effects of a change of projects, forecast during typing. The forecast changes nothing. */
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -7,40 +7,40 @@ import { clean, count, listed } from "../visuals/base/words.js";
 const SETTLED_MS = 600;
 const NAMED = 3;
 
-/** Keeps the answer to the latest question. `redraw` is called when it has come. */
+/** Keeps the answer to the latest request. `redraw` is called when it arrives. */
 export class WhatIf {
   constructor(redraw) {
     this.redraw = redraw;
-    this.asked = "{}";
+    this.request = "{}";
     this.words = null;
     this.timer = null;
   }
 
-  /** Takes the edits as they are now: by project, the fields that would be sent. */
+  /** Takes the present edits: by project, the fields that would be sent. */
   consider(edits) {
-    const asked = JSON.stringify(edits);
-    if (asked === this.asked) return;
-    this.asked = asked;
+    const request = JSON.stringify(edits);
+    if (request === this.request) return;
+    this.request = request;
     this.words = null;
     clearTimeout(this.timer);
-    if (asked !== "{}") this.timer = setTimeout(() => this.ask(asked, edits), SETTLED_MS);
+    if (request !== "{}") this.timer = setTimeout(() => this.ask(request, edits), SETTLED_MS);
   }
 
-  async ask(asked, projects) {
+  async ask(request, projects) {
     let words = null;
     try {
       words = shiftWords((await call("POST", "forecast", { projects, starts: [] })).shifts);
     } catch (error) {
       words = error.status === 503 || error.status === 429 ? error.message : null;
     }
-    if (asked !== this.asked) return;
+    if (request !== this.request) return;
     this.words = words;
     this.redraw();
   }
 
-  /** The line that tells it; empty until there is an answer, so that nothing jumps when it comes. */
+  /** The line with the effects; empty until the first answer, so that the layout does not jump. */
   draw() {
-    if (this.asked === "{}") return null;
+    if (this.request === "{}") return null;
     return h(
       "p",
       { key: "what if", class: "st-what-if st-muted", role: "status", "data-testid": "what-if" },

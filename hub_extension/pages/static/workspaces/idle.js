@@ -1,11 +1,11 @@
-/** Use of a workspace's GPUs in words: in use, unused since when, and when it is stopped; and a way to keep it. */
+/** Use of a workspace's GPUs in words: in use, unused since when, and when it is stopped; and a button to keep it. */
 
 import { h } from "../visuals/base/dom.js";
 import { clean, count, duration } from "../visuals/base/words.js";
 
 const WORTH_SAYING_S = 600;
 
-/** How the GPUs of a workspace are used, for its row; null if there is nothing to say. */
+/** The use of a workspace's GPUs, for its row; null if there is nothing to report. */
 export function useWords(idle, now) {
   if (!idle) return null;
   if (!idle.known)
@@ -33,7 +33,7 @@ export function useWords(idle, now) {
   );
 }
 
-/** What was stopped lately because nobody used it, one sentence each. */
+/** The workspaces stopped lately for lack of use, one sentence each. */
 export function drawStopped(stopped, now) {
   return stopped.map(({ server, at, gpus, unused }) => {
     const name = server ? ` “${clean(server)}”` : "";

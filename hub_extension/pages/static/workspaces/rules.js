@@ -7,7 +7,7 @@ import { clean, duration } from "../visuals/base/words.js";
 const MINUTE = 60;
 
 export class IdleRules {
-  /** @param changed called when there is something new to draw */
+  /** @param changed called when the rules have to be drawn again */
   constructor(changed) {
     this.changed = changed;
     this.rules = null;
@@ -113,7 +113,7 @@ export class IdleRules {
       { key: `form ${key}`, class: "st-filters", "data-testid": `idle-form-${key}`, on: { submit } },
       h("span", { key: "label" }, key === "pool" ? "Everybody:" : "Exception for"),
       whose,
-      this.#minutes("tell", "tell the owner after", rule?.tell_after, "minutes without use,"),
+      this.#minutes("tell", "notify the owner after", rule?.tell_after, "minutes without use,"),
       this.#minutes("notice", "stop it", rule?.notice, "minutes later"),
       h(
         "button",
@@ -151,9 +151,9 @@ export class IdleRules {
 
 /** A rule as a sentence. */
 function inWords({ tell_after: tell, notice }, whose) {
-  if (!tell) return `${whose}nobody is told, and nothing is stopped.`;
-  const told = `${whose}the owner is told after ${duration(tell)} without use`;
-  return notice ? `${told}, and the workspace is stopped ${duration(notice)} later.` : `${told}; nothing is stopped.`;
+  if (!tell) return `${whose}no notification, and nothing is stopped.`;
+  const words = `${whose}the owner is notified after ${duration(tell)} without use`;
+  return notice ? `${words}, and the workspace is stopped ${duration(notice)} later.` : `${words}; nothing is stopped.`;
 }
 
 function seconds(text) {
