@@ -49,7 +49,7 @@ MAX_ROUNDS = 100
 """Number of plans in a row that change something without new input, after which planning waits."""
 MIN_SLEEP = 0.02
 """Minimum delay before a plan that asks to be made again, in seconds."""
-FAILED = "The pool's service failed; its log says how. Jobs go on."
+FAILED = "The pool's service failed; its log says how. Jobs keep running."
 STOPPING = "The pool's service is stopping."
 
 
@@ -419,7 +419,7 @@ class Loop:
         if isinstance(error, StoreTakenError):
             self._give_up(str(error))
         else:
-            logger.error("%s Nothing of this tick was committed; what runs goes on.", error)
+            logger.error("%s Nothing of this tick was committed; jobs keep running.", error)
 
     def _store_moved(self, error: StoreMovedError) -> None:
         """Stop if all that was committed is in the store's own files, which a new start opens again."""

@@ -51,7 +51,7 @@ def _job(job: JobRecord, places: GpuPlaces) -> wire.UnmatchedView:
         since=attempt.created if attempt.started is None else attempt.started,
         why=f"{said}{_mismatch(gpus, places, Environment.TRAIN)}",
         change=(
-            "Have it leave them: it saves its work, and goes on as soon as other GPUs are free."
+            "Have it leave them: it saves its work, and continues as soon as other GPUs are free."
             if attempt.asked is None
             else "It was asked to stop. Its GPUs are free once its processes have ended."
         ),
@@ -99,7 +99,7 @@ def _missing(gpus: Sequence[str], places: GpuPlaces) -> list[str]:
 
 
 def _mismatch(gpus: Sequence[str], places: GpuPlaces, wanted: Environment) -> str:
-    """Return the end of the sentence that says what of these GPUs does not match ``wanted``."""
+    """Return the end of the sentence that names the mismatch of these GPUs with ``wanted``."""
     missing = _missing(gpus, places)
     if missing:
         return f"{_of_which(missing, gpus)} not among the GPUs of the pool any more."
