@@ -26,7 +26,7 @@ def check_epoch(connection: Connection, epoch: int) -> None:
     if found != epoch:
         raise StoreTakenError(
             f"Another Springtide service has taken over the store (epoch {found}, this service has {epoch}). "
-            "This one has stopped deciding; its jobs go on under the other."
+            "This one has stopped deciding; its jobs keep running under the other."
         )
 
 

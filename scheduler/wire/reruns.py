@@ -57,7 +57,7 @@ def _read(typed: dict[str, str]) -> dict[str, Any]:
 class OptionChange(Answer, frozen=True, kw_only=True):
     """An option that differs from the first run, as a person reads it.
 
-    Of environment variables only the names are told: ``before`` is empty then.
+    Of environment variables only the names are shown: ``before`` is empty then.
     """
 
     name: str
