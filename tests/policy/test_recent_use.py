@@ -1,4 +1,4 @@
-"""Fair order over time: recent use decides between projects that stand equal, then the older request."""
+"""Fair order over time: recent use decides between otherwise equal projects, then the older request."""
 
 from __future__ import annotations
 

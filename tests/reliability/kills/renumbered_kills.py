@@ -55,7 +55,7 @@ c.Spawner.poll_interval = 1
 class Round:
     """A notebook starts while one victim is killed; then a restart finds other GPUs, and another one is killed.
 
-    So many ``jobs`` run over both.
+    ``jobs`` jobs run over both.
     """
 
     start: Plan
@@ -194,7 +194,7 @@ def clear(hub: Hub, everybody: Sequence[Person]) -> None:
 
 
 def holders(state: Path) -> dict[int, tuple[Holder, frozenset[str]]]:
-    """Return each process with GPUs: the attempt or the start of a notebook that it belongs to, and its GPUs."""
+    """Return each process with GPUs: its attempt or its notebook's start, and its GPUs."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

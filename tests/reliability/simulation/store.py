@@ -23,7 +23,7 @@ MEMORY = Path("/dev/shm")
 
 
 class NoLock(opening.AdvisoryLock):
-    """Stands for the lock of a store that only one test has."""
+    """Replaces the lock of a store used by only one test."""
 
     def __init__(self) -> None:
         """Lock nothing."""
