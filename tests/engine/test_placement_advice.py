@@ -26,7 +26,7 @@ NO_CHECKPOINT = "It has saved no checkpoint yet"
 
 
 class Runs:
-    """Runs jobs that report steps, on one node or, where other jobs leave no room there, on two."""
+    """Runs jobs that report steps, on one node or, if other jobs leave no room there, on two."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool

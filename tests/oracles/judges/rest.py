@@ -147,7 +147,7 @@ def _shares(scenario: Document, shown: Document) -> Iterator[str]:
 def _shares_are_plain(pool: Pool) -> bool:
     """Tell whether the rules leave nothing open about fair shares.
 
-    They do where quotas are more than there is to divide, jobs that are not preemptible compete for a quota, a
+    They do if quotas are more than there is to divide, jobs that are not preemptible compete for a quota, a
     parent has jobs of its own, or limits cut off requests below a parent.
     """
     parents = {each.parent for each in pool.projects.values()} - {None}

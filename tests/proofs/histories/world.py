@@ -50,7 +50,7 @@ SHAPES = (
 """Workers, least workers, and GPUs per worker, before they are made to fit; some are elastic."""
 
 USUAL = (None, 60.0, 900.0, 5_000.0, 20_000.0, 100_000.0)
-"""Usual run times of similar jobs in seconds, where they are known."""
+"""Usual run times of similar jobs in seconds, if they are known."""
 
 
 class World:
@@ -217,7 +217,7 @@ class World:
         return asked[number % 9]._replace(rdma=rdma)
 
     def _required(self, of_16: int) -> str | None:
-        """A rack for one job in sixteen, and an island or a socket for four where nodes have sockets."""
+        """A rack for one job in sixteen, and an island or a socket for four if nodes have sockets."""
         if of_16 in range(1, 5) and any(node.sockets for node in self.nodes):
             return ("island", "socket")[of_16 % 2]
         return "rack" if of_16 == 0 else None

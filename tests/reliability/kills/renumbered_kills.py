@@ -167,7 +167,7 @@ def fill(hub: Hub, everybody: Sequence[Person]) -> None:
     for person in everybody:
         submit(hub, person, 3)
         if person.server() is None:
-            person.start({"gpus": 1})  # is refused where all build GPUs are held
+            person.start({"gpus": 1})  # is refused if all build GPUs are held
     for person in everybody:
         until(f"{person.name}'s notebook", lambda: settled(person), every=RARELY_S)  # noqa: B023 - asked at once
     with hub.pool() as pool:

@@ -119,7 +119,7 @@ class SimulatedStore(Store):
 
 @contextmanager
 def store_bed() -> Iterator[StoreBed]:
-    """Yield a store in memory-backed storage where there is some."""
+    """Yield a store in memory-backed storage if there is some."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
         bed = StoreBed(Path(directory))
         try:
