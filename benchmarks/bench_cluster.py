@@ -105,7 +105,7 @@ class Requests:
 class CountingExecutor(KubernetesExecutor):
     """Counts the attempts that it reported as running, and those that were not discarded since.
 
-    Knows when a job was last launched, and when attempts were asked to pause and were heard to have ended.
+    Knows when a job was last launched, and when attempts were asked to pause and were reported as ended.
     """
 
     running = 0

@@ -387,10 +387,10 @@ class IdleWorkspaces:
         if decision is None or use is None:
             return wire.WorkspaceIdle(known=False)
         record = self._record(workspace)
-        told = record is not None and record.told is not None and decision.step in {Step.NOTHING, Step.STOP}
-        stops = decision.again if told and record.stops is not None else None
+        notified = record is not None and record.told is not None and decision.step in {Step.NOTHING, Step.STOP}
+        stops = decision.again if notified and record.stops is not None else None
         since = None if use.busy else self._clock() - decision.unused
-        return wire.WorkspaceIdle(known=True, busy=use.busy, unused_since=since, told=told, stops=stops)
+        return wire.WorkspaceIdle(known=True, busy=use.busy, unused_since=since, told=notified, stops=stops)
 
     def stopped(self, user: str) -> list[wire.StoppedWorkspace]:
         """Return a person's workspaces lately stopped as idle, and not started since."""

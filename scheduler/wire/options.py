@@ -148,7 +148,7 @@ class Option:
     def check(self, value: Any) -> Any:
         """Return ``value`` as jobs carry it: durations in seconds, priorities as numbers, texts in a tuple.
 
-        Raise `BadOption` with the given and the expected value.
+        Raises `BadOption` with the given and the expected value.
         """
         if value is None and self.default is None:
             return None
@@ -181,7 +181,7 @@ class Option:
         return found
 
     def read(self, text: str) -> Any:
-        """Return the value that ``text`` means, as typed on a command line or into a form. Raise `BadOption`."""
+        """Return the value that ``text`` means, as typed on a command line or into a form. Raises `BadOption`."""
         text = text.strip()
         match self.kind:
             case Kind.WHOLE if not _is_whole(text):

@@ -400,5 +400,5 @@ def offered(surface: Surface) -> tuple[Option, ...]:
 
 
 def checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the given options as jobs carry them. Raise `BadOption`, also for names that are no options."""
+    """Return the given options as jobs carry them. Raises `BadOption`, also for names that are no options."""
     return {name: OPTIONS[name].check(value) for name, value in given.items()}

@@ -81,7 +81,7 @@ def would_start_smaller(job: JobRecord) -> Reason:
     return Reason(SMALLER, {"gpus": job.spec.options.gpus, "workers": job.spec.options.workers})
 
 
-def told(reasons: Sequence[Reason]) -> wire.Reason:
+def estimate_view(reasons: Sequence[Reason]) -> wire.Reason:
     """Return the view of an estimate: the first reason, with the sentences of all."""
     first, *more = [view for each in reasons if (view := job_view.reason(each)) is not None]
     sentences = [sentence for view in (first, *more) for sentence in view.sentences]

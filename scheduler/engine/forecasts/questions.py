@@ -85,7 +85,7 @@ class Questions:
         if question.smaller and estimates.start_of(outlook, hypothesis.job.id) is None:
             reasons += await self._smaller(question, hypothesis, snapshot, asker)
         reasons += self._advice(hypothesis.job)
-        return msgspec.structs.replace(forecast, estimate=estimates.told(reasons))
+        return msgspec.structs.replace(forecast, estimate=estimates.estimate_view(reasons))
 
     def advise(self, wish: wire.Wish, asker: Asker) -> wire.Advice:
         """Return what earlier runs say about the GPUs of a job. Raises `Refusal` if it would be refused."""

@@ -135,7 +135,7 @@ EXPECTED: Final = "Name packages with versions, such as numpy, 'torch>=2.4' or '
 def checked_requirements(given: Sequence[str], *, images: bool) -> tuple[str, ...]:
     """Return requirements in one spelling, sorted, each once. ``images`` says that jobs run in images.
 
-    Raise `Refusal` for options of pip, paths and addresses, and for any requirement of a job in an image.
+    Raises `Refusal` for options of pip, paths and addresses, and for any requirement of a job in an image.
     """
     if given and images:
         raise _refusal(

@@ -125,7 +125,7 @@ def _check_project(project: str, context: ValidationContext) -> None:
 
 
 def _checked(wish: wire.Wish) -> wire.JobOptions:
-    """Return the options as the table of options takes them. Raise `Refusal` for one that it does not take."""
+    """Return the options as the table of options takes them. Raises `Refusal` for one that it does not take."""
     try:
         given = {name: getattr(wish, name) for name in wire.JobOptions.__struct_fields__}
         options = wire.JobOptions(**checked(given))

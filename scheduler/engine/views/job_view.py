@@ -396,15 +396,15 @@ def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
     if first is None:
         return None
     changes = [wire.OptionChange(name=each.name, before=each.before, after=each.after) for each in first.changes]
-    told = sentences.rerun_text(first.name, [(each.name, each.before, each.after) for each in first.changes])
-    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=told)
+    text = sentences.rerun_text(first.name, [(each.name, each.before, each.after) for each in first.changes])
+    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text)
 
 
 def _test_run(test: TestRun | None) -> wire.TestRun | None:
     if test is None:
         return None
-    told = sentences.test_run_text(test.stage, test.ran)
-    return wire.TestRun(job=test.job, stage=test.stage, ran=test.ran, text=told)
+    text = sentences.test_run_text(test.stage, test.ran)
+    return wire.TestRun(job=test.job, stage=test.stage, ran=test.ran, text=text)
 
 
 def _in_line(record: JobRecord) -> bool:
