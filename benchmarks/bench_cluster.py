@@ -105,7 +105,7 @@ class Requests:
 class CountingExecutor(KubernetesExecutor):
     """Counts the attempts that it reported as running, and those that were not discarded since.
 
-    Knows when a job was last launched, and when attempts were asked to pause and were heard to have ended.
+    Knows when a job was last launched, and when attempts were asked to pause and were reported as ended.
     """
 
     running = 0
@@ -126,7 +126,7 @@ class CountingExecutor(KubernetesExecutor):
         await super().pause(key)
 
     async def start(self, listener: Callable[[Observation], None]) -> None:
-        def heard(observation: Observation) -> None:
+        def observe(observation: Observation) -> None:
             if isinstance(observation, AttemptStatus):
                 if observation.phase is AttemptPhase.GONE:
                     self.ended.append(time.perf_counter())
@@ -134,7 +134,7 @@ class CountingExecutor(KubernetesExecutor):
                 self.known += observation.phase is AttemptPhase.STARTING
             listener(observation)
 
-        await super().start(heard)
+        await super().start(observe)
 
     async def discard(self, key: AttemptKey) -> None:
         await super().discard(key)

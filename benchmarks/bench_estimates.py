@@ -1,4 +1,4 @@
-"""What it is worth to know how long jobs take, and where the waits of a month arise.
+"""The value of known run times, and the sources of a month's waits.
 
     python benchmarks/bench_estimates.py                # all pools, about 9 minutes on two cores
     python benchmarks/bench_estimates.py --pool 704
@@ -14,7 +14,7 @@ Each row is the month of `bench_simulate.py` on one pool, with the default setti
 The columns are seconds per job, averaged over all jobs of the month: the completion time, the run time (the best
 possible completion time of any scheduler), the wait before the first start, and the part of this wait that belongs
 to the jobs that one project submits within six hours: to the project and the hours with the largest sum of waits.
-With ``--leave-out K`` the month lacks every 23rd job, from the K-th one on: a similar month, which tells whether
+With ``--leave-out K`` the month lacks every 23rd job, from the K-th one on: a similar month, which shows whether
 a difference between two rules is one of this month only.
 """
 
@@ -42,7 +42,7 @@ ESTIMATES = ("none", "usual", "together", "true")
 TOGETHER = 60.0
 """Longest time between two submissions that count as made together, in seconds."""
 EACH = 23
-"""One job of so many is left out for a similar month."""
+"""A similar month lacks every 23rd job."""
 EPISODE = 6 * 3600.0
 """Length of the intervals of submission whose waits are added up, in seconds."""
 

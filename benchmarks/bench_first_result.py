@@ -2,7 +2,7 @@
 
 In an empty directory, with an empty home and so without any package that pip has kept, does the steps of the
 tutorial from its own text up to the first result of a job: the command that installs and starts everything, then
-log-in, notebook and job in a browser. Prints the seconds of each. The tree is copied as it stands; the port 8000
+log-in, notebook and job in a browser. Prints the seconds of each. The working tree is copied; the port 8000
 has to be free. Reading and typing take a person longer than this program.
 """
 

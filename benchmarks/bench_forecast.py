@@ -3,14 +3,14 @@
     python benchmarks/bench_forecast.py                # 3 days of 700 jobs on 128 GPUs, 100 forecasts each
     python benchmarks/bench_forecast.py --days 10 --forecasts 200
 
-Each day runs twice. The first run tells when each job starts; the second stops at half of the waiting time of each
-sampled job and asks for its window, by the same function and the same estimates as the service: what running jobs
-report, and run times of ended jobs like the others. Jobs that arrive later are unknown to the forecast, as ever.
+Each day runs twice. The first run measures the start of each job; the second stops at half of the waiting time of
+each sampled job and asks for its window, by the same function and the same estimates as the service: what running
+jobs report, and run times of ended jobs like the others. Later jobs are unknown to the forecast.
 
 At least 80 % of the starts are to be inside their window, and the windows no wider than four times the error (mean
 width by mean distance of the likely start from the real one). The row "without" is what forecasts know without
-reports. The baseline, the last row, is what somebody would guess who sees only how long others have waited: from a
-tenth to nine tenths of the waiting times that were longer than this job's so far.
+reports. The baseline, the last row, is a guess from the waits of others alone: from a tenth
+to nine tenths of the waiting times that were longer than this job's so far.
 """
 
 from __future__ import annotations
@@ -114,14 +114,14 @@ def samples(
 def window(
     start: Snapshot, courses: Mapping[str, Course], past: RunTimes, job_id: str, now: float, *, progress: bool
 ) -> Window:
-    """Return the forecast of a start; with ``progress``, running jobs have told how long they take."""
+    """Return the forecast of a start; with ``progress``, running jobs have reported their run times."""
     known = replace(start, now=now, jobs=tuple(known_jobs(courses, now, progress=progress)))
     similar = {each.id: past.of_similar_jobs(each) for each in known.jobs if each.expected is None}
     return forecast(known, [job_id], past=similar).starts[job_id]
 
 
 def guess(submitted: float, waits: Sequence[float]) -> Window:
-    """Return the window that the waiting times of others tell."""
+    """Return the window by the waiting times of others."""
     if not waits:
         return Window(None, None, None)
     low, middle, high = (waits[int(share * (len(waits) - 1))] for share in (0.1, 0.5, 0.9))
@@ -129,7 +129,7 @@ def guess(submitted: float, waits: Sequence[float]) -> Window:
 
 
 def learn(past: RunTimes, courses: Mapping[str, Course], ended: set[str]) -> None:
-    """Learn the run times of the jobs that have ended since."""
+    """Learn the run times of newly ended jobs."""
     for name, course in courses.items():
         if course.finish is None or name in ended:
             continue
@@ -138,7 +138,7 @@ def learn(past: RunTimes, courses: Mapping[str, Course], ended: set[str]) -> Non
 
 
 def known_jobs(courses: Mapping[str, Course], now: float, *, progress: bool) -> Iterator[Job]:
-    """Yield the unfinished jobs; of running ones with the run time that their reports tell."""
+    """Yield the unfinished jobs; of running ones with the run time by their reports."""
     for course in courses.values():
         job = course.job
         if course.finish is None and job.submitted <= now:

@@ -171,7 +171,7 @@ async def _sample(pid: int, memory: list[float]) -> None:
         await asyncio.sleep(1.0)
 
 
-# ---------- telling
+# ---------- output
 
 
 def ratio(full: float, empty: float) -> str:

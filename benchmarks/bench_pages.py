@@ -83,7 +83,7 @@ def tell(name: str, times: list[float], baseline: float) -> float:
 
 
 def judge(what: str, most: float, allowed: float) -> None:
-    """Print whether a 95th percentile is within what is allowed, both in milliseconds."""
+    """Print whether a 95th percentile is within its limit, both in milliseconds."""
     print(f"{what}: 95 % in {most:.0f} ms, {'within' if most <= allowed else 'NOT within'} {allowed:.0f} ms")
 
 

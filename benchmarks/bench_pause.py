@@ -64,13 +64,13 @@ def run(world: int, steps: int, *, pause: bool) -> tuple[list[float], float]:
         costs = [float(output.readline()) for output in outputs]
         asked = time.time()
         (directory / "pause").touch()
-        told = [output.readline().split() for output in outputs]
+        reports = [output.readline().split() for output in outputs]
         for process in gang:
             process.communicate()
         if not pause:
             return costs, 0.0
-        assert len({step for _, step in told}) == 1, told
-        return costs, max(float(at) for at, _ in told) - asked
+        assert len({step for _, step in reports}) == 1, reports
+        return costs, max(float(at) for at, _ in reports) - asked
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ CLOCK = time.process_time
 
 
 def document(types: int, seed: int = 1) -> dict[str, Any]:
-    """Return the pool as a scenario. Each job accepts one type, or both, where there are two."""
+    """Return the pool as a scenario. Each job accepts one type, or both, if there are two."""
     rng = random.Random(seed)
     names = [f"t{number}" for number in range(types)]
     share = GPUS * NODES // types

@@ -1,6 +1,6 @@
 """The cost of the pool on one machine, compared with manual work: ``python benchmarks/bench_pool.py``.
 
-Everything is real: a hub, its service, a database on disk, processes. GPUs are simulated where there are none.
+Everything is real: a hub, its service, a database on disk, processes. GPUs are simulated if there are none.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python benchmarks/bench_simulate.py --pool 520 --restart-cost 60
     python benchmarks/bench_simulate.py --pool 520 --made-up gangs --jobs 40000
 
-It uses the traces in ../shared/traces where they are present, and otherwise a month of jobs of `made_up_months`.
+It uses the traces in ../shared/traces if they are present, and otherwise a month of jobs of `made_up_months`.
 The bound is the mean run time, which is the best possible result of any scheduler. The rows "undivided" put all
 jobs into one project that owns the pool: the difference is the cost of quotas and of a fair share by weight.
 """

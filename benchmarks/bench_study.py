@@ -37,7 +37,7 @@ class Team:
     Each alternates between weeks in which she writes and tries code in a notebook, which uses one GPU for
     ``build_use`` of her ``workday`` (five days a week), and weeks in which she trains: there she always has
     ``experiments`` that wait or run, as a sweep does, and drops those that never began when the time is over. An
-    experiment uses its GPUs for ``train_use`` of the time that it runs, and a resume costs ``restart``.
+    experiment uses its GPUs for ``train_use`` of its run time, and a resume costs ``restart``.
     """
 
     people: int = 30
@@ -108,7 +108,7 @@ class Person:
         return self.team.trains if self.training else self.team.builds
 
     def live(self, pool: VirtualPool, now: float) -> None:
-        """Do what is due: change the phase, submit what is missing, or drop what never began."""
+        """Do the due steps: change the phase, submit missing experiments, or drop those that never began."""
         self.unfinished = [course for course in self.unfinished if course.finish is None]
         if now >= self.until:
             self.training = not self.training

@@ -1,6 +1,6 @@
 """The cost of measuring GPUs: ``python benchmarks/bench_telemetry.py``.
 
-The GPUs of this machine are read by NVML; where there are none, eight that a C library answers for, so that the
+The GPUs of this machine are read by NVML; if there are none, eight that a C library answers for, so that the
 figure of NVML lacks what the driver itself costs. Simulated GPUs are read from the process table as it is. The
 readings are written to a store on disk, which holds a tenth of a day of earlier ones.
 """
@@ -51,11 +51,11 @@ def cost(work: Callable[[], object]) -> float:
 
 def report(name: str, machine: Machine, computing: list[Computing]) -> float:
     """Print the cost of reading a machine's GPUs, and return it as a share of a core."""
-    return told(name, cost(lambda: machine.samples(computing)))
+    return print_share(name, cost(lambda: machine.samples(computing)))
 
 
-def told(name: str, seconds: float) -> float:
-    """Print the cost of what is done in every interval, and return it as a share of a core."""
+def print_share(name: str, seconds: float) -> float:
+    """Print the cost per interval, and return it as a share of a core."""
     share = seconds / EVERY_S
     print(f"{name:34}  {1e3 * seconds:7.3f} ms each, every {EVERY_S:.0f} s: {share:9.4%} of a core", flush=True)
     return share
@@ -101,14 +101,14 @@ def agent(name: str) -> float:
     uuids = [gpu.uuid for node in discover().nodes for gpu in node.devices]
     times = count(0.0, EVERY_S)
     collector = Collector(Kubelet(uuids), lambda: next(times))
-    share = told(name, cost(lambda: encode(collector.report())))
+    share = print_share(name, cost(lambda: encode(collector.report())))
     data = encode(collector.report())
-    told("take in the report of an agent", cost(lambda: decode(data)))
+    print_share("take in the report of an agent", cost(lambda: decode(data)))
     return share
 
 
 def store_cost(folder: Path) -> float:
-    """Print the cost of writing what was measured, and return it as a share of a core."""
+    """Print the cost of writing the readings, and return it as a share of a core."""
     store = Store.open(f"sqlite:///{folder / 'store.sqlite'}", folder)
     intervals = iter(range(1_000 * HOUR, 2_000 * HOUR, FINE))
 
@@ -118,7 +118,7 @@ def store_cost(folder: Path) -> float:
 
     for _ in range(DAY // FINE // 10):
         save()
-    share = told(f"store what {GPUS} GPUs reported", cost(save))
+    share = print_share(f"store what {GPUS} GPUs reported", cost(save))
     store.close()
     return share
 

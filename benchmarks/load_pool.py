@@ -116,7 +116,7 @@ async def started(state: Path, store: Store) -> tuple[Any, Any]:
 
 
 async def fill(state: Path, waiting: int, ended: int) -> None:
-    """Make a store with so many ended jobs and, beside those that run, so many waiting ones."""
+    """Make a store with ``ended`` ended jobs and, beside running ones, ``waiting`` waiting ones."""
     for jobs in (0, waiting):
         store = opened(state)
         try:
@@ -211,7 +211,7 @@ async def serve_pool(state: Path) -> None:
 
 
 class Blocks:
-    """How long the event loop did something else than what was due."""
+    """The delays of the event loop."""
 
     def __init__(self) -> None:
         self._longest = 0.0

@@ -54,11 +54,11 @@ GANGS_ON_TWO_TYPES = Mix(
 MIXES = {"mostly-short": MOSTLY_SHORT, "gangs": GANGS, "gangs-on-two-types": GANGS_ON_TWO_TYPES}
 
 PARTS = (0.18, 0.18, 0.18, 0.09, 0.09, 0.09, 0.05, 0.05, 0.05, 0.02, 0.02)
-"""Parts of the pool that the projects have as their quotas: a few large projects and many small ones."""
+"""Quotas of the projects as parts of the pool: a few large projects and many small ones."""
 
 
 def made_up(mix: Mix, gpus: int, jobs: int, seed: int = 1) -> Load:
-    """Return a month of so many jobs for a pool with so many GPUs."""
+    """Return a month of ``jobs`` jobs for a pool with ``gpus`` GPUs."""
     rng = random.Random(seed)
     count = gpus // GPUS_OF_NODE // len(mix.gpu_types)
     shape = f"{count}x{GPUS_OF_NODE}"

@@ -96,7 +96,7 @@ def smallest_pod() -> PodBody:
 
 
 def pod_of_job(settings: KubernetesSettings) -> Callable[[], PodBody]:
-    """Return a maker of the pods that a job with one GPU has here, without the finalizer that only we remove."""
+    """Return a maker of the pods of a job with one GPU, without our finalizer."""
     records = LaunchRecords(settings, None)
     records.prepare_volume()
     key, worker = AttemptKey("vplain0000000", 1), Worker(0, "fake-0", (0,))

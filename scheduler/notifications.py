@@ -30,7 +30,7 @@ class NotificationEvent(StrEnum):
 Channel: TypeAlias = str
 """The name of a channel by which notifications reach a person."""
 BROWSER: Final[Channel] = "browser"
-"""The pool's pages, where they are open. All other channels leave them."""
+"""The pool's open pages. All other channels leave them."""
 EVENT_KIND = "notification"
 """Kind of notifications among the events of the stream."""
 
@@ -58,7 +58,7 @@ class NotificationSettings:
     fault_recipients: frozenset[str] = frozenset()
 
     def choice_of(self, user: str) -> NotificationChoice:
-        """Return the choice of a person who has not chosen yet."""
+        """Return a person's default choice."""
         events = dict(self.defaults)
         if user in self.fault_recipients:
             for channel in self.channels:

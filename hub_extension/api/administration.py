@@ -87,7 +87,7 @@ def _check_edit(call: Call, name: str, edit: ProjectEdit) -> None:
     above = views[name].parent if name in views else None
     if above is None or not may(caller, Action.CHANGE_CHILD, above):
         message = (
-            f"Only administrators of the pool, or of a project that {wording.given(name)} is in, may change "
+            f"Only administrators of the pool, or of a project above {wording.given(name)}, may change "
             "its numbers."
         )
         raise Refusal(403, "forbidden", message, hint="Administrators of a project change the projects inside it.")
@@ -169,7 +169,7 @@ def _kind(what: str, undoes: int | None) -> str:
 
 
 async def _members(call: Call, project: str) -> list[str]:
-    """Return the current members of a project that the caller administers.
+    """Return the current members of one of the caller's administered projects.
 
     Raises `Refusal` for another project, and for a group of the hub that is no project.
     """

@@ -70,7 +70,7 @@ def own_projects(pool: Pool, caller: Caller) -> list[str]:
 
 
 def unknown_project(name: str, own: Sequence[str], *, field: str = "project") -> Refusal:
-    """Return the refusal of a project that does not exist, with the caller's own as a hint."""
+    """Return the refusal of an unknown project, with the caller's own as a hint."""
     hint = f"Yours: {', '.join(own)}." if own else ""
     message = f"There is no project {given(name, MAX_NAME)}."
     return Refusal(422, "unknown_project", message, field=field, hint=hint)

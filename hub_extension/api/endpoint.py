@@ -38,9 +38,9 @@ NOBODY = Caller("")
 FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
 """Headers of requests that came through a proxy."""
 PIECE: Final = 256 * 1024
-"""Maximum size of the part of a file that is in memory for each reader, in bytes."""
+"""Size of the buffer for each reader of a file, in bytes."""
 STALLED_S: Final = 60.0
-"""Time after which the connection of a reader who takes no data of a file is closed, in seconds."""
+"""Timeout of a file's reader that receives no data, in seconds."""
 
 
 class RoutedHandler(SiteHandler):

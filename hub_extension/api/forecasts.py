@@ -41,7 +41,7 @@ async def forecast(call: Call, body: WhatIf) -> Forecast:
 
 @route("GET", "/forecasts/accuracy", Who.ADMINS)
 async def accuracy(call: Call) -> ForecastAccuracy:
-    """Return the accuracy of the forecasts that were shown, compared with the starts."""
+    """Return the accuracy of the shown forecasts, compared with the starts."""
     return await call.pool.engine.forecast_record.accuracy()
 
 

@@ -48,7 +48,7 @@ async def _seen_by_hub(pool: Pool, user: str, server: str) -> bool:
 
 
 async def _carry_out(pool: Pool, user: str, server: str, projects: list[str], decision: Decision) -> None:
-    """Do what was decided; what fails is tried again at the next report."""
+    """Carry out a decision; a failure is tried again at the next report."""
     idle = pool.engine.idle_workspaces
     name = f"{user}'s workspace {given(server)}"
     if decision.step is Step.TELL:

@@ -25,7 +25,7 @@ from springtide.scheduler.wire import durations
 T = TypeVar("T", bound=msgspec.Struct)
 
 EXPLAINED: Final = 1 << 20
-"""Maximum size of a body that is parsed a second time to quote the wrong value in the message, in bytes."""
+"""Maximum size of a body to parse a second time so that the message quotes the wrong value, in bytes."""
 SHOWN: Final = 60
 
 _AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")

@@ -129,7 +129,7 @@ def hold_intake(pool: Pool) -> AbstractContextManager[None]:
 
 
 def parameters_size(body: Submission) -> int:
-    """Return the size of the parameters that a sweep keeps of its trials, in bytes."""
+    """Return the size of the trial parameters of a sweep, in bytes."""
     parameters = None if body.trials is None else body.trials.parameters
     return 0 if parameters is None else len(msgspec.json.encode(parameters))
 
@@ -153,7 +153,7 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
 
 @route("GET", "/jobs", Who.LOGGED_IN)
 async def jobs(call: Call, query: JobsQuery) -> JobPage:
-    """Return a page of the jobs that the caller may see, newest first by default."""
+    """Return a page of the jobs visible to the caller, newest first by default."""
     caller = call.caller
     states = frozenset(filter(None, query.state.split(",")))
     unknown = sorted(states - set(JobState))
@@ -213,7 +213,7 @@ async def _record(call: Call, job: Job, what: str) -> None:
 
 
 async def _record_reading(call: Call, job: Job, what: str) -> None:
-    """Record that somebody who is not of the project reads what a job wrote, at most once in `READING_S`."""
+    """Record that a person outside the project reads a job's files or log, at most once in `READING_S`."""
     caller, now = call.caller, call.pool.clock()
     if permissions.owns(caller, job.user) or (job.project in caller.groups and not caller.service):
         return
@@ -431,5 +431,5 @@ async def _link(tracker: Tracker, job: Job) -> TrackerLink:
         async with asyncio.timeout(TRACKERS_WAIT_S):
             address = await tracker.address(job)
     except (TrackerDownError, NotTakenError, TimeoutError) as error:
-        logger.info("%s does not answer where it shows job %s: %s", tracker.name, job.id, error)
+        logger.info("%s does not answer about job %s: %s", tracker.name, job.id, error)
     return TrackerLink(name=tracker.name, url=address)

@@ -47,15 +47,15 @@ class NotebookWatch:
         return MappingProxyType(self._unknown)
 
     def reserving(self, notebook: Notebook) -> None:
-        """Take note of a request for a notebook: what was found out about an earlier one no longer holds."""
+        """Note a request for a notebook: findings about an earlier one no longer hold."""
         self._requests[notebook] += 1
         self._unknown.pop(notebook, None)
         self._stopped.discard(notebook)
 
     async def release(self, engine: Engine, notebook: Notebook) -> None:
-        """Release the GPUs of a notebook that its spawner has stopped, now or when its processes have ended.
+        """Release the GPUs of a stopped notebook, now or when its processes have ended.
 
-        Raises `Refusal` 503 while it is not known what runs.
+        Raises `Refusal` 503 while the running notebooks are unknown.
         """
         if any((each.user, each.server) == notebook for each in engine.workspaces()):
             running = await _running(engine)

@@ -1,4 +1,4 @@
-"""Permissions of callers as one table: what each role in a project may do, and what is left to one's own.
+"""Permissions of callers as one table: the actions of each role in a project, and those of owners alone.
 
 A caller has one role in each project, the highest of those that the caller's groups and scopes give there, and
 that the scopes give in the projects above it. `TABLE` says which role an action takes. The table of the docs is

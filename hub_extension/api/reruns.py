@@ -21,10 +21,10 @@ from springtide.scheduler.wording import given
 
 
 async def _first(call: Call, job_id: str) -> JobSpec:
-    """Return what the job of the path was submitted with. Raises `Refusal` unless the caller may run it again.
+    """Return the spec of the path's job. Raises `Refusal` unless the caller may run it again.
 
-    What was submitted runs under its user's account and has variables that nobody else sees, so only that person
-    may run it again.
+    A job runs under its user's account and has variables that no one else sees, so only that person may run it
+    again.
     """
     caller, job = call.caller, await seen(call, job_id)
     if not permissions.may(caller, Action.RERUN, job.project, job.user):

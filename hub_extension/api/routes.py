@@ -42,7 +42,7 @@ FORECAST_RATE = 1.0
 FORECAST_BURST = 20
 UPLOAD_RATE = 4.0 * 1024 * 1024
 UPLOAD_BURST = 1024 * 1024 * 1024
-"""Limits of the files that one person may send with jobs: the sustained rate, in bytes per second, and the burst,
+"""Upload limits per person for the files of jobs: the sustained rate, in bytes per second, and the burst,
 in bytes.
 
 Files of ended jobs stay for some minutes, so without these limits a loop of submissions and cancellations would

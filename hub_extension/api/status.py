@@ -79,7 +79,7 @@ async def usage(call: Call, query: UsageQuery) -> UsageReport:
 
 
 def _span(query: HistoryQuery, now: float) -> tuple[float, float]:
-    """Return begin and end of the span that a query asks for. Raises `Refusal` 422 for an invalid one."""
+    """Return begin and end of a query's span. Raises `Refusal` 422 for an invalid one."""
     end = now if query.end is None else query.end
     start = max(0.0, end - DAY_S) if query.start is None else query.start
     if not start < end:
@@ -103,11 +103,11 @@ async def health(_call: Call) -> Health:
 async def ready(call: Call) -> Health:
     """Return that the pool accepts jobs and decides. Raises `Refusal` 503 while its store takes no writes.
 
-    That the use of GPUs is not recorded is said, and keeps nobody from using the pool.
+    ``unrecorded`` says that the use of GPUs is not recorded, which does not make the pool unready.
     """
     trouble = await call.pool.engine.health.trouble()
     if trouble is not None:
         raise Refusal(
-            503, "not_ready", trouble, hint="What runs goes on. Nothing new is accepted until this ends."
+            503, "not_ready", trouble, hint="Jobs keep running. Nothing new is accepted until this ends."
         )
     return Health("ok", unrecorded=call.pool.engine.usage.unrecorded)

@@ -26,7 +26,7 @@ class _Node:
         self._encoded: dict[frozenset[Whose], msgspec.Raw] = {}
 
     def encoded(self, seen: frozenset[Whose]) -> msgspec.Raw:
-        """Return the node as JSON without the names of what is not ``seen``."""
+        """Return the node as JSON without the names outside ``seen``."""
         found = self._encoded.get(seen)
         if found is None:
             view = replace(self.view, gpus=[_cell(cell, seen) for cell in self.view.gpus])
@@ -66,7 +66,7 @@ class NodeEncoder:
         return {user: frozenset(projects) for user, projects in found.items()}
 
     def _known(self, views: Sequence[NodeView]) -> list[_Node]:
-        """Return what is known of these nodes; of nodes that are not among them nothing is kept."""
+        """Return the cached views of these nodes; those of other nodes are dropped."""
         known = {}
         for view in views:
             node = self._nodes.get(view.name)

@@ -86,7 +86,7 @@ class Engine:
     # ---------- life
 
     async def stop(self) -> None:
-        """Finish the current tick and stop. Attempts go on; the store stays open. Stopping again does nothing."""
+        """Finish the current tick and stop. Attempts keep running; the store stays open. Idempotent."""
         if self._loop_task.done() and not self._background_tasks:
             return
         tasks, self._background_tasks = self._background_tasks, ()
@@ -223,7 +223,7 @@ class Engine:
         return self._read_model.job(await self._parts.jobs.get(job_id))
 
     async def request_starts(self, jobs: Iterable[wire.Job], timeout: float) -> bool:  # noqa: ASYNC109 - no error
-        """Have the starts of those of the jobs that wait forecast, for `wire.Job.starts`.
+        """Request forecasts of the waiting jobs' starts, for `wire.Job.starts`.
 
         Waits at most ``timeout`` seconds for starts that are unknown; returns whether it waited, so that the jobs
         are worth getting again.
@@ -249,9 +249,10 @@ class Engine:
         *,
         starts: float | None = None,
     ) -> wire.JobPage:
-        """Return a page of the jobs that match, in the order of the filter, without their sources.
+        """Return a page of the matching jobs, in the filter's order, without their sources.
 
-        ``starts`` has the starts of those that wait forecast; it is the maximum time to wait for that, in seconds.
+        ``starts`` requests forecasts of the waiting jobs' starts, and is the maximum time to wait for them, in
+        seconds.
         """
         after, limit = paging.job_page_bounds(filter.order, cursor, limit)
         found = await self._read(reading.jobs, filter, after, limit + 1)
@@ -552,6 +553,6 @@ class Engine:
         """Return the event stream, from after ``last_event_id`` or from now on: each time all events that wait.
 
         The first event after the recorded ones is the pool. An event of the kind ``refetch`` says that events were
-        missed: fetch again what is shown.
+        missed: fetch the displayed data again.
         """
         return self.events.stream(last_event_id)

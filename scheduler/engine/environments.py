@@ -17,29 +17,29 @@ SHOWN_FILES: Final = 30
 def environment_of(
     submission: wire.Submission, image: str | None, contents: wire.ImageContents | None
 ) -> EnvironmentRecord | None:
-    """Return what is kept of a submission's environment, None if it tells nothing.
+    """Return the record of a submission's environment, None if it is empty.
 
-    ``image`` is that of the job, None on one machine; ``contents`` is what is declared of it. Raise `Refusal` for
+    ``image`` is that of the job, None on one machine; ``contents`` are its declared contents. Raises `Refusal` for
     text with control characters.
     """
-    told, files = submission.environment, sorted(submission.files)
-    if told is None and not (files or submission.env or submission.requirements):
+    sent, files = submission.environment, sorted(submission.files)
+    if sent is None and not (files or submission.env or submission.requirements):
         return None
     kept = EnvironmentRecord(
         files=tuple(files[:SHOWN_FILES]),
         file_count=len(files),
         file_bytes=sum(map(len, submission.files.values())),
     )
-    if told is None:
+    if sent is None:
         return kept
-    _check([told.python, told.path, *told.packages, *told.packages.values(), *told.missing, *told.imports])
+    _check([sent.python, sent.path, *sent.packages, *sent.packages.values(), *sent.missing, *sent.imports])
     return replace(
         kept,
-        python=told.python,
-        path=told.path,
-        packages=dict(told.packages),
-        missing=tuple(wire.missing_modules(told, image, submission.requirements, contents)),
-        imports=tuple(told.imports),
+        python=sent.python,
+        path=sent.path,
+        packages=dict(sent.packages),
+        missing=tuple(wire.missing_modules(sent, image, submission.requirements, contents)),
+        imports=tuple(sent.imports),
     )
 
 
@@ -56,7 +56,7 @@ def _check(texts: Iterable[str]) -> None:
 
 
 def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
-    """Return the environment of a job as its submission had it, None if that told none."""
+    """Return the environment of a job as its submission had it, None if it had none."""
     kept = spec.environment
     if kept is None or not kept.python:
         return None

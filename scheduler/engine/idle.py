@@ -26,7 +26,7 @@ from springtide.scheduler.store.records import (
 from springtide.scheduler.wording import given
 
 NEVER = IdleRule()
-"""The rule by which nobody is told and nothing is stopped."""
+"""The rule without notifications and stops."""
 
 
 class Step(Enum):
@@ -34,9 +34,9 @@ class Step(Enum):
 
     NOTHING = auto()
     TELL = auto()
-    """Tell its owner that its GPUs are not used, and when it is stopped."""
+    """Notify its owner that its GPUs are not used, and when it will be stopped."""
     FORGET = auto()
-    """Forget that its owner was told: it was used since, or its rule was changed."""
+    """Withdraw the notification of its owner: it was used since, or its rule was changed."""
     STOP = auto()
 
 
@@ -52,8 +52,8 @@ class Use:
 class Decision:
     """What to do, after ``unused`` seconds without use.
 
-    ``again`` is when there may be something else to do if nobody uses the workspace until then, in seconds since
-    the epoch; None if there is nothing.
+    ``again`` is the next time to decide if the workspace stays unused until then, in seconds since the epoch; None
+    if there is none.
     """
 
     step: Step
@@ -62,10 +62,9 @@ class Decision:
 
 
 def decide(rule: IdleRule, use: Use, record: IdleRecord | None, now: float) -> Decision:
-    """Return what to do about a workspace; ``record`` is what was told and done about it.
+    """Return the next step for a workspace; ``record`` has its notifications and stops.
 
-    A workspace that its owner was told of is never stopped earlier than the owner was told, also if the rule has
-    become shorter since.
+    A workspace is never stopped earlier than its owner was notified, also if the rule has become shorter since.
     """
     kept = record.kept if record is not None and record.kept is not None else use.last
     last = now if use.busy else min(now, max(use.last, kept))
@@ -127,7 +126,7 @@ STOPPING = 60.0
 
 
 def record_of(transaction: Transaction, workspace: WorkspaceRecord) -> IdleRecord:
-    """Return what was told and done about a workspace since its GPUs were reserved."""
+    """Return the notifications and stops of a workspace since its GPUs were reserved."""
     found = transaction.idle_records.get((workspace.user, workspace.server))
     if found is not None and found.reserved == workspace.since:
         return found
@@ -135,7 +134,7 @@ def record_of(transaction: Transaction, workspace: WorkspaceRecord) -> IdleRecor
 
 
 def tell(transaction: Transaction, key: WorkspaceKey, unused: float, notice: float | None) -> None:
-    """Record that the owner is told that the workspace was not used for ``unused`` seconds.
+    """Record a notification of the owner that the workspace was not used for ``unused`` seconds.
 
     ``notice`` is the time until it is stopped, in seconds, None if it is not.
     """
@@ -144,12 +143,12 @@ def tell(transaction: Transaction, key: WorkspaceKey, unused: float, notice: flo
         return
     stops = None if notice is None else transaction.now + notice
     record = record_of(transaction, workspace)
-    told = replace(record, told=transaction.now, stops=stops, stopping=None, unused=unused)
-    transaction.idle_records.put(told)
+    notified = replace(record, told=transaction.now, stops=stops, stopping=None, unused=unused)
+    transaction.idle_records.put(notified)
 
 
 def forget(transaction: Transaction, key: WorkspaceKey, reserved: float) -> None:
-    """Forget what was told about a workspace, because it was used since."""
+    """Withdraw the notification about a workspace, because it was used since."""
     record = transaction.idle_records.get(key)
     if record is not None and record.reserved == reserved and record.stopped is None:
         transaction.idle_records.put(replace(record, told=None, stops=None, stopping=None))
@@ -257,9 +256,9 @@ class _Report:
 
 
 class IdleWorkspaces:
-    """What is known of the use of workspaces, and what is told and done about idle ones.
+    """The use of workspaces, and the notifications and stops of idle ones.
 
-    A workspace whose notebook server reports nothing is left alone: what it does is not known. ``used`` has the
+    A workspace whose notebook server reports nothing is left alone: its use is unknown. ``used`` has the
     times at which the GPUs of workspaces were last used as far as it is measured, in seconds since the epoch.
     """
 
@@ -280,7 +279,7 @@ class IdleWorkspaces:
         self._reports: dict[WorkspaceKey, _Report] = {}
         self._seen: dict[WorkspaceKey, float] = {}
 
-    # ---------- what is known
+    # ---------- use
 
     def report(self, user: str, server: str, activity: wire.WorkspaceActivity) -> None:
         """Take in what the notebook server of a workspace reports about itself."""
@@ -313,7 +312,7 @@ class IdleWorkspaces:
         return decide(self.rule(user, projects), use, self._record(workspace), self._clock())
 
     def rule(self, user: str, projects: Sequence[str]) -> IdleRule:
-        """Return the rule for a person in these projects; without a notice where nothing may be stopped."""
+        """Return the rule for a person in these projects; without a notice if nothing may be stopped."""
         found = rule_for(user, projects, self._rules(), self._state.policy_projects())
         return found if self._may_stop else replace(found, notice=None)
 
@@ -345,14 +344,14 @@ class IdleWorkspaces:
         times = (report.last, workspace.since, self._used.get(key), self._seen.get(key))
         return Use(report.busy, max(at for at in times if at is not None))
 
-    # ---------- what is done
+    # ---------- notifications and stops
 
     async def tell(self, user: str, server: str, decision: Decision, rule: IdleRule) -> None:
-        """Tell the owner of a workspace that it is not used. Raises `Refusal`."""
+        """Notify the owner of a workspace that it is not used. Raises `Refusal`."""
         await self._change(lambda change: tell(change, (user, server), decision.unused, rule.notice))
 
     async def forget(self, user: str, server: str) -> None:
-        """Forget that the owner was told: the workspace was used since. Raises `Refusal`."""
+        """Withdraw the notification of the owner: the workspace was used since. Raises `Refusal`."""
         workspace = self._held((user, server))
         if workspace is not None:
             await self._change(lambda change: forget(change, (user, server), workspace.since))
@@ -388,13 +387,13 @@ class IdleWorkspaces:
         if decision is None or use is None:
             return wire.WorkspaceIdle(known=False)
         record = self._record(workspace)
-        told = record is not None and record.told is not None and decision.step in {Step.NOTHING, Step.STOP}
-        stops = decision.again if told and record.stops is not None else None
+        notified = record is not None and record.told is not None and decision.step in {Step.NOTHING, Step.STOP}
+        stops = decision.again if notified and record.stops is not None else None
         since = None if use.busy else self._clock() - decision.unused
-        return wire.WorkspaceIdle(known=True, busy=use.busy, unused_since=since, told=told, stops=stops)
+        return wire.WorkspaceIdle(known=True, busy=use.busy, unused_since=since, told=notified, stops=stops)
 
     def stopped(self, user: str) -> list[wire.StoppedWorkspace]:
-        """Return the workspaces of a person that were stopped as idle lately, and not started since."""
+        """Return a person's workspaces lately stopped as idle, and not started since."""
         oldest = self._clock() - STOPPED_SHOWN
         found = [record for record in self._state.idle_records.values() if record.user == user]
         return [
@@ -404,7 +403,7 @@ class IdleWorkspaces:
         ]
 
     def rules(self) -> wire.IdleRules:
-        """Return all rules, those of the settings that no admin has changed since included."""
+        """Return all rules, including the unchanged ones of the settings."""
         shown = {(scope.value, name): rule for (scope, name), rule in self._rules().items()}
         set_here = {(scope.value, name) for scope, name in self._state.idle_rules}
         pool = shown.pop(("pool", ""), NEVER)

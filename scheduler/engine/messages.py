@@ -41,7 +41,7 @@ def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
 def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:
     """Return an admin drained a node of the job, and gave ``why`` as the reason, or nothing.
 
-    ``gpus`` says that the job needs GPUs, so that it can go on elsewhere.
+    ``gpus`` says that the job needs GPUs, so that it can continue elsewhere.
     """
     return Reason("engine-drained" if gpus else "without-gpus-paused", {"node": node, "by": by, "detail": why})
 
@@ -137,7 +137,7 @@ def fruitless(times: int) -> Reason:
 
 
 def lost(detail: str, *, saved: bool) -> Reason:
-    """Return the attempt's node or supervisor vanished; ``saved`` tells whether the job has a checkpoint."""
+    """Return the attempt's node or supervisor vanished; ``saved`` says that the job has a checkpoint."""
     return Reason("engine-lost", {"detail": detail, "saved": int(saved)})
 
 
@@ -177,7 +177,7 @@ def out_of_service() -> Reason:
 
 
 def starts_unknown(why: str, days: float = 0.0) -> Reason:
-    """Return when a job starts, or starts at the latest, cannot be told; ``days`` is how far was looked."""
+    """Return a job's start, or its latest start, is unknown; ``days`` is the horizon of the forecast."""
     return Reason(f"engine-starts-{why}", {"days": days} if days else {})
 
 
@@ -202,7 +202,7 @@ def _signal_name(number: int) -> str:
 
 
 def starting(gpus: int, borrowed: int, packages: int) -> Reason:
-    """Return an attempt is being started on so many GPUs, the last ``borrowed`` of them beyond the quota.
+    """Return an attempt is being started on ``gpus`` GPUs, the last ``borrowed`` of them beyond the quota.
 
     ``packages`` is the number of packages that it requires, which are installed before.
     """
@@ -220,7 +220,7 @@ def running(
     unused: tuple[float, float] | None = None,
     slow: Params = MappingProxyType({}),
 ) -> Reason:
-    """Return the job runs on so many GPUs, with so many of at most ``most`` workers.
+    """Return the job runs on ``gpus`` GPUs, with ``workers`` of at most ``most`` workers.
 
     ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
     has saved none. ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in
@@ -243,7 +243,7 @@ def slow_placement(
     """Return that jobs were ``times`` as fast with the spread ``faster`` as with ``spread``.
 
     ``runs`` are the numbers of runs with each of them, of the same work; or ``works`` is the number of other works
-    that tell it. ``longer`` is how much longer the rest of the job takes, in seconds, 0 if that cannot be told.
+    that show it. ``longer`` is how much longer the rest of the job takes, in seconds, 0 if that is unknown.
     """
     return {
         "level": spread.level,
@@ -259,13 +259,13 @@ def slow_placement(
 
 
 def _coarsely(seconds: float) -> float:
-    """Return a duration as people estimate it, so that it rarely changes while a job goes on; 0 below a minute."""
+    """Return a duration as people estimate it, so that it rarely changes while a job runs; 0 below a minute."""
     step = next((step for least, step in COARSE if seconds >= least), 0.0)
     return step and round(seconds / step) * step
 
 
 def pausing(gpus: int, *, saved: bool) -> Reason:
-    """Return the job saves its work and gives its GPUs back; ``saved`` tells whether it has saved a checkpoint."""
+    """Return the job saves its work and gives its GPUs back; ``saved`` says that it has saved a checkpoint."""
     return Reason("pausing", {"gpus": gpus, "saved": int(saved)})
 
 
@@ -285,15 +285,15 @@ def sweep_waits() -> Reason:
 
 
 def sweep_stopping(trials: int) -> Reason:
-    """Return a cancelled sweep waits for the end of so many trials."""
+    """Return a cancelled sweep waits for the end of ``trials`` trials."""
     return Reason("sweep-stopping", {"trials": trials})
 
 
 def sweep_ended(number: int, good: int, failed: int, cancelled: int) -> Reason:
-    """Return all trials of a sweep have ended, so many of them in each way."""
+    """Return all trials of a sweep have ended; the numbers are those of each outcome."""
     return Reason("sweep-ended", {"number": number, "good": good, "failed": failed, "cancelled": cancelled})
 
 
 def sweep_failing(failed: int) -> Reason:
-    """Return the last so many trials of a sweep all failed, so that it paused itself."""
+    """Return the last ``failed`` trials of a sweep all failed, so that it paused itself."""
     return Reason("sweep-failing", {"failed": failed})

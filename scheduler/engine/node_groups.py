@@ -61,12 +61,12 @@ class _Observed:
 
 
 class SteadyRequest:
-    """A request for nodes of one group that follows what is wanted only when that has stayed for a time.
+    """A request for nodes of one group that follows the demand only once that is stable.
 
-    The size of the group that is aimed at rises to the least, and falls to the most, that was wanted in the last
-    ``window`` seconds: a job that waits for a moment between two plans asks for no node, and one that starts late
-    takes no request back. A node that joins is asked for no longer, at once; one that leaves is not asked for
-    again unless somebody waits. Before ``window`` seconds have passed, what was ``asked`` for before stays.
+    The group's target size rises to the least, and falls to the most, demanded in the last ``window`` seconds: a
+    job that waits for a moment between two plans requests no node, and one that starts late takes no request back.
+    A node that joins leaves the request at once; one that leaves is requested again only while a job waits. Before
+    ``window`` seconds have passed, the previous request for ``asked`` nodes stays.
     """
 
     def __init__(self, present: int, asked: int, window: float) -> None:
@@ -77,7 +77,7 @@ class SteadyRequest:
         self._began: float | None = None
 
     def follow(self, present: int, more: int, now: float) -> int:
-        """Return for how many nodes to ask, where ``more`` than the ``present`` ones are wanted now.
+        """Return the number of nodes to request, given a demand for ``more`` beside the ``present`` ones.
 
         ``now`` is in seconds and never goes back.
         """
@@ -95,13 +95,13 @@ class SteadyRequest:
 logger = logging.getLogger(__name__)
 
 INTERVAL = 1.0
-"""Interval at which requests are compared with what is wanted, in seconds."""
+"""Interval at which requests are compared with the demand, in seconds."""
 WINDOW = 5.0
-"""Time for which another number of nodes has to be wanted before the cluster is asked for it, in seconds."""
+"""Time for which a changed demand has to last before the cluster is asked for it, in seconds."""
 REST = 10
-"""A computation of what is wanted is followed by a pause of so many times as long."""
+"""Pause after a computation of the demand, as a multiple of its duration."""
 LATE = 900.0
-"""Time after which a node that was asked for is called late, in seconds."""
+"""Time after which a requested node is called late, in seconds."""
 OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "bound", "unknown-project"})
 """Codes of reasons that hold whether a node is awaited or not."""
 FULL_REASONS = frozenset(
@@ -122,7 +122,7 @@ FULL_REASONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What a demand was computed from, as far as it tells that another would be the same."""
+    """The inputs of a demand: equal ones give the same demand."""
 
     plans: int
     nodes: Sequence[object]
@@ -131,7 +131,7 @@ class _Basis:
 
 
 class NodeRequests:
-    """The nodes that are asked for, and why: run by `run` where the executor has node groups.
+    """The requested nodes, and why: run by `run` if the executor has node groups.
 
     ``clock`` is the wall clock.
     """
@@ -157,16 +157,16 @@ class NodeRequests:
         self._steady: dict[str, SteadyRequest] = {}
         self._requests: Mapping[str, NodeRequest] = {}
 
-    # ---------- asking
+    # ---------- requests
 
     async def run(self, publish_jobs: Callable[[list[str]], None], publish_pool: Callable[[], None]) -> None:
-        """Ask for what is wanted, until cancelled."""
+        """Request the nodes in demand, until cancelled."""
         while self._nodes.groups:
             began = asyncio.get_running_loop().time()
             try:
-                before, groups = self._told(), self.views()
+                before, groups = self._published(), self.views()
                 await self._ask()
-                after = self._told()
+                after = self._published()
                 publish_jobs([job for job in {**before, **after} if before.get(job) != after.get(job)])
                 if groups != self.views():
                     publish_pool()
@@ -192,7 +192,7 @@ class NodeRequests:
         self._requests = await self._executor.request_nodes(numbers)
 
     async def _update_demand(self) -> None:
-        """Compute what is wanted, unless nothing was planned since; in a thread, as it takes as long as a plan."""
+        """Compute the demand, unless nothing was planned since; in a thread, as it takes as long as a plan."""
         state, nodes = self._state, self._nodes
         basis = _Basis(self._stats.plans, nodes.all, frozenset(state.drains), nodes.groups)
         if self._basis is not None and basis == self._basis:
@@ -211,7 +211,7 @@ class NodeRequests:
     def _asked(self, group: str) -> int:
         return len(self._requests.get(group, NodeRequest()).since)
 
-    # ---------- what is told
+    # ---------- views
 
     def reason(self, job_id: str, why: Reason) -> Reason:
         """Return why a job waits, given why it cannot start on the nodes that are there."""
@@ -256,8 +256,8 @@ class NodeRequests:
             and self._present(group) + group.closed + self._asked(group.name) >= group.most
         )
 
-    def _told(self) -> dict[str, object]:
-        """Return what is told of each job that waits for a node, as far as its change is to be published."""
+    def _published(self) -> dict[str, object]:
+        """Return, by job that waits for a node, the facts whose changes are published."""
         late = self._clock() - LATE
         return {
             job_id: (group, len(request.since), min(request.since, default=late + 1) <= late, request.error)

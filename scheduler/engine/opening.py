@@ -71,7 +71,7 @@ BY = "configuration"
 
 
 class ConfigurationError(Exception):
-    """The configured projects are invalid; the message names project, field and what was expected."""
+    """The configured projects are invalid; the message names project, field and the expected value."""
 
 
 def create_configured_projects(transaction: Transaction, projects: Mapping[str, Mapping[str, Any]]) -> None:
@@ -176,7 +176,7 @@ async def open_engine(
 
 
 def _check_new(newest: int, store: str) -> None:
-    """Raise `StoreError` if an empty store is that of a pool that has been at work, up to the epoch ``newest``."""
+    """Raise `StoreError` if the store is empty although a pool has run here, up to the epoch ``newest``."""
     if newest:
         raise StoreError(
             f"The store {store} is empty, but this state directory is that of a pool: its store was removed, or "
@@ -189,7 +189,7 @@ def _check_new(newest: int, store: str) -> None:
 async def _follow_inventory(
     state: State, nodes: ObservedNodes, statuses: Sequence[AttemptStatus], threads: StoreThreads, now: float
 ) -> None:
-    """Take in the GPU types of the nodes, and where the GPUs are now that are held, of which ``statuses`` tell."""
+    """Add the nodes' GPU types, and the present places of the held GPUs, which ``statuses`` report."""
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
     match_gpus(transaction, {each.key: each.placement for each in statuses})

@@ -139,14 +139,14 @@ class RerunCalls:
 
 
 MAX_LINES = 1000
-"""Maximum number of lines of a source that is compared line by line."""
+"""Maximum number of lines of a source for a comparison by line."""
 MAX_VALUE = 2000
-"""Maximum length of a value that is told, in characters."""
+"""Maximum length of a reported value, in characters."""
 NONE = "none"
 
 
 def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
-    """Return what differs among jobs, the parameters of trials first; what is equal in all is left out."""
+    """Return the differences among jobs, the parameters of trials first."""
     specs = [job.spec for job in jobs]
     options = [options_of(spec) for spec in specs]
     found = [
@@ -183,7 +183,7 @@ def _by_name(
 
 
 def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[wire.Difference]:
-    """Yield the arguments one by one where all commands have as many, else the commands from where they differ."""
+    """Yield the arguments one by one if all commands have as many, else the commands from the first difference."""
     if len({len(argv) for argv in commands}) == 1:
         for place, values in enumerate(zip(*commands, strict=True)):
             yield wire.Difference(kind="command", name=f"argument {place}", values=list(values))

@@ -76,7 +76,7 @@ class IdleSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Settings of the engine: those of admins, of its parts, what is derived from others, and fixed limits.
+    """Settings of the engine: those of admins, of its parts, derived ones, and fixed limits.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None if jobs run without one.
     ``image_contents`` are the declared contents of images by pattern, ``datasets`` the declared datasets by name.

@@ -78,13 +78,13 @@ class StoreThreads:
 
 
 def store_refusal(error: StoreError) -> Refusal:
-    """Return what a user is told when a request could not be committed."""
+    """Return the refusal for a request that could not be committed."""
     if isinstance(error, StoreFullError):
         return Refusal(
             507,
             "disk_full",
             f"{error} Nothing was accepted; running jobs continue.",
-            hint="Tell an admin of this hub to make room, then try again.",
+            hint="Ask an admin of this hub to free disk space, then try again.",
         )
     if isinstance(error, StoreMovedError):
         return Refusal(

@@ -12,7 +12,7 @@ from springtide.scheduler.refusal import Refusal
 
 
 def checked_tags(given: Sequence[str], field: str = "tags") -> tuple[str, ...]:
-    """Return the tags, each once. Raise `Refusal` for one that is no plain word, and for too many."""
+    """Return the tags, each once. Raises `Refusal` for one that is no plain word, and for too many."""
     tags = tuple(dict.fromkeys(given))
     for tag in tags:
         separates = any(character == "," or character.isspace() for character in tag)
@@ -37,7 +37,7 @@ def checked_tags(given: Sequence[str], field: str = "tags") -> tuple[str, ...]:
 
 
 def changed_tags(before: Sequence[str], edit: wire.TagsEdit) -> tuple[str, ...]:
-    """Return the tags after a change. Raise `Refusal`."""
+    """Return the tags after a change. Raises `Refusal`."""
     kept = before if edit.tags is None else edit.tags
     return checked_tags([*(tag for tag in kept if tag not in edit.remove), *edit.add])
 
@@ -50,7 +50,7 @@ class TagCalls:
         self._request = request
 
     async def edit(self, job_id: str, edit: wire.TagsEdit, by: str) -> None:
-        """Change the tags of a job for the user ``by``; that of another's job is audited. Raise `Refusal`."""
+        """Change the tags of a job for the user ``by``; that of another's job is audited. Raises `Refusal`."""
         found = await self._jobs.get(job_id)
 
         def apply(transaction: Transaction) -> None:

@@ -84,9 +84,9 @@ def _follow(transaction: Transaction, job: JobRecord, test: JobRecord) -> None:
     job = job.with_standing(test_run=seen)
     why = test.standing.reason
     if stage is TestStage.FAILED:
-        told = messages.test_failed("" if why is None else sentences.text(why))
-        job, _ = lifecycle.end_with_test(job, JobState.FAILED, told, transaction.now)
+        outcome = messages.test_failed("" if why is None else sentences.text(why))
+        job, _ = lifecycle.end_with_test(job, JobState.FAILED, outcome, transaction.now)
     elif stage is TestStage.CANCELLED:
-        told = messages.test_cancelled(test.standing.by)
-        job, _ = lifecycle.end_with_test(job, JobState.CANCELLED, told, transaction.now)
+        outcome = messages.test_cancelled(test.standing.by)
+        job, _ = lifecycle.end_with_test(job, JobState.CANCELLED, outcome, transaction.now)
     transaction.put_job(job)

@@ -58,7 +58,7 @@ def _key(gpu: str, holder: wire.Holder | None) -> UsageKey:
 UNUSED_BELOW = 0.1
 """Mean utilization of a job's GPUs below which they count as hardly used."""
 UNUSED_AFTER = 600.0
-"""Duration after which a job is told that it hardly uses its GPUs, in seconds."""
+"""Duration after which a job's view says that it hardly uses its GPUs, in seconds."""
 WORKSPACE_USED_FROM = 0.01
 """Utilization of a GPU of a workspace from which the workspace counts as used."""
 LONGEST_GAP = 60.0
@@ -119,7 +119,7 @@ FIELDS = {
 
 
 class GpuUsage:
-    """Samples the GPUs every ten seconds, beside the engine's loop, and answers what was measured.
+    """Samples the GPUs every ten seconds, beside the engine's loop, and serves the measurements.
 
     ``jobs`` is the present use by job, which the read model shows. ``workspaces`` is when the GPUs of workspaces
     were last used, by user and server.
@@ -154,7 +154,7 @@ class GpuUsage:
     # ---------- sampling
 
     async def run(self) -> None:
-        """Sample at the end of every interval, until cancelled; at once nothing where nothing is measured."""
+        """Sample at the end of every interval, until cancelled; returns at once if nothing is measured."""
         if not self._executor.measures_gpus:
             return
         try:
@@ -181,7 +181,7 @@ class GpuUsage:
             self.unrecorded = ""
 
     async def sample(self, interval: int) -> None:
-        """Read all GPUs, drain faulty ones, tell subscribers, and store the readings of the interval from then."""
+        """Read all GPUs, drain faulty ones, notify subscribers, and store the readings of the interval."""
         workspaces = self._read_model.state.workspaces
         samples = await self._executor.gpu_samples(
             {key: (record.node, record.gpus) for key, record in workspaces.items()}
@@ -198,7 +198,7 @@ class GpuUsage:
 
     def _take_in(self, records: Sequence[UsageRecord], now: float) -> list[str]:
         """Update the present use; return the jobs of which something else is to be said than before."""
-        before = {job: _told(usage) for job, usage in self._jobs.items()}
+        before = {job: _unused(usage) for job, usage in self._jobs.items()}
         stretches: dict[str, Stretch] = {}
         found: dict[str, wire.JobUsage] = {}
         for job, group in _by_job(records).items():
@@ -211,7 +211,7 @@ class GpuUsage:
         self._stretches = stretches
         self._jobs.clear()
         self._jobs.update(found)
-        return [job for job in {*before, *found} if before.get(job) != _told(found.get(job))]
+        return [job for job in {*before, *found} if before.get(job) != _unused(found.get(job))]
 
     def _take_in_workspaces(self, records: Sequence[UsageRecord]) -> None:
         held = self._read_model.state.workspaces
@@ -223,7 +223,7 @@ class GpuUsage:
                 self._workspaces[key.user, key.server] = float(record.at + record.seconds)
 
     async def recall(self) -> None:
-        """Continue from what was measured before a restart. Raises `StoreError`."""
+        """Continue from the measurements before a restart. Raises `StoreError`."""
         self._faults.recall(await self._threads.read(queries.newest))
         self._workspaces.update(await self._threads.read(queries.workspaces_used, WORKSPACE_USED_FROM))
         now = self._clock()
@@ -269,8 +269,8 @@ def _by_job(records: Sequence[UsageRecord]) -> Mapping[str, list[UsageRecord]]:
     return found
 
 
-def _told(usage: wire.JobUsage | None) -> tuple[int, int] | None:
-    """Return what is said of unused GPUs: the percentage, and the minutes."""
+def _unused(usage: wire.JobUsage | None) -> tuple[int, int] | None:
+    """Return the displayed facts about unused GPUs: the percentage, and the minutes."""
     if usage is None or usage.unused_for is None or usage.unused_share is None:
         return None
     return round(100 * usage.unused_share), int(usage.unused_for // 60)

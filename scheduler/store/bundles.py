@@ -16,7 +16,7 @@ from springtide.scheduler.store.errors import FilesGoneError, StoreError, StoreF
 from springtide.scheduler.store.records import Bundle
 
 SMALL = 64 * 1024
-"""Maximum size of a bundle that is kept in SQL, in bytes."""
+"""Maximum size of a bundle kept in SQL, in bytes."""
 
 ROOM = 1024 * 1024
 """Room that a disk must have to be called writable, in bytes."""

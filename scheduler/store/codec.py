@@ -60,7 +60,7 @@ def _outcome_columns(job: JobRecord) -> dict[str, Any]:
 
 
 def standing_row(job: JobRecord) -> dict[str, Any]:
-    """Return the columns of a job that change; ``job_id`` names it."""
+    """Return a job's columns that change; ``job_id`` names it."""
     return {
         "job_id": job.id,
         "state": job.state.value,
@@ -71,12 +71,12 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
 
 
 def tagged_row(job: JobRecord) -> dict[str, Any]:
-    """Return the columns of a job that has other tags; ``job_id`` names it."""
+    """Return a job's columns that depend on its tags; ``job_id`` names it."""
     return {"job_id": job.id, "spec": as_json(job.spec), "tags": tags_column(job.spec.options.tags)}
 
 
 def given_row(job: JobRecord) -> dict[str, Any]:
-    """Return the columns of a job that has another owner; ``job_id`` names it."""
+    """Return a job's columns that depend on its owner; ``job_id`` names it."""
     return {"job_id": job.id, "spec": as_json(job.spec), "user": job.spec.user, "key": job.spec.key}
 
 
@@ -104,7 +104,7 @@ def attempt_row(attempt: AttemptRecord, project: str) -> dict[str, Any]:
 
 
 def attempt_update(attempt: AttemptRecord) -> dict[str, Any]:
-    """Return the columns of an attempt that change."""
+    """Return an attempt's columns that change."""
     return {
         "job_id": attempt.job,
         "attempt_number": attempt.number,

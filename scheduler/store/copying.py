@@ -18,7 +18,7 @@ VERSION_QUERY = "SELECT version_num FROM alembic_version"
 def copy_database(source: Path, target: Path) -> None:
     """Write a consistent copy of an SQLite database into the new file ``target``; a service may be writing to it.
 
-    The copy holds all that was committed, also what is only in the write-ahead log, and is readable by the owner
+    The copy holds all committed data, including those only in the write-ahead log, and is readable by the owner
     alone. Raises `StoreError`; no file is left then.
     """
     if not source.is_file():
@@ -62,7 +62,7 @@ def check_copy(database: Path, *, versioned: bool = True) -> None:
 
 
 def is_unused(database: Path) -> bool:
-    """Return whether a store has none of a pool's data: no service has begun a pool on it."""
+    """Return whether a store has no data: no service has begun a pool on it."""
     try:
         with closing(_connect(database)) as connection:
             return not connection.execute("SELECT 1 FROM meta WHERE key = 'next_age'").fetchone()

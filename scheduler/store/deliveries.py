@@ -52,7 +52,7 @@ def unfinished(connection: Connection) -> list[Delivery]:
 
 
 def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> list[Delivery]:
-    """Return the deliveries of a person that wait for a channel, oldest first."""
+    """Return a person's waiting deliveries through a channel, oldest first."""
     wanted = (
         _table.c.state == DeliveryState.WAITING.value,
         _table.c.user == user,
@@ -63,7 +63,7 @@ def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> 
 
 
 def latest(connection: Connection, user: str, channels: Sequence[Channel]) -> dict[Channel, Delivery]:
-    """Return the latest delivery of a person through each of the channels that was tried, whatever its outcome."""
+    """Return a person's latest tried delivery through each of the channels, whatever its outcome."""
     found = {}
     for channel in channels:
         tried = (_table.c.state != DeliveryState.WAITING.value) | _table.c.why.is_not(None)

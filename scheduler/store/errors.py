@@ -22,8 +22,8 @@ class StoreDamagedError(StoreError):
 class StoreMovedError(StoreError):
     """The files of the store are not where they were opened; nothing is written.
 
-    ``log_only`` tells that the database is in its place and only its write-ahead log is not, ``saved`` that all
-    that was committed is in a file that has a name.
+    ``log_only`` says that the database is in its place and only its write-ahead log is not, ``saved`` that all
+    committed data are in a file that has a name.
     """
 
     def __init__(self, message: str, *, log_only: bool, saved: bool = False) -> None:

@@ -20,7 +20,7 @@ KEPT = {FINE: DAY, MINUTE: 31 * DAY}
 
 
 class UsageKey(Struct, frozen=True):
-    """The GPU and its holder: a job, a workspace, something ``foreign`` to the pool, or nobody.
+    """The GPU and its holder: a job, a workspace, something ``foreign`` to the pool, or none.
 
     ``kind`` is ``job``, ``workspace``, ``foreign`` or empty; ``server`` is the name of a workspace, ``user`` and
     ``project`` are those of the holder.

@@ -14,7 +14,7 @@ _table = schema.gpu_usage
 
 
 def save(connection: Connection, records: Sequence[UsageRecord], now: float) -> None:
-    """Write the records of one interval, those of longer intervals that are complete, and drop what is too old.
+    """Write the records of one interval and of completed longer ones, and delete the expired ones.
 
     Records of the same interval, from before a restart, are replaced.
     """

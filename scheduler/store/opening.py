@@ -81,7 +81,7 @@ def connect(url: URL) -> tuple[Engine, Engine]:
 
 
 def make_private(database: Path) -> None:
-    """Make the file of an SQLite store where there is none, and take all rights on it from other accounts.
+    """Make the file of an SQLite store if there is none, and take all rights on it from other accounts.
 
     SQLite gives its own files beside it the same rights. Raises `StoreError` if the file cannot be written.
     """

@@ -1,6 +1,6 @@
 """Whether the files of an SQLite store are still in their place while a process has them open.
 
-SQLite goes on with files that were removed or moved away, and so would accept what no other process ever reads.
+SQLite keeps using files that were removed or moved away, and so would accept data that no other process reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Place:
         self._log_id: FileId | None = None
 
     def check(self) -> None:
-        """Raise `StoreMovedError` if one of the files that are open is not there any more, or another is.
+        """Raise `StoreMovedError` if one of the open files is not there any more, or another is.
 
         The log comes and goes with the connections: it has moved only if it is still open.
         """

@@ -13,20 +13,20 @@ from springtide.scheduler.store.errors import StoreMovedError
 from springtide.scheduler.store.place import Place
 
 RESCUED = ".rescued-"
-"""What follows the name of a store in that of its saved copy, before the epoch of the service that saved it."""
+"""The infix between the name of a store and the epoch of the saving service, in the name of its saved copy."""
 
 
 def rescued_copies(database: Path) -> list[Path]:
-    """Return the copies that services have saved of a store that was lost under them, oldest first."""
+    """Return the copies of a store saved by services that lost it, oldest first."""
     found = database.parent.glob(f"{database.name}{RESCUED}*")
     return sorted((path for path in found if path.suffix != ".new"), key=lambda path: path.stat().st_mtime)
 
 
 def rescue(writer: Engine, place: Place, error: StoreMovedError, epoch: int) -> StoreMovedError:
-    """Save what was committed; return the error with what an admin has to do.
+    """Save the committed data; return the error with the steps for an admin.
 
-    What only the write-ahead log holds goes into the database, if that is in its place; else the whole store
-    goes into a file beside it.
+    The contents of the write-ahead log go into the database, if that is in its place; else the whole store goes
+    into a file beside it.
     """
     copy = place.database.with_name(f"{place.database.name}{RESCUED}{epoch}")
     try:

@@ -58,7 +58,7 @@ class Rows(Generic[V]):
             connection.execute(insert(self.sql), rows)
 
     def read(self, connection: Connection, query: Select[Any]) -> list[V]:
-        """Return the records of the rows that a query selects."""
+        """Return the records of a query's rows."""
         return [self._of(row) for row in connection.execute(query).mappings()]
 
     def _of(self, row: Mapping[Any, Any]) -> V:

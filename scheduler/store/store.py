@@ -97,7 +97,7 @@ class Store:
         """Write all of the batch, or nothing. It is on disk when this returns.
 
         Raises `StoreFullError` if there is no room, `StoreTakenError` if another service owns the store now, and
-        `StoreUnsureError` if the connection broke before the answer: `is_committed` tells then.
+        `StoreUnsureError` if the connection broke before the answer: `is_committed` answers it then.
         """
         large = {b.digest: len(b.content) for b in batch.bundles if len(b.content) > SMALL}
         self._commits += 1
@@ -162,7 +162,7 @@ class Store:
     # ---------- reading
 
     def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs) -> T:
-        """Return the result of a function that reads, such as those of `queries`."""
+        """Return the result of a reading function, such as those of `queries`."""
         with opening.translated(self._url), self._reader.connect() as connection:
             return query(connection, *args, **more)
 

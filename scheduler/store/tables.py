@@ -82,7 +82,7 @@ class HubStanding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HubUser:
-    """A user of JupyterHub: ``identity``, when it was created, tells her from others who have the name later."""
+    """A user of JupyterHub: ``identity``, the time of creation, differs from those of later users of the name."""
 
     name: str
     identity: str
@@ -136,7 +136,7 @@ class WorkspaceRecord:
     """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs.
 
     ``gpu_type`` is their type, empty in records of earlier versions. ``uuids`` are these GPUs, whatever they are
-    numbered; empty where the node itself chooses them, and in records of earlier versions.
+    numbered; empty if the node itself chooses them, and in records of earlier versions.
     """
 
     user: str
@@ -152,7 +152,7 @@ class WorkspaceRecord:
 class IdleRule:
     """What happens to a workspace whose GPUs are not used: durations in seconds, None for never.
 
-    Its owner is told after ``tell_after`` without use, and it is stopped ``notice`` later.
+    Its owner is notified after ``tell_after`` without use, and it is stopped ``notice`` later.
     """
 
     tell_after: float | None = None
@@ -188,11 +188,11 @@ class IdleRuleRecord:
 
 @dataclass(frozen=True, slots=True)
 class IdleRecord:
-    """What was told and done about the workspace whose GPUs were reserved at ``reserved``.
+    """The notifications and stops of the workspace whose GPUs were reserved at ``reserved``.
 
-    Times are in seconds since the epoch: ``told`` is when its owner was told that its GPUs are not used, ``stops``
-    until when the owner was told that it stays, ``kept`` when its owner asked to keep it, ``stopping`` when the
-    hub was asked to stop it, ``stopped`` when it was gone. ``gpus`` is the number of its GPUs, ``unused`` the time
+    Times are in seconds since the epoch: ``told`` is when its owner was notified that its GPUs are not used,
+    ``stops`` the announced time of its stop, ``kept`` when its owner asked to keep it, ``stopping`` when the hub
+    was asked to stop it, ``stopped`` when it was gone. ``gpus`` is the number of its GPUs, ``unused`` the time
     without use when ``told`` or ``stopping`` was set, in seconds.
     """
 

@@ -1,4 +1,4 @@
-"""Discovery of this machine's GPUs: real ones, or simulated ones where there are none."""
+"""Discovery of this machine's GPUs: real ones, or simulated ones if there are none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def discover(
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
     Each GPU comes with an equal part of the machine's cores and of its memory, a simulated one with no known part.
-    Where the machine, whose files are below ``root``, has a network card with RDMA that processes can open, all
+    If the machine, whose files are below ``root``, has a network card with RDMA that processes can open, all
     workers may use it.
 
     Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
@@ -56,8 +56,8 @@ def _found(simulated: GpuCount | None, build_gpus: GpuCount, types: DeclaredType
         )
     numbers = [simulated] if isinstance(simulated, int) else list(simulated.values())
     if min(numbers, default=0) < 1 or sum(numbers) > MAX_SIMULATED:
-        told = simulated if isinstance(simulated, int) else dict(simulated)
-        raise TelemetryError(f"Between 1 and {MAX_SIMULATED} GPUs can be simulated, not {told}.")
+        number = simulated if isinstance(simulated, int) else dict(simulated)
+        raise TelemetryError(f"Between 1 and {MAX_SIMULATED} GPUs can be simulated, not {number}.")
     return SimulatedMachine(simulated, build_gpus, types)
 
 
@@ -69,5 +69,5 @@ def _with_per_gpu(machine: Machine) -> Machine:
 
 
 def count_gpus() -> int:
-    """Return the number of real GPUs that NVML finds, 0 where there is no driver."""
+    """Return the number of real GPUs that NVML finds, 0 if there is no driver."""
     return len(nvml.devices())

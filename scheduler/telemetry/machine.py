@@ -71,7 +71,7 @@ class Machine(ABC):
 class SimulatedMachine(Machine):
     """GPUs that do not exist: jobs run on the processor. ``gpus`` is their number, or a number for each model.
 
-    A simulated GPU is used as much as the processes of the worker that holds it use a processor core.
+    The utilization of a simulated GPU is that of a processor core by the processes of its worker.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class SimulatedMachine(Machine):
         self._before: Mapping[int, tuple[float, Use]] = {}
 
     def samples(self, computing: Sequence[Computing]) -> Sequence[GpuSample]:
-        """Return the use of the GPUs that attempts hold: the processor time since the last call, and memory."""
+        """Return the use of the attempts' GPUs: the processor time since the last call, and memory."""
         now = self._clock()
         used = used_below([each.pid for each in computing]) if computing else {}
         found = [
@@ -198,7 +198,7 @@ def _nodes(
     *,
     simulated: bool,
 ) -> list[Node]:
-    """Return one node for each type of these devices, the largest first; an empty node where there are none."""
+    """Return one node for each type of these devices, the largest first; an empty node if there are none."""
     by_type: dict[str, list[int]] = {}
     for index in indexes:
         by_type.setdefault(type_of[index], []).append(index)

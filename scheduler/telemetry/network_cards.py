@@ -8,7 +8,7 @@ from pathlib import Path
 from springtide.scheduler.resources.network_cards import PciPlace
 
 ACTIVE = "ACTIVE"
-"""State of a port that has a link."""
+"""State of a linked port."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _started = False
 
 
 def start() -> bool:
-    """Initialize NVML once; return False where there is no driver or no GPU."""
+    """Initialize NVML once; return False if there is no driver or no GPU."""
     global _started  # noqa: PLW0603 - NVML itself is one per process
     with _lock:
         if pynvml is not None and not _started:
@@ -46,7 +46,7 @@ def text(value: str | bytes) -> str:
 
 
 ALL_LINKS = 0xFFFFFFFF
-"""Scope of a counter that is added up over all NVLinks of a GPU."""
+"""Scope of a counter: the sum over all NVLinks of a GPU."""
 KIB = 1024
 PCIE_UNIT = 1000
 """Unit of NVML's PCIe throughput, in bytes per second."""
@@ -171,7 +171,7 @@ class _XidEvents:
 
 
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return an answer of NVML, None where the GPU has none. Raises `_GpuLostError`."""
+    """Return an answer of NVML, None if the GPU has none. Raises `_GpuLostError`."""
     try:
         return function(*arguments)
     except pynvml.NVMLError as error:
@@ -213,7 +213,7 @@ def _slices(handle: Any) -> list[Any]:
 
 
 def _linked(handles: Sequence[Any], index: int) -> frozenset[int]:
-    """Return the indexes of the devices that NVLink connects with the one at ``index``."""
+    """Return the indexes of the devices connected by NVLink with the one at ``index``."""
     linked = set()
     for other, handle in enumerate(handles):
         if other != index:
@@ -276,7 +276,7 @@ class NvmlMachine(Machine):
         return self._reader.read()
 
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
-        """Return the pids of the processes that compute on these GPUs; none where NVML does not report them."""
+        """Return the pids of the processes that compute on these GPUs; none if NVML does not report them."""
         users: dict[str, frozenset[int]] = dict.fromkeys(uuids, frozenset())
         for uuid in users:
             with suppress(pynvml.NVMLError):

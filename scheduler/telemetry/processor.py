@@ -48,7 +48,7 @@ def _limit(file: Path) -> str:
 def used_below(roots: Collection[int]) -> dict[int, Use]:
     """Return what all descendants of each process have used; without a root that does not exist.
 
-    The time of a process that has ended counts as soon as its parent has waited for it.
+    The time of an ended process counts as soon as its parent has waited for it.
     """
     table = _processes()
     children: dict[int, list[int]] = {}

@@ -11,7 +11,7 @@ from springtide.scheduler.gpu_reading import Reading
 
 
 class GpuSample(Struct, frozen=True):
-    """Reading of the GPU ``uuid``. That of a ``simulated`` GPU is the use of the processes that hold it.
+    """Reading of the GPU ``uuid``. A ``simulated`` GPU has the use of its processes.
 
     ``new_xids`` are the numbers of the Xid errors since the sample before.
     """

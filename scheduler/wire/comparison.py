@@ -1,4 +1,4 @@
-"""What the API tells of several runs side by side."""
+"""The API's comparison of several runs side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Difference(Answer, frozen=True, kw_only=True):
     """What differs among the compared jobs, as a person reads it: a text for each job, in their order.
 
     ``kind`` is ``parameter`` of a trial, ``option``, ``variable`` of the environment, ``command`` or ``files``. Of
-    variables and files only which of them are equal is told: equal ones have the same letter.
+    variables and files only their equality is shown: equal ones have the same letter.
     """
 
     kind: str

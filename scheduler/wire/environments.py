@@ -28,24 +28,24 @@ class DeclaredContents(Answer, frozen=True, kw_only=True):
 
 
 def missing_modules(
-    told: PythonEnvironment | None,
+    environment: PythonEnvironment | None,
     image: str | None,
     requirements: Sequence[str],
     contents: ImageContents | None,
 ) -> list[str]:
-    """Return the modules that a job's code imports and that are missing where it runs, as far as that is known.
+    """Return the modules imported by a job's code but missing where it runs, as far as that is known.
 
-    ``image`` is that of the job, None on one machine, ``contents`` what is declared of it. Nothing is known of a
-    job in an image without a declaration, and of one that packages are installed for.
+    ``image`` is that of the job, None on one machine, ``contents`` its declared contents. Nothing is known of a
+    job in an image without a declaration, or with packages to install.
     """
-    if told is None or requirements:
+    if environment is None or requirements:
         return []
     if image is None:
-        return told.missing
+        return environment.missing
     if contents is None:
         return []
     there = set(contents.modules)
-    return [module for module in told.imports if module not in there][:MAX_PACKAGES]
+    return [module for module in environment.imports if module not in there][:MAX_PACKAGES]
 
 
 MAX_PACKAGES = 300
@@ -71,7 +71,7 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     """What a job runs with, as it was when it was submitted. The container image is that of the job.
 
     ``python`` is the version, ``path`` that of the interpreter: on one machine the one that runs the job, on a
-    cluster the one of the notebook. Both are empty where neither is known. ``packages`` are versions of what
+    cluster the one of the notebook. Both are empty if neither is known. ``packages`` are versions of what
     the code imports, by the name of the distribution; ``missing`` are modules that the code imports and the
     Python that runs the job does not have. ``files`` are the paths of the first files that were sent,
     ``file_count`` the number and ``file_bytes`` the size of all. ``variables`` are names alone: values may be

@@ -10,7 +10,7 @@ from springtide.scheduler.wire.shapes import Answer
 
 
 class Problem(Answer, frozen=True, kw_only=True):
-    """Every error's body. ``field`` names the part of the request that is wrong; ``hint`` is the way out."""
+    """Every error's body. ``field`` names the invalid part of the request; ``hint`` suggests the next step."""
 
     status: int
     code: str

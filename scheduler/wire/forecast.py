@@ -45,7 +45,7 @@ class WhatIf(Request, frozen=True, kw_only=True):
 
 
 class ProjectOutlook(Answer, frozen=True, kw_only=True):
-    """How a project would stand after the next decisions, in GPUs; with several GPU types also by type."""
+    """The numbers of a project after the next decisions, in GPUs; with several GPU types also by type."""
 
     quota: int | None
     limit: int | None
@@ -59,7 +59,7 @@ class ProjectOutlook(Answer, frozen=True, kw_only=True):
 class Shift(Answer, frozen=True, kw_only=True):
     """What the next decisions would do to a job. ``job`` and ``name`` are empty for who may not see it.
 
-    ``job`` is empty, too, of the job that is not submitted. ``gpus`` are those that the job holds before a pause
+    ``job`` is also empty for the hypothetical job. ``gpus`` are those that the job holds before a pause
     or a move, and after a start.
     """
 
@@ -74,12 +74,12 @@ class Shift(Answer, frozen=True, kw_only=True):
 
 
 class Forecast(Answer, frozen=True, kw_only=True):
-    """What would be. ``until`` is how far was looked.
+    """A what-if forecast. ``until`` is its horizon.
 
-    ``job`` is the start of the job that is not submitted, ``starts`` those of waiting jobs by id. ``estimate``
-    tells what to expect of the job that is not submitted: its code is ``estimate-now`` if the next decisions start
-    it, ``estimate-room`` if they pause or move others for it first, ``estimate-later`` if it waits, and otherwise
-    that of why its start is unknown. Its sentences with the role ``advice`` are those of `Advice`. ``starts_if``
+    ``job`` is the start of the hypothetical job, ``starts`` those of waiting jobs by id. ``estimate`` says what to
+    expect of the hypothetical job: its code is ``estimate-now`` if the next decisions start it, ``estimate-room``
+    if they pause or move others for it first, ``estimate-later`` if it waits, and otherwise the code of the reason
+    why its start is unknown. Its sentences with the role ``advice`` are those of `Advice`. ``starts_if``
     has what lets jobs start whose starts were asked for by id.
     """
 
@@ -94,11 +94,11 @@ class Forecast(Answer, frozen=True, kw_only=True):
 
 
 class MeasuredPlacement(Answer, frozen=True, kw_only=True):
-    """How fast a work was in one placement: so many workers with ``gpus`` GPUs each, of one type.
+    """The speed of a work in one placement: ``workers`` workers with ``gpus`` GPUs each, of one type.
 
     ``level`` is the tightest topology level that held all workers (empty: the pool), ``nodes`` the number of their
     nodes, and ``placed`` says that in words. ``runs`` are the latest attempts that were measured;
-    ``steps_per_second`` is their median, or ``run_seconds`` that of whole runs where no steps are reported.
+    ``steps_per_second`` is their median, or ``run_seconds`` that of whole runs if no steps are reported.
     """
 
     gpu_type: str
@@ -113,10 +113,10 @@ class MeasuredPlacement(Answer, frozen=True, kw_only=True):
 
 
 class Advice(Answer, frozen=True, kw_only=True):
-    """What earlier runs of the same work say about GPUs for the next one, with what was measured.
+    """Advice on GPUs for the next run of a work by its earlier runs, with their measurements.
 
     The same work are jobs of the caller in one project with the same name; digits of names are ignored. ``text``
-    is empty if nothing is notably better than what was asked about.
+    is empty if nothing is notably better than the request.
     """
 
     reasons: list[Reason]
@@ -130,7 +130,7 @@ class ForecastAccuracy(Answer, frozen=True, kw_only=True):
     ``since`` is the time of the oldest of these, in seconds since the epoch. ``forecasts`` is the number of those
     whose jobs, ``jobs`` of them, have started since: ``inside`` of these started within the window, ``early``
     before it and ``late`` after it. The error is the distance between the likely start and the real one,
-    ``mean_width`` that of the bounds of the windows that have both, in seconds.
+    ``mean_width`` that of the bounds of windows with both, in seconds.
     """
 
     since: float

@@ -1,4 +1,4 @@
-"""The form's fields for the options of a job, made from the table of options; and what was typed into them."""
+"""The form's fields for a job's options, made from the table of options; and the parser of the typed values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from springtide.scheduler.wire.submission import offered
 from springtide.scheduler.wording import given
 
 COMMON: Final = ("gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
-"""The options that are shown at once, in this order; the others stand under "More options"."""
+"""The options shown at once, in this order; the others are under "More options"."""
 MORE_VARIABLES: Final = "Variables that are added, or have another value. The others stay as they were."
 MAX_TYPED: Final = 10_000
 """Maximum number of characters that are typed into one field."""
@@ -29,7 +29,7 @@ class Choice(msgspec.Struct, frozen=True):
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """A field of the form. Without ``choices`` it is typed into; with ``own`` also another value than the choices.
 
-    ``value`` is what it begins with, ``placeholder`` the default in words where it begins empty.
+    ``value`` is what it begins with, ``placeholder`` the default in words if it begins empty.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form shows of the person who fills it in."""
+    """The form's data about the person who fills it in."""
 
     name: str
     projects: list[ProjectChoice]
@@ -71,7 +71,7 @@ def form_of(me: Me, notebooks: list[str]) -> Form:
 def filled(form: Form, options: Mapping[str, Any]) -> Form:
     """Return the form with these options filled in, as requests carry them.
 
-    Variables are left out, and those typed are further ones: values may be secrets, so no page is told them.
+    Variables are left out, and those typed are further ones: values may be secrets, so no page gets them.
     """
     return msgspec.structs.replace(form, fields=[_filled(field, options) for field in form.fields])
 
@@ -86,7 +86,7 @@ def _filled(field: Field, options: Mapping[str, Any]) -> Field:
 
 
 def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the options that were typed, as requests carry them, and what is wrong with others, by name."""
+    """Return the typed options, as requests carry them, and the errors of the others, by name."""
     options: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for name, text in typed.items():
@@ -142,7 +142,7 @@ def _lost_default(me: Me) -> bool:
 
 
 def _choices(option: Option, me: Me) -> tuple[list[Choice], str]:
-    """Return the values to choose from, and the label of any other; nothing of an option that is typed."""
+    """Return the values to choose from, and the label of any other; nothing for a typed option."""
     default = Choice("", option.default_words)
     if option.name == "project":
         own = [Choice(each.name, each.name) for each in me.projects]

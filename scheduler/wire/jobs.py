@@ -1,4 +1,4 @@
-"""Jobs as the API tells them: all that a card shows."""
+"""Jobs in the API: the contents of a card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from springtide.scheduler.wire.sweeps import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
 
 MAX_WORD = 200
-"""Maximum number of characters of a word that is taken as a tag, or refused with the reason why it is none."""
+"""Maximum length of a word to check as a tag, in characters."""
 Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_WORD)]], Meta(max_length=MAX_TAGS)]
 
 
@@ -57,9 +57,9 @@ class Sentence(Answer, frozen=True, kw_only=True):
     """A whole sentence of a reason. It is shown as it is, or left out."""
 
     role: str
-    """``state``: what is so now; ``cause``: what happened; ``detail``: what others said of it; ``change``: what a
-    person would have to change; ``ease``: what would let it start and comes about by itself; ``next``: what
-    happens next by itself; ``place``: the place in line."""
+    """``state``: the present state; ``cause``: an event and its reason; ``detail``: the original words of others;
+    ``change``: a change that a person would have to make; ``ease``: an event that would let it start on its own;
+    ``next``: the event that follows on its own; ``place``: the place in line."""
     text: str
 
 
@@ -78,7 +78,7 @@ class Reason(Answer, frozen=True, kw_only=True):
 class Progress(Answer, frozen=True, kw_only=True):
     """What the job last reported. ``values`` are its numbers, such as ``{"loss": 0.3}``.
 
-    ``ends`` is when it has made all steps if it goes on like this; forecasts of other jobs use the same estimate.
+    ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
     """
 
     step: float | None = None
@@ -101,7 +101,7 @@ class GpuRef(Answer, frozen=True, kw_only=True):
 class Attempt(Answer, frozen=True, kw_only=True):
     """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped.
 
-    ``gpus`` marks as borrowed what is over quota now, of an ended attempt what was when it started.
+    ``gpus`` marks GPUs over quota as borrowed: of a live attempt those now, of an ended one those at its start.
     """
 
     number: int
@@ -112,7 +112,7 @@ class Attempt(Answer, frozen=True, kw_only=True):
     gpus: list[GpuRef]
     created: float
     gpu_type: str = ""
-    """The type of its GPUs; empty where the pool has one type."""
+    """The type of its GPUs; empty if the pool has one type."""
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
@@ -127,8 +127,8 @@ class Attempt(Answer, frozen=True, kw_only=True):
 class Starts(Answer, frozen=True, kw_only=True):
     """When a waiting job is expected to start, worked out at ``at`` by running the policy forward.
 
-    ``earliest`` is if run times turn out short, ``latest`` if they turn out long. None means that it cannot be
-    told, and ``why`` says why not.
+    ``earliest`` is if run times turn out short, ``latest`` if they turn out long. None means that it is
+    unknown, and ``why`` says why.
     """
 
     earliest: float | None
@@ -147,7 +147,7 @@ class Hold(Answer, frozen=True, kw_only=True):
 
 
 class HoldRequest(Request, frozen=True, kw_only=True):
-    """Put a job on hold. Everybody who sees the job is told the reason."""
+    """Put a job on hold. Everyone who sees the job sees the reason."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=500)]
 
@@ -162,7 +162,7 @@ class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """A change with which alone a waiting job runs in the next plan to rest, checked by planning with it.
 
     Jobs that end or are withdrawn, by id; new quotas and limits of projects by name; or new nodes like the largest
-    of a type that the job accepts. ``text`` says it in words.
+    of an accepted type. ``text`` says it in words.
     """
 
     remove_jobs: list[str] = []
@@ -203,7 +203,7 @@ class Job(Answer, frozen=True, kw_only=True):
     chosen: list[OptionValue] = []
     """Its options that are not at their defaults; empty in lists and events."""
     gpu_type: str = ""
-    """The type of the GPUs that it holds; empty while it holds none, and where the pool has one type."""
+    """The type of its GPUs; empty while it holds none, and if the pool has one type."""
     source: str = ""
     started: float | None = None
     """When its first attempt started."""
@@ -216,7 +216,7 @@ class Job(Answer, frozen=True, kw_only=True):
     attempts: list[Attempt] = []
     progress: Progress = Progress()
     usage: JobUsage | None = None
-    """How much it uses of the GPUs that it holds; None while it does not run, or nothing was measured yet."""
+    """The use of its GPUs; None while it does not run, or before the first measurement."""
     saved: float | None = None
     """When it last wrote a checkpoint."""
     saved_step: float | None = None
@@ -244,15 +244,15 @@ class Job(Answer, frozen=True, kw_only=True):
     trials: TrialCounts | None = None
     """The trials of a sweep; None of any other job."""
     outcome: Outcome | None = None
-    """What is known of a trial; None of any other job."""
+    """The outcome of a trial; None for any other job."""
     rerun: RerunOf | None = None
-    """The run that the job repeats; None of a job that was submitted."""
+    """The run that the job repeats; None if it repeats none."""
     test_run: TestRun | None = None
-    """Its test run; None of a job without one."""
+    """Its test run; None for a job without one."""
     tests: str | None = None
-    """The id of the job whose test run it is; None of any other job."""
+    """The id of the job whose test run it is; None for any other job."""
     environment: JobEnvironment | None = None
-    """What it runs with, of one job that is asked for; None in lists and events, and where nothing was kept."""
+    """Its environment, in answers about one job; None in lists and events, and if nothing was kept."""
 
 
 class JobPage(Answer, frozen=True, kw_only=True):
@@ -287,7 +287,7 @@ class LogChunk(Answer, frozen=True, kw_only=True):
     """A piece of a worker's log.
 
     ``offset`` is where it starts and ``next`` where to read on, in bytes since the first attempt's start; a log
-    that was cut by its cap starts later than 0. ``ended`` tells that no more will come.
+    that was cut by its cap starts later than 0. ``ended`` says that no more will come.
     """
 
     text: str
@@ -306,7 +306,7 @@ class OutputFile(Answer, frozen=True, kw_only=True):
 
 
 class OutputList(Answer, frozen=True, kw_only=True):
-    """The files that the job left; ``more`` tells that there are others."""
+    """The output files of the job; ``more`` says that there are others."""
 
     items: list[OutputFile]
     more: bool

@@ -76,7 +76,7 @@ class Option:
     label: str = ""
     """The label of its field in forms and on the job's page, if it is not the name."""
     default_text: str = ""
-    """The default in words, where it is not a value."""
+    """The default in words, if it is not a value."""
     example: str = ""
     flags: tuple[str, ...] = ()
     """Further spellings on the command line, besides ``--`` and the name."""
@@ -148,7 +148,7 @@ class Option:
     def check(self, value: Any) -> Any:
         """Return ``value`` as jobs carry it: durations in seconds, priorities as numbers, texts in a tuple.
 
-        Raise `BadOption` with the given and the expected value.
+        Raises `BadOption` with the given and the expected value.
         """
         if value is None and self.default is None:
             return None
@@ -181,7 +181,7 @@ class Option:
         return found
 
     def read(self, text: str) -> Any:
-        """Return the value that ``text`` means, as typed on a command line or into a form. Raise `BadOption`."""
+        """Return the value that ``text`` means, as typed on a command line or into a form. Raises `BadOption`."""
         text = text.strip()
         match self.kind:
             case Kind.WHOLE if not _is_whole(text):
@@ -222,7 +222,7 @@ class Option:
         return self.default_words or "none" if value is None or value == () else self.text(value)
 
     def refused(self, given: object) -> BadOption:
-        """Return the error that says what was given and what was expected."""
+        """Return the error with the given and the expected value."""
         return BadOption(self.name, f"{self.name} is {wording.given(given)}; expected {self.expected}.")
 
     def _number(self, value: Any) -> int:
@@ -263,7 +263,7 @@ class Option:
         return low if self.most is None else f"{low} up to {self.most:.12g}"
 
     def _variables(self, text: str) -> dict[str, str]:
-        """Read ``NAME=VALUE``; several stand on a line each."""
+        """Read ``NAME=VALUE``, one on each line."""
         found: dict[str, str] = {}
         for line in filter(str.strip, text.splitlines()):
             name, sign, value = line.strip().partition("=")

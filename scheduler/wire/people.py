@@ -1,4 +1,4 @@
-"""What a caller may ask for and is told, and what admins change."""
+"""A caller's choices and notifications, and the changes of admins."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Me(Answer, frozen=True, kw_only=True):
     grace: float
     version: str
     images: list[str] = []
-    """Images a job may run in, the default first; ``*`` stands for anything. None on one machine."""
+    """Images a job may run in, the default first; ``*`` matches anything. None on one machine."""
     datasets: list[str] = []
-    """Names of the datasets that a job of the caller may read, in any of the projects."""
+    """Names of the datasets readable by the caller's jobs, in any of the projects."""
     default_project: str | None = None
     """The project of the caller's jobs that name none, as chosen: it may be none of ``projects`` any more."""
 
@@ -66,7 +66,7 @@ class MeEdit(Request, frozen=True, kw_only=True):
 class ProjectEdit(Request, frozen=True, kw_only=True):
     """A new project, or a change to one: fields left out stay as they are.
 
-    ``quota``, ``limit`` and ``build_quota`` are numbers of GPUs, or tables by GPU type where the pool has several;
+    ``quota``, ``limit`` and ``build_quota`` are numbers of GPUs, or tables by GPU type if the pool has several;
     a type left out of a table has quota 0, no limit and build quota 0.
 
     ``ranges`` is replaced as a whole. ``version`` is the version that was shown to the editor; a change based on
@@ -126,7 +126,7 @@ class BuildSums(Answer, frozen=True, kw_only=True):
 
 
 class Sums(Answer, frozen=True, kw_only=True):
-    """The sums an admin watches, in GPUs. The tables are empty where there is one type."""
+    """The sums an admin watches, in GPUs. The tables are empty if there is one type."""
 
     train_gpus: int
     quota_sum: int
@@ -157,7 +157,7 @@ class Admin(Answer, frozen=True, kw_only=True):
 
 
 class AuditEntry(Answer, frozen=True, kw_only=True):
-    """Who changed what. ``undo`` tells whether the change can still be taken back."""
+    """An entry of the audit log. ``undo`` says whether the change can still be undone."""
 
     id: int
     at: float
@@ -166,7 +166,7 @@ class AuditEntry(Answer, frozen=True, kw_only=True):
     """``project.create``, ``project.change``, ``project.delete``, ``person.change``, ``member.add``,
     ``member.remove``, …; ``undo.project.change`` took such a change back, and is not taken back itself. Of another
     person's job ``job.pause``, ``job.resume``, ``job.cancel``, ``job.tags``, …, and ``job.read_log`` and
-    ``job.read_outputs`` by somebody who is not a member of its project."""
+    ``job.read_outputs`` by a person who is not a member of its project."""
     subject: str
     before: dict[str, Any]
     after: dict[str, Any]
@@ -212,7 +212,7 @@ class Notifications(Answer, frozen=True, kw_only=True):
 class NotificationsEdit(Request, frozen=True, kw_only=True):
     """A change of the caller's choices: channels that are left out stay as they are.
 
-    ``events`` has the complete list of a channel's events, ``addresses`` the address of a channel that needs one;
+    ``events`` has the complete list of a channel's events, ``addresses`` the addresses of channels that need one;
     an empty address removes it.
     """
 
@@ -221,7 +221,7 @@ class NotificationsEdit(Request, frozen=True, kw_only=True):
 
 
 class TrialSent(Answer, frozen=True, kw_only=True):
-    """What became of a test message; ``problem`` tells why it was not delivered."""
+    """The result of a test message; ``problem`` says why it was not delivered."""
 
     delivered: bool
     problem: str = ""

@@ -34,7 +34,7 @@ class Holder(Answer, frozen=True, kw_only=True):
     job: str = ""
     """Id of the job, for those who may see it."""
     sweep: str = ""
-    """Id of the sweep that the job is a trial of, for those who may see it."""
+    """Id of the trial's sweep, for those who may see it."""
     name: str = ""
     state: str = ""
     borrowed: bool = False
@@ -104,7 +104,7 @@ class CardsView(Answer, frozen=True, kw_only=True):
 class NodeView(Answer, frozen=True, kw_only=True):
     """A node and its GPUs, in order. ``available`` is false for a node that is drained or lost.
 
-    ``free`` counts the GPUs that nothing holds, under one of `FREE`; it is empty where all are held.
+    ``free`` counts the GPUs that nothing holds, under one of `FREE`; it is empty if all are held.
     """
 
     name: str
@@ -115,11 +115,11 @@ class NodeView(Answer, frozen=True, kw_only=True):
     labels: dict[str, str]
     gpus: list[GpuCell]
     limits: str = ""
-    """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
+    """What a job may take there besides GPUs, and who enforces it; empty if the cluster says."""
     cpus_per_gpu: float = 0.0
-    """The cores that each GPU comes with; 0 where they are unknown."""
+    """The cores that each GPU comes with; 0 if they are unknown."""
     memory_per_gpu: int = 0
-    """The memory that each GPU comes with, in bytes; 0 where it is unknown."""
+    """The memory that each GPU comes with, in bytes; 0 if it is unknown."""
     rdma_workers: int = 0
     """How many workers of jobs may have RDMA there at a time, each with an equal part of its GPUs; 0 elsewhere."""
     drain: DrainView | None = None
@@ -127,11 +127,11 @@ class NodeView(Answer, frozen=True, kw_only=True):
     drains_gpus: bool = False
     """Whether single GPUs of it can be drained: the pool, not the node, chooses which of them a job gets."""
     islands: list[list[int]] = []
-    """Indices of its GPUs by the fastest link between them, NVLink; empty where all are alike or it is unknown."""
+    """Indices of its GPUs by the fastest link between them, NVLink; empty if all are alike or it is unknown."""
     sockets: list[list[int]] = []
-    """Indices of its GPUs by processor socket; empty where all are on one or it is unknown."""
+    """Indices of its GPUs by processor socket; empty if all are on one or it is unknown."""
     cards: list[CardsView] = []
-    """The network cards nearest to its GPUs; empty where there are none, or nothing is known of them."""
+    """The network cards nearest to its GPUs; empty if there are none, or nothing is known of them."""
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     by_type: dict[str, TypeNumbers] = {}
     build_by_type: dict[str, int] = {}
     ranges: JobRanges = JobRanges()
-    """What the project's own setting lets its jobs ask for; those of the projects that it is in count as well."""
+    """The project's own ranges of its jobs' requests; those of the projects above it apply as well."""
 
 
 class TypeUse(Answer, frozen=True, kw_only=True):
@@ -222,12 +222,12 @@ class LaunchStopView(Answer, frozen=True, kw_only=True):
 
 
 class UnmatchedView(Answer, frozen=True, kw_only=True):
-    """Something that runs on GPUs that no present place of the pool stands for, or that no record knows.
+    """Something that runs on GPUs without a present place in the pool, or that no record knows.
 
     Its GPUs stay out of the pool until it has ended. ``holder`` names it in `FreeRequest`. ``kind`` is ``job``,
-    ``notebook`` or ``attempt``, which is one of a job that no record knows. ``gpus`` are the UUIDs of its GPUs,
-    ``missing`` those of them that no node has. It runs ``since`` then, in seconds since the epoch. ``why`` says
-    what does not match, ``change`` what an admin can do.
+    ``notebook`` or ``attempt``, which belongs to a job without a record. ``gpus`` are the UUIDs of its GPUs,
+    ``missing`` those of them that no node has. It runs ``since`` then, in seconds since the epoch. ``why`` names
+    the mismatch, ``change`` the steps for an admin.
     """
 
     holder: str
@@ -254,7 +254,7 @@ class FreeRequest(Request, frozen=True, kw_only=True):
 class PoolView(Answer, frozen=True, kw_only=True):
     """The pool at a glance. ``seq`` grows with each change.
 
-    ``gpu_types`` are the types of train GPUs, cheapest first. The tables by type are empty where there is one.
+    ``gpu_types`` are the types of train GPUs, cheapest first. The tables by type are empty if there is one.
     ``train_free`` and ``build_free`` count the GPUs that nothing holds, by `FREE`.
     """
 
@@ -310,4 +310,4 @@ class History(Answer, frozen=True, kw_only=True):
     share_held: float
     """Held GPU-seconds / all GPU-seconds of the span, 0 to 1."""
     share_used: float | None = None
-    """Part of the held time in which the GPUs computed, 0 to 1; None where nothing was measured."""
+    """Part of the held time in which the GPUs computed, 0 to 1; None if nothing was measured."""

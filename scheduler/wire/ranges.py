@@ -21,7 +21,7 @@ class JobRanges(Request, frozen=True, kw_only=True):
 
     ``max_gpus``, ``max_cpus`` and ``max_memory``, in bytes or as text such as 64Gi, bound all workers of a job
     together, ``max_time_limit`` is in seconds. ``images`` are patterns in
-    which ``*`` stands for any characters. ``jobs_without_gpus`` is how many jobs without GPUs run at a time in the
+    which ``*`` matches any characters. ``jobs_without_gpus`` is how many jobs without GPUs run at a time in the
     project, and in each of those below it that has no number of its own; None is the number of the project above.
     """
 

@@ -39,7 +39,7 @@ def rerun(changes: dict[str, Any], key: str | None = None) -> Struct:
 
 
 def changes_of(request: Struct) -> dict[str, Any]:
-    """Return the options that a request to run a job again names, by name. Raise `BadOption`."""
+    """Return the options that a request to run a job again names, by name. Raises `BadOption`."""
     typed: dict[str, str] = getattr(request, "typed")  # noqa: B009 - made from the table, unknown to type checkers
     given = ((name, getattr(request, name)) for name in OPTIONS)
     return {**_read(typed), **{name: value for name, value in given if value is not UNSET}}
@@ -57,7 +57,7 @@ def _read(typed: dict[str, str]) -> dict[str, Any]:
 class OptionChange(Answer, frozen=True, kw_only=True):
     """An option that differs from the first run, as a person reads it.
 
-    Of environment variables only the names are told: ``before`` is empty then.
+    Of environment variables only the names are shown: ``before`` is empty then.
     """
 
     name: str

@@ -354,7 +354,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
     accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
-    what was found of the Python that runs it, where that is known.
+    the Python found to run it, if that is known.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -400,5 +400,5 @@ def offered(surface: Surface) -> tuple[Option, ...]:
 
 
 def checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the given options as jobs carry them. Raise `BadOption`, also for names that are no options."""
+    """Return the given options as jobs carry them. Raises `BadOption`, also for names that are no options."""
     return {name: OPTIONS[name].check(value) for name, value in given.items()}

@@ -20,11 +20,11 @@ Bound = Annotated[int, Meta(ge=1, le=MAX_TRIALS)]
 
 
 class Trials(Request, frozen=True, kw_only=True):
-    """The trials of a sweep: ``number`` runs of what is submitted, numbered from 0.
+    """The trials of a sweep: ``number`` runs of the submission, numbered from 0.
 
     At most ``at_most`` of them are unfinished at a time (None: as many as there are GPUs for), and at most
     ``at_least`` of them wait in line. ``metric`` names the reported value by which trials are compared, ``goal``
-    says whether the smallest or the largest is the best. ``parameters`` are those of each trial, where they are
+    says whether the smallest or the largest is the best. ``parameters`` are those of each trial, if they are
     known beforehand. With ``history`` each attempt of a trial gets the earlier trials as the file
     ``{code}/trials.json``.
     """
@@ -39,7 +39,7 @@ class Trials(Request, frozen=True, kw_only=True):
 
 
 class TrialsEdit(Request, frozen=True, kw_only=True):
-    """Changes to an unfinished sweep; what is left out stays. ``at_most`` 0 means no bound."""
+    """Changes to an unfinished sweep; omitted fields stay. ``at_most`` 0 means no bound."""
 
     number: Bound | None = None
     at_most: Annotated[int, Meta(ge=0, le=MAX_TRIALS)] | None = None

@@ -9,10 +9,10 @@ from springtide.scheduler.wire.shapes import Answer
 
 
 class JobUsage(Answer, frozen=True, kw_only=True):
-    """Present use of the GPUs that a job holds, measured at ``at``.
+    """Present use of a job's GPUs, measured at ``at``.
 
     ``gpus`` is how many were measured, ``utilization`` the mean part of the time in which they computed, 0 to 1;
-    memory is that of all in bytes; None where the GPUs do not report it. ``unused_for`` is how long they have
+    memory is that of all in bytes; None if the GPUs do not report it. ``unused_for`` is how long they have
     hardly been used, in seconds, and ``unused_share`` their mean utilization in that time; None while they are
     used.
     """
@@ -39,7 +39,7 @@ class UsagePoint(Answer, frozen=True, kw_only=True):
 
 
 class UsageSeries(Answer, frozen=True, kw_only=True):
-    """Use of a job's GPUs over time, in intervals of ``step`` seconds; none where nothing was measured."""
+    """Use of a job's GPUs over time, in intervals of ``step`` seconds; none if nothing was measured."""
 
     step: int
     simulated: bool
@@ -59,7 +59,7 @@ class GpuReading(Reading, Answer, frozen=True, kw_only=True, omit_defaults=False
     simulated: bool
     user: str
     project: str
-    """Whose job or workspace holds it; empty while nobody does."""
+    """The owner of the job or workspace that holds it; empty while it is free."""
     held: bool
 
 
@@ -114,7 +114,7 @@ class UsageShare(Answer, frozen=True, kw_only=True):
 
 
 class UsageReport(Answer, frozen=True, kw_only=True):
-    """Use over a span by what was asked for, the most held first."""
+    """Use over a span by the requested field, the most held first."""
 
     start: float
     end: float

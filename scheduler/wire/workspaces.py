@@ -17,8 +17,8 @@ class WorkspaceRequest(Request, frozen=True, kw_only=True):
     """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any.
 
     ``gpu_type`` is empty for the only type of build GPUs; of several, that is the first one with room.
-    ``runs_on`` are the UUIDs of the GPUs of a notebook that runs already, as its spawner knows them; they are
-    recorded as they are.
+    ``runs_on`` are the UUIDs of a running notebook's GPUs, as its spawner knows them; they are recorded as they
+    are.
     """
 
     user: Annotated[str, Meta(min_length=1, max_length=255)]
@@ -69,7 +69,7 @@ class StoppedWorkspace(Answer, frozen=True, kw_only=True):
 class BuildQuota(Answer, frozen=True, kw_only=True):
     """What a person may still start, for the options form.
 
-    ``by_type`` has the numbers of each type of build GPUs; it is empty where there is one type.
+    ``by_type`` has the numbers of each type of build GPUs; it is empty if there is one type.
     """
 
     user: str
@@ -81,7 +81,7 @@ class BuildQuota(Answer, frozen=True, kw_only=True):
     projects: list[str]
     by_type: dict[str, BuildNumbers] = {}
     stopped: list[StoppedWorkspace] = []
-    """The person's workspaces that were stopped lately because nobody used them."""
+    """The person's workspaces lately stopped as idle."""
 
 
 class WorkspaceActivity(Request, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class ReportAgain(Answer, frozen=True, kw_only=True):
 class IdleRule(Request, frozen=True, kw_only=True):
     """What happens to a workspace whose GPUs are not used: durations in seconds, null for never.
 
-    Its owner is told after ``tell_after`` without use, and it is stopped ``notice`` later.
+    Its owner is notified after ``tell_after`` without use, and it is stopped ``notice`` later.
     """
 
     tell_after: Span | None = None
@@ -130,7 +130,7 @@ class IdleException(Answer, frozen=True, kw_only=True):
 
 
 class IdleRules(Answer, frozen=True, kw_only=True):
-    """The rules for idle workspaces. Without ``stops`` none is stopped, and their owners are only told."""
+    """The rules for idle workspaces. Without ``stops`` none is stopped, and their owners are only notified."""
 
     stops: bool
     pool: IdleRule
@@ -142,7 +142,7 @@ class WorkspaceIdle(Answer, frozen=True, kw_only=True):
 
     ``busy`` says that something runs in it. Times are seconds since the epoch: ``unused_since`` when it was last
     used, None while it is; ``stops`` when it is stopped unless it is used, None for never. ``told`` says that its
-    owner was told so.
+    owner was notified.
     """
 
     known: bool
@@ -178,7 +178,7 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
 
 
 class WorkspaceList(Answer, frozen=True, kw_only=True):
-    """Workspaces, by person and name, and those of the caller that were stopped lately because they were idle."""
+    """Workspaces, by person and name, and the caller's workspaces lately stopped as idle."""
 
     items: list[WorkspaceView]
     stopped: list[StoppedWorkspace] = []

@@ -117,7 +117,7 @@ class Running:
     stack: AsyncExitStack
 
     def as_(self, name: str | None, **headers: str) -> httpx.AsyncClient:
-        """A client with somebody's token."""
+        """A client with a person's token."""
         auth = {} if name is None else {"Authorization": f"token {name}"}
         client = httpx.AsyncClient(
             base_url=f"{self.url}api/v1",
@@ -130,7 +130,7 @@ class Running:
         return client
 
     async def submit(self, user: str, /, *argv: str, **fields: Any) -> dict[str, Any]:
-        """A job of somebody's; by default one that runs until it is cancelled."""
+        """A job of ``user``; by default one that runs until it is cancelled."""
         body = {"argv": list(argv) or ["sleep", "600"], **fields}
         answer = await self.as_(user).post("/jobs", json=body)
         assert answer.status_code in {200, 201}, answer.text

@@ -1,4 +1,4 @@
-"""Bad input gets a clear error, and nothing is lost by it: what was accepted before goes on as it was."""
+"""Bad input gets a clear error, and nothing is lost by it: accepted jobs are unaffected."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def channels(tls: Tls, mail: MailServer, webhook: WebhookServer) -> Channels:
 
 
 class Delivering:
-    """A service whose susan is told everything by e-mail and to a webhook, and what delivers."""
+    """A service whose susan gets all events by e-mail and webhook, and its deliverers."""
 
     def __init__(self, running: Any, channels: Channels, webhook: WebhookServer) -> None:
         self.running = running

@@ -21,7 +21,7 @@ from springtide.scheduler import wire
 async def stream(
     running: Any, name: str, query: str = "", **headers: str
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """The events that somebody sees; heartbeats are left out."""
+    """The events that a person sees; heartbeats are left out."""
     async with running.as_(name).stream("GET", f"/events{query}", headers=headers) as answer:
         assert answer.status_code == 200, await answer.aread()
         assert answer.headers["Content-Type"] == "text/event-stream"

@@ -1,4 +1,4 @@
-"""Expected starts and what-if questions over HTTP: who may ask what, and what is refused."""
+"""Expected starts and what-if questions over HTTP: permissions and refusals."""
 
 from __future__ import annotations
 

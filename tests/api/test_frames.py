@@ -1,4 +1,4 @@
-"""Who shares the encoding of an event sees exactly what is meant for her."""
+"""Readers that share the encoding of an event see exactly their part."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ TRIED: Counter[str] = Counter()
 
 @pytest.fixture(scope="module", autouse=True)
 def told(record_testsuite_property: Callable[[str, object], None]) -> Iterator[None]:
-    """Tell `make reliability` what was tried."""
+    """Report the tried requests to `make reliability`."""
     yield
     for outcome, number in TRIED.items():
         record_testsuite_property(f"requests {outcome}", number)

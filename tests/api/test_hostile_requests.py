@@ -150,7 +150,7 @@ async def test_an_endless_body_is_answered_without_being_read(start, length):
 
 
 def send_for_ever(url, length):
-    """How much was taken of a body without an end, and what was answered."""
+    """The size taken of a body without an end, and the answer."""
     address = urlsplit(url)
     piece = b" " * 8192
     if "chunked" in length:

@@ -1,4 +1,4 @@
-"""Who somebody is, as a real JupyterHub says: its tokens, its groups, its logins."""
+"""Identity by a real JupyterHub: its tokens, its groups, its logins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ c.JupyterHub.load_roles = [
 ]
 """
 OPENED = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "same-origin"}
-"""What a browser says of a page that it opens in a tab."""
+"""A browser's headers for a page that it opens in a tab."""
 OTHER_WAYS = [
     {},
     {"Sec-Fetch-Mode": "navigate"},

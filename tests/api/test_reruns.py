@@ -1,4 +1,4 @@
-"""Jobs that are run again: as they were submitted, except for what is asked for, and by their own user alone."""
+"""Reruns of jobs: as they were submitted, except for requested changes, and by their own user alone."""
 
 from __future__ import annotations
 

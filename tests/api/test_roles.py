@@ -192,7 +192,7 @@ EXPECTED = {
     Action.FREE_GPUS: (False, False, False, False, True),
     Action.SEE_AUDIT: (False, False, False, False, True),
 }
-"""May each role, from others to pool admin, do it to what is another person's? Written by hand, unlike `TABLE`."""
+"""May each role, from others to pool admin, do it to another person's jobs? Written by hand, unlike `TABLE`."""
 OWN = {
     Action.SEE: (True, True, True, True, True),
     Action.STOP: (True, True, True, True, True),

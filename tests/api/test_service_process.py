@@ -333,7 +333,7 @@ def test_what_is_handed_over_goes_before_the_file(tmp_path):
 
 
 def test_it_leaves_when_the_hub_that_started_it_is_killed(tmp_path):
-    """The middle process stands for the hub: it starts the service and is killed without a chance to stop it."""
+    """The middle process plays the hub: it starts the service and is killed without a chance to stop it."""
     port = free_port()
     settings = {"state_dir": str(tmp_path / "state"), "port": port, "simulated_gpus": 3}
     middle = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"

@@ -86,7 +86,7 @@ class Pool:
         return await self.engine.job(job_id)
 
     def key(self, job_id):
-        """The latest attempt of the job that the executor was asked for."""
+        """The job's latest attempt requested from the executor."""
         return max(key for _, key in self.executor.asked if key.job == job_id)
 
     async def until(self, condition):
@@ -115,7 +115,7 @@ class Pool:
         return self.clock() - self.step
 
     async def set_clock(self, seconds):
-        """Set the system clock by so many seconds, without that time passes."""
+        """Change the system clock by ``seconds``, while no time passes."""
         self.clock.now += seconds
         self.step += seconds
         if self.engine is not None:

@@ -1,4 +1,4 @@
-"""Jobs that ask for cores and memory, from the submission to what is launched."""
+"""Jobs that ask for cores and memory, from the submission to the launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drained nodes: nothing new starts there, and what ran there goes on elsewhere or finishes."""
+"""Drained nodes: nothing new starts there, and running jobs continue elsewhere or finish."""
 
 from __future__ import annotations
 

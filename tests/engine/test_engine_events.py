@@ -1,4 +1,4 @@
-"""The event stream: what is kept, what passes, and what a slow reader gets."""
+"""The event stream: recorded events, transient ones, and slow readers."""
 
 from __future__ import annotations
 

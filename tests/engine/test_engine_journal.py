@@ -1,4 +1,4 @@
-"""Every decision can be made again from what is stored, and what is old goes."""
+"""Every decision can be replayed from the journal, and old entries are deleted."""
 
 from __future__ import annotations
 

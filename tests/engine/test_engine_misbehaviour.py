@@ -286,7 +286,7 @@ async def test_a_plan_that_breaks_a_promise_is_not_carried_out(make_pool):
 
 async def test_a_planner_without_rest_does_not_run_away(make_pool):
     class Restless(worlds.Planner):
-        """Drops reservations that nobody has, for ever."""
+        """Drops reservations that do not exist, for ever."""
 
         def __init__(self, snapshot) -> None:
             super().__init__(snapshot)

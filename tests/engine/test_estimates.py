@@ -1,4 +1,4 @@
-"""What a person is told to expect of a job before it is submitted: true of what happens when it is."""
+"""Estimates before the submission of a job come true after it."""
 
 from __future__ import annotations
 

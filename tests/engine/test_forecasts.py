@@ -1,4 +1,4 @@
-"""When waiting jobs start, as somebody who looks at them is told; and the pool as it might be."""
+"""Expected starts of waiting jobs, as their viewers see them; and what-if forecasts."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def test_no_start_is_told_for_any_moment_while_what_holds_the_gpus_has_ref
     await pool.state(running.id, "running")
     waiting = await pool.submit("susan", gpus=8, name="other")
     assert (await look(waiting.id)).likely == pool.clock.now + 3
-    for seconds in (5, 130, 200):  # each look comes after the start that was told before, which has not come
+    for seconds in (5, 130, 200):  # each look comes after the start expected before, which has not come
         pool.clock.now += seconds
 
         told = expectation(await look(waiting.id), pool.clock.now)

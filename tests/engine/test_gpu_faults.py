@@ -1,4 +1,4 @@
-"""GPUs with a fault: drained by the pool itself, their jobs moved, and the people told who look after them."""
+"""GPUs with a fault: drained by the pool itself, their jobs moved, and their administrators notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured use of GPUs: whose it is, what is told of it, and when a job is told that it uses nothing."""
+"""Measured use of GPUs: its owner, its views, and the hint on a job that uses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule for idle workspaces, case by case: when owners are told, when one is stopped, whose rule counts."""
+"""The rule for idle workspaces, case by case: notifications of owners, stops, and the applicable rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLD = replace(FRESH, told=START + 2 * HOUR, stops=START + 2.5 * HOUR)
 def step(
     rule: IdleRule, hours: float, record: IdleRecord | None = None, *, used: float = 0.0, busy: bool = False
 ) -> Step:
-    """Return what is done ``hours`` after the start; the last use was ``used`` hours after it."""
+    """Return the step ``hours`` after the start; the last use was ``used`` hours after it."""
     return decide(rule, Use(busy, START + used * HOUR), record, START + hours * HOUR).step
 
 
@@ -46,7 +46,7 @@ def test_a_busy_workspace_is_never_told_of_nor_stopped(record: IdleRecord | None
 
 def test_use_after_the_notice_has_it_forgotten_and_a_later_one_is_given_anew() -> None:
     assert step(RULE, 2.4, TOLD, used=2.3) is Step.FORGET
-    assert step(RULE, 5.0, TOLD, used=2.3) is Step.TELL, "it was told before the last use"
+    assert step(RULE, 5.0, TOLD, used=2.3) is Step.TELL, "the notification was before the last use"
 
 
 def test_keeping_counts_as_use() -> None:

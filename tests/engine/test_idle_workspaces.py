@@ -1,4 +1,4 @@
-"""Idle workspaces in a running engine: what counts as use, who is told what, and what a restart leaves."""
+"""Idle workspaces in a running engine: use, notifications, and restarts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def reported(pool: Any, hours: float = 0.0, *, busy: bool = False, idle: f
 
 
 async def told(pool: Any) -> None:
-    """Let susan be told, after two hours without use."""
+    """Have susan notified, after two hours without use."""
     decision = await reported(pool, 2.0)
     assert decision.step is Step.TELL
     await pool.engine.idle_workspaces.tell("susan", "", decision, RULE)
@@ -97,7 +97,7 @@ async def test_an_idle_workspace_is_stopped_after_its_notice_and_the_owner_learn
     decision = await reported(pool, 0.02)
     assert decision.step is Step.STOP
     assert await idle.stopping("susan", "", decision)
-    assert len(await messages(pool)) == 1, "it is told when it has happened"
+    assert len(await messages(pool)) == 1, "the notification follows the stop"
     await pool.engine.release_workspace("susan", "")
     assert (await messages(pool))[1].startswith(
         "Your workspace was stopped because its 1 GPU had not been used for 2 h 30 min. Saved files"

@@ -40,7 +40,7 @@ async def test_a_launch_that_is_withdrawn_takes_no_place() -> None:
 
 
 class SlowExecutor:
-    """Launches nothing until it is told to."""
+    """Launches nothing until the test permits it."""
 
     concurrent_launches = 3
 

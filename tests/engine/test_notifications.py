@@ -1,4 +1,4 @@
-"""What is told of jobs, decided and written with the change itself."""
+"""Notifications of jobs, decided and committed with the change itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS = EngineSettings(
 
 @pytest.fixture
 async def pool(make_pool: Any) -> Any:
-    """A pool with all channels, in which susan is told everything by e-mail."""
+    """A pool with all channels, in which susan gets all events by e-mail."""
     pool = await make_pool(settings=SETTINGS)
     await pool.engine.outbox.choose(NotificationChoice("susan", BY_MAIL))
     return pool

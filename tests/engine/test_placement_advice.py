@@ -1,4 +1,4 @@
-"""What people are told of placements: of a running job that sits badly, and before the next one is submitted."""
+"""Advice on placements: for a badly placed running job, and before the next submission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_CHECKPOINT = "It has saved no checkpoint yet"
 
 
 class Runs:
-    """Runs jobs that report steps, on one node or, where other jobs leave no room there, on two."""
+    """Runs jobs that report steps, on one node or, if other jobs leave no room there, on two."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool
@@ -44,7 +44,7 @@ class Runs:
         return await self.pool.job(job.id)
 
     async def run(self, seconds: float, **options: Any) -> None:
-        """Run a job that makes its last steps at the pace of so many seconds for all of them."""
+        """Run a job that makes its last steps at the pace of ``seconds`` for all of them."""
         job = await self.start(**options)
         for step in (0, STEPS, 2 * STEPS):
             await self.report(job, step, seconds / 2 if step else 0.0)
@@ -62,7 +62,7 @@ class Runs:
             await self.pool.state(each.id, "cancelled")
 
     async def check(self, job: wire.Job) -> list[str]:
-        """Return what is told of a job but for its checkpoints, each sentence compared with what the jobs did."""
+        """Return the sentences about a job but for its checkpoints, each compared with the runs of the jobs."""
         jobs = {each: await self.pool.job(each) for each in [*self.ended, job.id]}
         true = truth(self.pool.engine.pool(), jobs)
         told = sentences_in(job.reason.text)

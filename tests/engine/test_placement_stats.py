@@ -1,4 +1,4 @@
-"""How fast jobs ran where, and what is made of it for the next one of their kind."""
+"""Speeds of jobs by placement, and the advice from them for the next similar one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TOGETHER, ACROSS = Spread("island", 1), Spread("rack", 2)
 
 
 def attempt(placement: Placement, seconds: float, steps: float | None = None, number: int = 1, **more: Any):
-    """An attempt that ran for so many seconds and counted so many steps in them."""
+    """An attempt that ran for ``seconds`` and counted ``steps`` in them."""
     given: dict[str, Any] = {"state": AttemptState.SUCCEEDED, "started": 100.0, "ended": 100.0 + seconds, **more}
     counted = None if steps is None else CountedSteps(steps, 100.0 + seconds, 0.0, 100.0)
     return AttemptRecord(

@@ -1,4 +1,4 @@
-"""Jobs whose workers need RDMA, from the submission to what is launched."""
+"""Jobs whose workers need RDMA, from the submission to the launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of each job of a busy pool agrees with what the pool shows."""
+"""The reasons of each job of a busy pool agree with the pool's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs may require, and what is refused with the way out."""
+"""The packages that jobs may require, and refusals with a hint."""
 
 from __future__ import annotations
 

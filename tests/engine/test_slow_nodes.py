@@ -28,7 +28,7 @@ def key(name: str = "train", gpus: int = 1, model: str = "H100") -> Any:
 
 
 def known(speeds: Mapping[str, float], runs: int = 7, works: int = 1, *, model: Mapping[str, str] = {}) -> Any:
-    """What is known after so many runs of so many works on each node, at these steps per second."""
+    """The node speeds after ``runs`` runs of ``works`` works on each node, at these steps per second."""
     found = NodeSpeeds(RATIO)
     for work in range(works):
         for run in range(runs):

@@ -1,4 +1,4 @@
-"""What may be submitted, and what is said about the rest."""
+"""Valid submissions, and the refusals of invalid ones."""
 
 from __future__ import annotations
 

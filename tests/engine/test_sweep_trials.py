@@ -1,4 +1,4 @@
-"""Trials of a sweep: cancelled, failed and tried again one by one; what each is told; how they are listed."""
+"""Trials of a sweep: cancelled, failed and tried again one by one; their inputs; how they are listed."""
 
 from __future__ import annotations
 

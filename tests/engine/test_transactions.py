@@ -1,4 +1,4 @@
-"""Transactions: what is tried in a copy leaves the transaction as it was."""
+"""Transactions: changes in a copy leave the transaction as it was."""
 
 from __future__ import annotations
 

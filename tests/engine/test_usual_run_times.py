@@ -1,4 +1,4 @@
-"""What similar jobs usually took is stored with jobs, follows what is learnt, and decides among equal jobs."""
+"""Usual run times of similar jobs are stored with jobs, follow newly ended ones, and decide among equal jobs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TestLearning:
     """What waiting jobs are expected to take follows the jobs like them that end."""
 
     async def run_ahead(self, pool, name: str, seconds: float) -> None:
-        """End the job that runs, after so many seconds."""
+        """End the running job, after ``seconds``."""
         pool.clock.now += seconds
         pool.executor.end(pool.key(name), code=0)
         await pool.state(name, "succeeded")

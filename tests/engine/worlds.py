@@ -1,4 +1,4 @@
-"""An executor in memory that behaves as badly as it is told to, and keeps count of what it was asked."""
+"""An executor in memory with configurable misbehaviour, which records its requests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EIGHT = (node("train", 8), node("build", 3, Environment.BUILD))
 
 
 class Clock:
-    """Time that moves only when told to."""
+    """Time that moves only by hand."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
@@ -214,7 +214,7 @@ class MemoryExecutor(Executor):
         self.tell(Reported(key, last, last.at if saved else None, step if saved else None, trial=trial))
 
     def appear(self, key, placement=()):
-        """An attempt that nobody here has launched."""
+        """An attempt that was never launched here."""
         self._set(AttemptStatus(key, AttemptPhase.RUNNING, self.clock(), placement=placement))
 
     def change_nodes(self, *nodes: Node):

@@ -67,7 +67,7 @@ def test_a_user_keeps_her_account_over_a_restart(accounts: Accounts, tmp_path: P
 
 @pytest.mark.root
 class TestUsersOfTheHub:
-    """Users of JupyterHub keep their accounts when they are renamed, and leave them to nobody."""
+    """Users of JupyterHub keep their accounts when they are renamed, and no one inherits them."""
 
     FIRST, SECOND = "2026-01-01T10:00:00Z", "2026-02-01T10:00:00Z"
 

@@ -21,7 +21,7 @@ def calls() -> Iterator[BatchedCalls]:
 
 
 class Gate:
-    """A call that goes on when it is told to; ``entered`` tells that it has begun."""
+    """A call that returns on demand; ``entered`` is set when it has begun."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()

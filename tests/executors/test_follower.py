@@ -31,7 +31,7 @@ def places(tmp_path: Path) -> JobPlaces:
 
 
 class SlowTail(Tail):
-    """Reads as others do, and holds the result of the first read back until it is told."""
+    """Reads as others do, and holds the result of the first read back until released."""
 
     def __init__(self, places: JobPlaces) -> None:
         super().__init__(KEY, places.attempts / "1", places, [0])

@@ -39,7 +39,7 @@ async def end_of(bench: LocalBench, where: str, below: str) -> tuple[ExitKind, s
 
 
 def first_named(detail: str) -> tuple[str, float]:
-    """Return what takes most, and its size in MiB: of a file that is still written, a part."""
+    """Return the largest file, and its size in MiB: a part if it is still being written."""
     found = re.search(r"MiB on the disk \((\w+) ([\d.]+) MiB", detail)
     assert found is not None, detail
     return found[1], float(found[2])

@@ -25,7 +25,7 @@ HOUR = 3600.0
 
 
 async def kill_supervisor_while_away(bench: LocalBench, key: AttemptKey, **recorded: Any) -> None:
-    """Stop the service and kill an attempt's supervisor; its record then says what is ``recorded``."""
+    """Stop the service and kill an attempt's supervisor; its record then has the fields ``recorded``."""
     await bench.executor.stop()
     supervisor = bench.supervisor(key)
     os.kill(supervisor, signal.SIGKILL)

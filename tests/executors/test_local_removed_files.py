@@ -136,7 +136,7 @@ async def test_what_a_killed_supervisor_leaves_is_ended_also_without_its_files(
 
 @pytest.fixture
 def earlier_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Supervisors that are not told what they supervise, and look for requests in their own directory alone."""
+    """Supervisors that do not know their attempt, and look for requests in their own directory alone."""
     program = tmp_path / "supervisor"
     shutil.copytree(launch.PROGRAM, program)
     text = (program / "attempt.py").read_text()

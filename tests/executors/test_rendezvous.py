@@ -1,4 +1,4 @@
-"""What the workers of an attempt are told about each other, in the words of each framework."""
+"""The rendezvous of an attempt's workers, in the variables of each framework."""
 
 from __future__ import annotations
 

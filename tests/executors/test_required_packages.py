@@ -67,7 +67,7 @@ async def bench_with() -> AsyncIterator[Callable[..., Any]]:
 
 @pytest.fixture
 def silent_index() -> Iterator[str]:
-    """The address of an index that takes connections and never answers."""
+    """The address of an unresponsive index, which only takes connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/simple"
 

@@ -1,4 +1,4 @@
-"""What a trial reports of itself, and the earlier trials that it is told of."""
+"""The reports of a trial, and its history of earlier trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is said to let a job start lets it start, and what is said never to run never does."""
+"""Each claimed condition lets a job start, and a job that can never run by its reason never does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges see what is wrong with a plan: each of these is a made-up one with one fault."""
+"""The judges see the fault of a plan: each of these is a made-up one with one fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EQUAL = pool([2], {"a": 0, "b": 0}, *(job(f"{name}{at}", name, 1, at) for name i
 
 
 def shown(scenario, nodes, shares=None, **more: object):
-    """A plan in which these jobs run on these nodes, and projects are told these fair shares."""
+    """A plan in which these jobs run on these nodes, with these fair shares of projects."""
     jobs = [each["name"] for each in scenario["jobs"]]
     return {
         "stable": True,

@@ -111,7 +111,7 @@ def service(shared_service: Service) -> Iterator[Service]:
 
 @pytest.fixture
 def visit(windows: Windows, service: Service) -> Callable[..., Page]:
-    """Open a page of the service as somebody."""
+    """Open a page of the service as a person."""
 
     def visit(name: str, path: str = "", **options: Any) -> Page:
         page = windows.open(**options)

@@ -80,7 +80,7 @@ async function reset(wanted) {
   calls.length = 0;
   draw(document.querySelector("main"), wanted);
   shown = String(wanted);
-  await frame().then(frame); // what is drawn by its width follows
+  await frame().then(frame); // drawings by width follow
   changes.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
   untouched = true;
 }

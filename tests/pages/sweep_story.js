@@ -73,7 +73,7 @@ export function trialRows(number = 60, begins = 30) {
   );
 }
 
-/** What a sweep tells of its trials, from the rows of these. */
+/** The counts of a sweep's trials, from their rows. */
 export function countsOf(rows, changes = {}) {
   const of = (state) => rows.filter((row) => row.state === state).length;
   const ended = rows

@@ -91,15 +91,15 @@ CUT_OFF = """() => {
     const shown = document.querySelector("main").getBoundingClientRect();
     const outside = [...document.querySelectorAll("main :is(button, input, select)")]
         .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > shown.right + 1);
-    const told = (element) => `${location.pathname} ${innerWidth}: ${element.outerHTML.slice(0, 160)}`;
-    return [...found, ...outside].map(told);
+    const described = (element) => `${location.pathname} ${innerWidth}: ${element.outerHTML.slice(0, 160)}`;
+    return [...found, ...outside].map(described);
 }"""
 
 
 def test_nothing_of_a_table_is_cut_off_or_covered_at_any_width(
     visit: Visit, service: Service, filled: str
 ) -> None:
-    service.submit("joe", name="a name that somebody has typed without thinking of tables " * 2, gpus=2)
+    service.submit("joe", name="a name that a person has typed without thinking of tables " * 2, gpus=2)
     service.submit("susan", name="a" * 100, workers=2, gpus=4)
     service.submit("susan", name="rates", gpus=4, trials=wire.Trials(number=6, parameters=[{"lr": 1}] * 6))
     found: list[str] = []

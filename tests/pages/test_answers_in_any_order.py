@@ -1,4 +1,4 @@
-"""Pages whose answers and events are late or come in another order: what is shown stays true."""
+"""Pages whose answers and events are late or come in another order: the display stays true."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def held(page: Page, path: str, *, method: str = "GET", opens: bool = False) -> 
 
 
 def until_asked(page: Page, asked: Sequence[object]) -> None:
-    """Wait until a page has asked for what is noted in a list."""
+    """Wait until a page's requests are in a list."""
     deadline = time.monotonic() + PATIENCE_S
     while not asked:
         assert time.monotonic() < deadline, "the page does not ask"

@@ -1,4 +1,4 @@
-"""How much of what is held is used: on cards, on a job's page, on the pool's page."""
+"""The use of held GPUs: on cards, on a job's page, on the pool's page."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_pages_show_use_within_what_is_held_and_say_what_is_not_used(visit: Visi
 async def unused(service: Service, job: str) -> None:
     """Sample until ten minutes in a row have been measured in which the job computed nothing.
 
-    The service measures the present beside this every ten seconds, and in the middle of it ends what was in a row.
+    The service measures the present beside this every ten seconds, and in the middle of it interrupts the row.
     """
     usage = service.engine.usage
     async with asyncio.timeout(60):

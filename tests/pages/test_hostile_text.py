@@ -43,7 +43,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def service(shared_service: Service) -> Service:
-    """The service, whose jobs go on from one test to the next."""
+    """The service, whose jobs keep running from one test to the next."""
     return shared_service
 
 

@@ -1,4 +1,4 @@
-"""The list of jobs: live rows, cards on demand, search, and what is done with several."""
+"""The list of jobs: live rows, cards on demand, search, and actions on several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on which people choose what they are told, in a browser."""
+"""The page on which people choose their notifications, in a browser."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -
 
 @pytest.fixture
 def notified(browser: Browser, service: Service) -> Iterator[Page]:
-    """The page of a browser that shows notifications, which the headless shell does not."""
+    """A page in a browser with notifications, which the headless shell lacks."""
     with launched(browser.browser_type, whole=True) as whole:
         context = whole.new_context(permissions=["notifications"])
         context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])

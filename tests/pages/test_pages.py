@@ -1,4 +1,4 @@
-"""What all pages share: navigation, theme, connection, and what is not found."""
+"""The common parts of all pages: navigation, theme, connection, and the page for unknown paths."""
 
 from __future__ import annotations
 

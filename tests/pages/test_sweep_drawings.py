@@ -1,4 +1,4 @@
-"""The card of a sweep, in a browser: what it tells of its trials, and what can be done with them."""
+"""The card of a sweep, in a browser: its trials, and the actions on them."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def test_trials_are_read_page_by_page_and_again_only_where_events_left_something
     )
     assert gallery.evaluate("[keeper.rows[27].state, keeper.rows[27].value]") == ["succeeded", 0.01]
     gallery.clock.run_for(10_000)
-    assert gallery.evaluate("asked.length") == 2, "the event told all"
+    assert gallery.evaluate("asked.length") == 2, "the event had all rows"
     gallery.evaluate(
         """() => {
             window.rows = window.rows.map((row) => row.trial === 28 ? { ...row, state: "failed" } : row);
@@ -355,7 +355,7 @@ def test_trials_are_read_page_by_page_and_again_only_where_events_left_something
     )
     gallery.clock.run_for(10_000)
     gallery.wait_for_function("keeper.rows[28].state === 'failed'")
-    assert gallery.evaluate("asked.length") == 4, "what no event told was read"
+    assert gallery.evaluate("asked.length") == 4, "rows without an event were read"
 
 
 def test_a_report_of_a_trial_continues_its_curve(gallery: Page) -> None:

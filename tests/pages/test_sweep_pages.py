@@ -39,7 +39,7 @@ def submit_sweep(service: Service) -> wire.Job:
 
 
 def ended(job: wire.Job) -> bool:
-    """Whether all trials but the one that goes on have ended."""
+    """Whether all trials but the running one have ended."""
     return job.trials is not None and job.trials.succeeded == 2 and job.trials.failed == 1
 
 

@@ -115,7 +115,7 @@ class BusyPool:
         return self.trials, [(job.state, job.place, job.held, job.reason and job.reason.text) for job in jobs]
 
     def truth(self) -> dict[Key, object]:
-        """Return what is so of the pool, its jobs and the trials of its sweep."""
+        """Return the facts of the pool, its jobs and the trials of its sweep."""
         return truth(self.pool, self.jobs) | self.trials
 
     def stop(self) -> None:
@@ -157,7 +157,7 @@ def opened(window: Page, busy: BusyPool, path: str) -> Page:
 
 
 def check(busy: BusyPool, told: dict[str, str]) -> None:
-    """Compare what a screen tells of jobs, by their ids, with the pool."""
+    """Compare a screen's sentences about jobs, by their ids, with the pool."""
     true = busy.truth()
     jobs = {job.id: job for job in busy.jobs.values()}
     wrong = [

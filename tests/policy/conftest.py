@@ -1,4 +1,4 @@
-"""Runs the policy to a fixpoint on scenarios: what was decided has happened at once, and no time passes."""
+"""Runs the policy to a fixpoint on scenarios: decisions take effect at once, and no time passes."""
 
 from __future__ import annotations
 

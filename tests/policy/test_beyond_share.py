@@ -1,4 +1,4 @@
-"""What is said of a job that needs more than its project may hold now."""
+"""Reasons of a job whose request exceeds its project's present share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGE = {"name": "large", "project": "joe", "gpus": 6, "submitted": 1}
 
 
 def told(*jobs: dict[str, Any], projects: Sequence[dict[str, Any]] = (SUSAN, JOE), gpus: int = 8) -> Any:
-    """Return what is said of each job of a pool of one node."""
+    """Return the reasons of each job of a pool of one node."""
     pool = {"nodes": [{"name": "dgx", "gpus": gpus}], "projects": list(projects), "jobs": list(jobs)}
     return planned(checked(pool, "pool"), "pool")["jobs"]
 

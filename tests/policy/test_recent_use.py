@@ -1,4 +1,4 @@
-"""Fair order over time: recent use decides between projects that stand equal, then the older request."""
+"""Fair order over time: recent use decides between otherwise equal projects, then the older request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EQUAL = (Project("a", quota=4), Project("b", quota=4, age=1))
 
 
 def first_started(*use: RecentUse, projects: tuple[Project, ...] = EQUAL, at: tuple[float, float] = (1, 1)) -> str:
-    """Return which of two projects starts its job, where the pool holds one of them."""
+    """Return which of two projects starts its job, if the pool holds one of them."""
     jobs = (
         waiting("of-a", "a", 6, submitted=NOW - at[0]),
         waiting("of-b", "b", 6, submitted=NOW - at[1]),

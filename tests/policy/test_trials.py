@@ -1,4 +1,4 @@
-"""Trials of a sweep stand in line with all the service that their sweep has had."""
+"""Trials of a sweep wait in line with all the service that their sweep has had."""
 
 from __future__ import annotations
 

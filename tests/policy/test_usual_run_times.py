@@ -90,7 +90,7 @@ def test_a_planner_moves_a_job_up_when_its_waiting_is_over() -> None:
 
 
 class TestPlaceInLine:
-    """What a job that waits says of the jobs that go before it."""
+    """The place in line of a waiting job."""
 
     BUSY = running("busy", "a", on("dgx", *range(8)), started=NOW, rotate=False)
 

@@ -1,4 +1,4 @@
-"""What is told of waiting jobs is true of the pool."""
+"""The reasons of waiting jobs are true of the pool."""
 
 from __future__ import annotations
 

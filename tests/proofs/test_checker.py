@@ -1,4 +1,4 @@
-"""The checker on single plans: it tells what is wrong, and nothing else."""
+"""The checker on single plans: it reports the breaches, and nothing else."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ PAUSES = {
         on("n0", 0, 1, 2),
         [],
     ),
-    "whose GPUs nobody is given": (pool(MINE, BORROWED), "big", on("n1", 0, 1, 2), [Promise.NO_THRASHING]),
+    "whose GPUs no one is given": (pool(MINE, BORROWED), "big", on("n1", 0, 1, 2), [Promise.NO_THRASHING]),
     "of an equal of the same project": (
         pool(MINE, running("v", "vision", on("n0", 0, 1, 2))),
         "v",

@@ -21,7 +21,7 @@ STEPS = 200
 HISTORIES = (24, 64)
 """Numbers of random histories in the suite, and in each unit of `--soak`; so also below.
 
-Those of the suite, with the ones that are worth repeating, take every branch of the policy that a unit takes.
+Those of the suite, with the ones that are worth repeating, take all branches of a soak unit in the policy.
 """
 GROUPED = (8, 16)
 TYPED = (4, 8)
@@ -99,7 +99,7 @@ NEWEST_OF_THEM = (
 """Seeds of the histories in which a promise was broken last."""
 
 RARE = "93 110 121 126 636 1001 4006 4744"
-"""Seeds of histories that take the branches of the policy that no other history here takes."""
+"""Seeds of histories that take otherwise untaken branches of the policy."""
 
 
 @pytest.mark.parametrize("seeds", [NEWEST_OF_THEM, RARE], ids=["broken once", "rare"])

@@ -1,4 +1,4 @@
-"""The checker on pools at rest and on short histories: it tells what is wrong, and nothing else."""
+"""The checker on pools at rest and on short histories: it reports the breaches, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever does what is said of a waiting job sees it start in the next plans.
+"""A change that a waiting job's reasons name lets it start in the next plans.
 
 `python tests/proofs/histories/counterfactuals.py` carries out the claims of as many pools as one likes.
 """

@@ -41,7 +41,7 @@ BY_HAND = ("tests/api/test_bad_input.py", "tests/api/test_intake.py", "tests/api
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of the table: what was tried, how often, and what went wrong."""
+    """One row of the table: an experiment, its size, and its failures."""
 
     what: str
     tried: str
@@ -97,7 +97,7 @@ def hub_kills() -> Figure:
 
 
 def renumbered_kills() -> Figure:
-    """Kill hub, service and proxy at every step of a notebook's start and of a restart that finds other GPUs."""
+    """Kill hub, service and proxy at every step of a notebook's start and of a restart with other GPUs."""
     with tempfile.TemporaryDirectory() as directory:
         found = kill_while_gpus_change(Path(directory), list(islice(rounds(), ALL)))
     tried = f"{found.kills} kills in {found.rounds} rounds, {found.looks:,} looks at all processes"

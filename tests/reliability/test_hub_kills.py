@@ -1,4 +1,4 @@
-"""A hub and its proxy are killed while jobs run: the jobs go on, once, and both come back."""
+"""A hub and its proxy are killed while jobs run: the jobs keep running, once, and both come back."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from springtide.scheduler.store import Store, opening
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of a server that is stopped in the end."""
+    """The URL of a server, stopped in the end."""
     with running_server() as url:
         yield url
 

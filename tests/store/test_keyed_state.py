@@ -117,7 +117,7 @@ HEAT = DrainRecord("b", "admin", 2.0, "heat")
 
 
 def drains(*records: DrainRecord) -> Overlay[str, DrainRecord]:
-    """Return the overlay of a transaction that has changed nothing yet."""
+    """Return the overlay of an unchanged transaction."""
     return Overlay(Tables.drains, Tables.drains.by_key(records))
 
 

@@ -1,4 +1,4 @@
-"""Measured use in the store: sums of longer intervals, what is kept, and what is asked."""
+"""Measured use in the store: sums of longer intervals, retention, and queries."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_minutes_and_hours_are_written_when_they_have_ended_and_old_intervals_go
     assert kept(HOUR) == [START]
     assert kept(MINUTE) == [START, START + 60, START + 120]
     hour, last = store.read(usage.of_job, "digits", HOUR, 0, 1e12)
-    assert (last.step, last.at) == (FINE, START + HOUR), "what no hour has yet is told in shorter intervals"
+    assert (last.step, last.at) == (FINE, START + HOUR), "shorter intervals follow the last full hour"
     assert hour.seconds == 130
     assert hour.reading.utilization == pytest.approx(0.5)
     later = START + 2 * DAY

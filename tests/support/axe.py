@@ -15,10 +15,10 @@ THEMES: tuple[Theme, Theme] = ("light", "dark")
 COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 FOUND = frozenset({"moderate", "serious", "critical"})
 POINTED_AT = "a, button, input, select, textarea, summary, label, tr, [tabindex]"
-"""Selector of the elements that have other colours under the pointer or with focus."""
+"""Selector of elements with other colours under the pointer or with focus."""
 STATES = ["hover", "focus", "focus-visible"]
 REDRAWN = "Could not find node with given id"
-"""What Chromium says of an element that a live page has removed meanwhile."""
+"""Chromium's error about an element that a live page has removed meanwhile."""
 AGAIN = Axe("'is there'")
 """axe-core on a page into which it has been put."""
 
@@ -39,7 +39,7 @@ def violations_in_all_states(page: Page) -> list[str]:
     """Return what axe-core finds in both themes, at rest and with every element under the pointer and in focus.
 
     A theme and a state change colours only, so all other rules are tried once; and a state changes those of its
-    element and what is in it. The page keeps the dark theme.
+    element and its contents. The page keeps the dark theme.
     """
     found = []
     for theme in THEMES:

@@ -85,7 +85,7 @@ class Person:
         raise AssertionError(f"the kernel of {self.name} never ran: {code}")
 
     def printed(self) -> Locator:
-        """Return the output of the cell that was typed last."""
+        """Return the output of the last typed cell."""
         return self.tab.locator(".jp-NotebookPanel .jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
 
     def card(self, name: str) -> Locator:

@@ -113,10 +113,10 @@ def secrets_of(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def service_settings(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of the service that the chart hands over."""
-    told = json.loads(of_kind(objects, "ConfigMap")["springtide"]["data"]["service.json"])["settings"]
-    assert isinstance(told, dict)
-    return told
+    """Return the service's settings from the chart."""
+    settings = json.loads(of_kind(objects, "ConfigMap")["springtide"]["data"]["service.json"])["settings"]
+    assert isinstance(settings, dict)
+    return settings
 
 
 def write_config(objects: Sequence[Mapping[str, Any]], name: str, directory: Path) -> Path:

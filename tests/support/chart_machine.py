@@ -143,7 +143,7 @@ def run_own_hub(machine: Machine, objects: Sequence[Mapping[str, Any]], ports: P
 
 
 def on_this_machine(machine: Machine) -> dict[str, Any]:
-    """Return the settings of a service that runs as a process here."""
+    """Return the settings of a service as a process here."""
     return {
         "ip": "127.0.0.1",
         "state_dir": str(machine.directory / "state"),

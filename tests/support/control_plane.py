@@ -238,7 +238,7 @@ class ControlPlane:
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             "--concurrent-namespace-syncs=4",
-            "--controllers=*,-ttl-controller",  # which changes each new node, to tell kubelets how long to cache
+            "--controllers=*,-ttl-controller",  # which changes each new node, to set the cache time of kubelets
             "--node-monitor-period=1s",
             f"--node-monitor-grace-period={self._node_grace_s}s",
             "--profiling=false",

@@ -23,7 +23,7 @@ OPTIONS = field(2, 1)
 def device_plugin(root: Path, resource: str, islands: Sequence[Sequence[str]]) -> Iterator[None]:
     """Offer GPUs, by groups of linked ones, under a resource of the node whose file system is ``root``.
 
-    A pod gets GPUs of one group, of the last that has enough, and reads them from ``NVIDIA_VISIBLE_DEVICES``.
+    A pod gets GPUs of one group, the last with enough, and reads them from ``NVIDIA_VISIBLE_DEVICES``.
     """
     stopped = threading.Event()
     gpus = [gpu for island in islands for gpu in island]

@@ -26,7 +26,7 @@ _COUNTER = itertools.count()
 
 
 class NoRealNodeError(Exception):
-    """This machine cannot run a real node; the message says what is missing and how to get it."""
+    """This machine cannot run a real node; the message names the missing part and how to get it."""
 
 
 def check_machine() -> None:

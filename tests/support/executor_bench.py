@@ -76,7 +76,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 class Bench(ABC):
     """A running executor, and all observations that it reported.
 
-    ``names_gpus`` tells whether workers get the names of their GPUs: on a cluster, the node's device plugin does
+    ``names_gpus`` says whether workers get the names of their GPUs: on a cluster, the node's device plugin does
     that, if there is one. ``patience`` is how long it waits for anything, in seconds.
     """
 

@@ -21,7 +21,7 @@ class FaultyApi:
     """Forwards requests to the cluster's API server, except for the faults of a test.
 
     ``before`` answers a request with a status before it reaches the server, ``after`` once the server has
-    processed it: the sender cannot tell the difference. None forwards the request. Watches that are open while
+    processed it: the sender sees no difference. None forwards the request. Watches that are open while
     ``mute`` is set stay open and send no further events, ``withheld`` counts those; `expire` ends all watches as
     too old.
     """

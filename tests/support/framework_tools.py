@@ -73,7 +73,7 @@ SYSTEM_PACKAGES = {"mpirun": "openmpi-bin", "g++": "g++"}
 CUDA = re.compile(r"lib(cu|nv|nccl)")
 COMPLETE = "complete"
 NO_DEVICE = 100
-"""What CUDA's functions return where there is no GPU."""
+"""The result of CUDA's functions without a GPU."""
 
 
 def interpreter(environment: Mapping[str, str] = os.environ) -> Path:

@@ -28,7 +28,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """After the last test of a group, end what was made for the group."""
+    """After the last test of a group, end the fixtures of the group."""
     yield
     group = group_of(item)
     if group is not None and nextitem is not None and group_of(nextitem) != group:

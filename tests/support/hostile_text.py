@@ -7,7 +7,7 @@ from playwright.sync_api import Page
 MARKUP = '<img src=x onerror="window.hacked=1">'
 """A name that the pool accepts."""
 HOSTILE = f"{MARKUP}\u202egpj.exe\x1b[31mred\x1b]8;;http://evil\x07link"
-"""Markup, a change of direction, colours and a link of a terminal: for texts that nobody checks."""
+"""Markup, a change of direction, colours and a link of a terminal: for unchecked texts."""
 SHOWN = f"{MARKUP}gpj.exeredlink"
 """What a page shows of `HOSTILE`."""
 

@@ -26,7 +26,7 @@ RARELY_S = 0.4
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = PATIENCE_S, every: float = 0.1) -> T:
-    """Wait until the condition returns a true value; return that value. It is asked ``every`` so many seconds."""
+    """Wait until the condition returns a true value; return that value. It is checked every ``every`` seconds."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} seconds in vain for {what}"
@@ -130,7 +130,7 @@ class Person:
         until(f"the end of {self.name}'s notebook", lambda: self.server(server) is None)
 
     def server(self, name: str = "") -> dict[str, Any] | None:
-        """Return the hub's model of a server that is running or starting."""
+        """Return the hub's model of a running or starting server."""
         servers: dict[str, Any] = self.api.get(self.name).json()["servers"]
         return servers.get(name)
 

@@ -47,6 +47,6 @@ class Keyboard:
         self._page.keyboard.press(key)
 
     def write(self, control: Locator, text: str) -> None:
-        """Go to the field, and write over what is in it."""
+        """Go to the field, and replace its text."""
         self.press(control, "Control+a")
         self._page.keyboard.insert_text(text)

@@ -232,7 +232,7 @@ class KubeHub:
         return str(self.cluster.request("GET", self._lease)["spec"]["holderIdentity"])
 
     def hold(self, holder: str) -> None:
-        """Let somebody else hold the lease; nobody, if empty."""
+        """Let another holder have the lease; none, if empty."""
         self.cluster.request("PATCH", self._lease, {"spec": {"holderIdentity": holder}})
 
     @property
@@ -268,7 +268,7 @@ class KubeHub:
         until(f"the end of {user}'s notebook", lambda: self.server(user, server) is None)
 
     def server(self, user: str, server: str = "") -> dict[str, Any] | None:
-        """Return the hub's model of a server that is running or starting."""
+        """Return the hub's model of a running or starting server."""
         servers: dict[str, Any] = self.api.get(f"/users/{user}").json()["servers"]
         return servers.get(server)
 

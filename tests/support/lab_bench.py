@@ -30,8 +30,8 @@ class Lab:
     def open(self, context: BrowserContext, name: str, application: str = "lab") -> Page:
         """Open a notebook in JupyterLab (``lab``) or Notebook 7 (``notebook``).
 
-        What these say of a lost connection to the notebook server, and of a kernel that could not start meanwhile,
-        is dismissed.
+        Their dialogs about a lost connection to the notebook server, and about a kernel that could not start
+        meanwhile, are dismissed.
         """
         tab = context.new_page()
         lost = tab.locator(".jp-Dialog", has_text=re.compile("Server Connection Error|Error Starting Kernel"))

@@ -40,7 +40,7 @@ TOOLS: dict[str, Callable[[], object]] = {
 
 
 def main(names: Sequence[str]) -> None:
-    """Build what is missing of the named tools; exit with code 1 and a message when a step fails."""
+    """Build the missing ones of the named tools; exit with code 1 and a message when a step fails."""
     if unknown := set(names) - set(TOOLS):
         sys.exit(f"There is no tool {', '.join(sorted(unknown))}; the tools are {', '.join(TOOLS)}.")
     try:

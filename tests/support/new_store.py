@@ -19,7 +19,7 @@ share()
 
 
 def sqlite_url(state: Path) -> str:
-    """Return the URL of the SQLite store in a state directory; where there is none, write an empty one."""
+    """Return the URL of the SQLite store in a state directory; if there is none, write an empty one."""
     file = state / NAME
     if not file.exists():
         state.mkdir(parents=True, exist_ok=True)

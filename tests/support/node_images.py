@@ -68,7 +68,7 @@ def _tag(name: str) -> str:
 
 
 def build(programs: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Build the images of this source tree and unpack them, where that is not done yet.
+    """Build the images of this source tree and unpack them, if that is not done yet.
 
     Several processes may call this at once: one builds, the others wait. Raise NoRealNodeError when this machine
     cannot build images, CommandError when a build fails, and ToolsMissingError when the source tree changed

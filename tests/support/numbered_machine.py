@@ -12,7 +12,7 @@ MODEL = "NVIDIA A100"
 
 
 class NumberedMachine(SimulatedMachine):
-    """A machine whose driver lists simulated GPUs in this order, each with its model where that is not `MODEL`."""
+    """A machine whose driver lists simulated GPUs in this order, each with its model if that is not `MODEL`."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ def try_product() -> None:
 
 
 def try_training() -> None:
-    """Run the training library's tests on the oldest Python that it supports; parse it where that is missing."""
+    """Run the training library's tests on the oldest Python that it supports; parse it if that is missing."""
     found = find_python(TRAINING_PYTHON)
     if found is None:
         for path in sorted((ROOT / "training").rglob("*.py")):

@@ -19,9 +19,9 @@ SERVICE = Path(__file__).with_name("pool_service.py")
 class ServiceProcess:
     """A real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech, anna in both.
 
-    A test may kill it, whose jobs go on, and start it again at the same address on the same state directory. Its
-    store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas
-    and members by name, the pool has these and as many GPUs as their quotas add up to.
+    A test may kill it, while its jobs keep running, and start it again at the same address on the same state
+    directory. Its store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas and
+    members by name, the pool has these and as many GPUs as their quotas add up to.
     """
 
     def __init__(

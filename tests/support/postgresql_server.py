@@ -41,7 +41,7 @@ def _account() -> dict[str, Any]:
 
 @contextmanager
 def running_server() -> Iterator[str]:
-    """Yield the URL of a server that is stopped in the end."""
+    """Yield the URL of a server, stopped in the end."""
     binaries, account = programs(), _account()
     folder = Path(tempfile.mkdtemp(prefix="springtide-postgres-"))
     folder.chmod(0o755)

@@ -330,7 +330,7 @@ class RealNode:
             "imageGCHighThresholdPercent": 100,
             "maxPods": 256 // MOST_NODES - 4,
             "nodeStatusUpdateFrequency": "2s",
-            "nodeStatusReportFrequency": "1m",  # of a status that did not change
+            "nodeStatusReportFrequency": "1m",  # of an unchanged status
             "makeIPTablesUtilChains": False,
             "nodeLeaseDurationSeconds": 8,
             "kubeAPIQPS": 100,

@@ -1,4 +1,4 @@
-"""Where small pools come to rest, and what is told of their jobs, for tests of the policy."""
+"""Small pools at rest, and the reasons of their jobs, for tests of the policy."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from commands import run, search_path, step
 
 CHROMIUM = "chromium"
 HEADLESS = "chromium-headless-shell"
-"""Chromium without what is around a page, such as windows and notifications, which takes most of its time."""
+"""Chromium without windows, notifications and the like, which take most of its time."""
 POSTGRES = Path("/usr/lib/postgresql")
 CNI_PLUGIN = Path("/usr/lib/cni/ptp")
 ARCHIVE_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

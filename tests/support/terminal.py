@@ -1,4 +1,4 @@
-"""The ``springtide`` command: as a process, and within this one where the process is not what is proven."""
+"""The ``springtide`` command: as a process, and within this one if a test does not need the process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Run(Protocol):
 
 
 OURS = ("SPRINGTIDE", "JUPYTERHUB")
-"""Variables of the environment that the command sees only as a test gives them."""
+"""Prefixes of environment variables that the command sees only if a test sets them."""
 
 
 def springtide(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:

@@ -65,7 +65,7 @@ def _waiting(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
 
 
 def _project(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
-    """Read what a project holds: of its only type, or of the one that is named."""
+    """Read the GPUs of a project: of its only type, or of the named one."""
     whose = (found["project"], found["type"])
     words = found["holds"]
     numbers = [int(each) for each in re.findall(r"\b\d+\b", re.sub(rf"{whose[1]}\b", "", words))]
@@ -225,7 +225,7 @@ def facts_of(job: wire.Job, sentence: str) -> list[Fact]:
         found = re.fullmatch(pattern, sentence)
         if found:
             return [((key[0], *map(str, key[1:])), value) for key, value in rule(job, found)]
-    raise AssertionError(f"No rule of told_sentences reads what is told of {job.name}: {sentence}")
+    raise AssertionError(f"No rule of told_sentences reads this sentence about {job.name}: {sentence}")
 
 
 def sentences_in(text: str) -> list[str]:

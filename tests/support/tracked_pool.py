@@ -40,7 +40,7 @@ while step < int(sys.argv[2]):
     with open(os.environ["SPRINGTIDE_REPORT"], "a") as file:
         file.write(json.dumps(line) + "\\n")
 """
-"""Reports its steps up to the number in a file, and ends with the last of them; it goes on where it was paused."""
+"""Reports its steps up to the number in a file, and ends with the last of them; a pause keeps its step."""
 
 
 class TrackedPool:
@@ -66,7 +66,7 @@ class TrackedPool:
         ]
 
     async def stop(self) -> None:
-        """Stop it; its jobs go on."""
+        """Stop it; its jobs keep running."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

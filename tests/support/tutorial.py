@@ -49,7 +49,7 @@ class LogIn:
 
 @dataclass(frozen=True)
 class GoBack:
-    """Goes to the window of a user who is logged in."""
+    """Goes to the window of a logged-in user."""
 
     user: str
 

@@ -25,5 +25,5 @@ async ([source, name, traits]) => {
 
 
 def show_widget(page: Page, module: str, name: str, traits: dict[str, Any]) -> None:
-    """Draw the widget ``name`` of a module of the picture language; `window.model` stands for its kernel."""
+    """Draw the widget ``name`` of a module of the picture language; `window.model` plays its kernel."""
     page.evaluate(SHOW, [visuals.bundle(module), name, traits])

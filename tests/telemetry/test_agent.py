@@ -1,4 +1,4 @@
-"""The agent of a node: what it reads by NVML and asks the kubelet, and whom it tells."""
+"""The agent of a node: its readings by NVML, its requests to the kubelet, and its reports."""
 
 from __future__ import annotations
 

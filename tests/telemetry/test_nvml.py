@@ -18,7 +18,7 @@ from springtide.scheduler.telemetry.processor import machine_capacity
 
 
 class Clock:
-    """Time that moves only when told to."""
+    """Time that moves only by hand."""
 
     now = 100.0
 

@@ -1,4 +1,4 @@
-"""What simulated GPUs report: the processor time and the memory of the processes that hold them."""
+"""The readings of simulated GPUs: the processor time and the memory of their processes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Attempt:
 
 
 class Clock:
-    """Time that moves only when told to."""
+    """Time that moves only by hand."""
 
     now = 0.0
 

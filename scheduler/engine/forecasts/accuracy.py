@@ -14,9 +14,9 @@ from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownFor
 logger = logging.getLogger(__name__)
 
 ROUNDING = 1.0
-"""Seconds by which a start may be outside of a window that is told in whole seconds."""
+"""Tolerance in seconds: windows are published in whole seconds."""
 COMPARED = 30 * 86_400.0
-"""Seconds back to the oldest forecasts that are compared with what happened."""
+"""Maximum age of the forecasts compared with actual starts, in seconds."""
 
 
 class ForecastRecord:
@@ -41,7 +41,7 @@ class ForecastRecord:
             logger.warning("Forecasts that are shown were not recorded: %s", error)
 
     async def accuracy(self) -> wire.ForecastAccuracy:
-        """Return how the starts compare with what was forecast in the last `COMPARED` seconds.
+        """Return the accuracy of the start forecasts of the last `COMPARED` seconds.
 
         Raises `StoreError`.
         """
@@ -50,7 +50,7 @@ class ForecastRecord:
 
 
 def accuracy(outcomes: Sequence[ForecastOutcome], since: float) -> wire.ForecastAccuracy:
-    """Return how the starts compare with what was forecast since ``since``, in seconds since the epoch.
+    """Return the accuracy of the start forecasts made since ``since``, in seconds since the epoch.
 
     The error is the distance between the likely start and the real one, the width that of a window with both
     bounds.

@@ -37,14 +37,14 @@ MIN_PAUSE = 1.0
 PAUSE_FACTOR = 5.0
 """Pause after a forecast, as a multiple of its duration: forecasts use at most a sixth of one core."""
 FRESH = 60.0
-"""Seconds after which a start is computed again although nothing has changed, because run times go on. One that
-should have come by now is not fresh at all."""
+"""Seconds after which a start is computed again although nothing has changed, because jobs keep running. A start
+in the past is never fresh."""
 MAX_AGE = 900.0
 """Seconds for which a start that could not be renewed is shown."""
 NOTABLE_CHANGE = 0.1
-"""Minimum change of a start that is published, as a part of the time that is left."""
+"""Minimum change of a start to publish, as a part of the time left."""
 MIN_HORIZON = 60.0
-"""Seconds: a forecast that reached less far into the future is told as too large to compute."""
+"""Seconds: a forecast that reached less far into the future is reported as too large to compute."""
 MAX_QUESTIONS = 8
 """Maximum number of what-if questions that wait for one another."""
 
@@ -166,7 +166,7 @@ class ForecastCache:
             for job_id, window in outlook.starts.items()
         }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
-        told = self._diagnoses.store(outlook.starts_if, planned)
+        rediagnosed = self._diagnoses.store(outlook.starts_if, planned)
         self._store(found, version)
         for job_id in [
             job_id
@@ -174,7 +174,7 @@ class ForecastCache:
             if start.at < now - MAX_AGE or not self._is_waiting(job_id)
         ]:
             del self._starts[job_id], self._version_of[job_id]
-        self._publish([*changed, *(told - set(changed))])
+        self._publish([*changed, *(rediagnosed - set(changed))])
         await self._record.add({job_id: found[job_id] for job_id in changed})
 
     def _store(self, found: Mapping[str, wire.Starts], version: int) -> None:
@@ -260,7 +260,7 @@ def starts_of(window: Window, now: float, until: float, *, grows: bool = False) 
 
 
 def unknown_start(why: str, now: float) -> wire.Starts:
-    """Return the view of a start that cannot be told; ``why`` is the end of the reason's code."""
+    """Return the view of an unknown start; ``why`` is the end of the reason's code."""
     return wire.Starts(
         earliest=None, likely=None, latest=None, why=job_view.reason(messages.starts_unknown(why)), at=now
     )

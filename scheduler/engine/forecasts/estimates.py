@@ -1,4 +1,4 @@
-"""What to expect of a job that is not submitted, told from the forecast with it; pure."""
+"""Estimates for a job before its submission, from the forecast that includes it; pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def start_of(outlook: Outlook, job_id: str) -> Shift | None:
 
 
 def starts_now(outlook: Outlook, start: Shift, snapshot: Snapshot) -> bool:
-    """Return whether nothing has to stop before the job starts: it gets GPUs that nobody holds."""
+    """Return whether the job starts on free GPUs, so that nothing has to stop for it."""
     if not start.at_once or any(shift.beneficiary == start.job for shift in outlook.shifts):
         return False
     pausing = _cells(job.placement for job in snapshot.jobs if job.phase is Phase.PAUSING)
@@ -81,7 +81,7 @@ def would_start_smaller(job: JobRecord) -> Reason:
     return Reason(SMALLER, {"gpus": job.spec.options.gpus, "workers": job.spec.options.workers})
 
 
-def told(reasons: Sequence[Reason]) -> wire.Reason:
+def estimate_view(reasons: Sequence[Reason]) -> wire.Reason:
     """Return the view of an estimate: the first reason, with the sentences of all."""
     first, *more = [view for each in reasons if (view := job_view.reason(each)) is not None]
     sentences = [sentence for view in (first, *more) for sentence in view.sentences]
@@ -107,7 +107,7 @@ def _reason(view: wire.Reason) -> Reason:
 
 
 def _made_room(made: Iterable[Shift], named: Named) -> dict[str, int | tuple[str, ...]]:
-    """Return what the jobs that make room do: pause, go on with fewer GPUs, or move."""
+    """Return how jobs make room: by a pause, with fewer GPUs, or by a move."""
     params: dict[str, int | tuple[str, ...]] = {}
     by_kind: dict[str, list[Shift]] = {}
     for shift in made:
@@ -181,7 +181,7 @@ def _live(snapshot: Snapshot) -> Iterator[Job]:
 
 
 def advice_view(known: Known, reasons: Iterable[Reason]) -> wire.Advice:
-    """Return the advice of ``reasons`` with what is known of each placement, the fastest first."""
+    """Return the advice of ``reasons`` with the measurements of each placement, the fastest first."""
     rows = [
         wire.MeasuredPlacement(
             gpu_type=placed.gpu_type,
@@ -196,5 +196,5 @@ def advice_view(known: Known, reasons: Iterable[Reason]) -> wire.Advice:
         )
         for (placed, measure), speeds in sorted(known.items(), key=lambda each: -each[1].usual)
     ]
-    told = [view for each in reasons if (view := job_view.reason(each)) is not None]
-    return wire.Advice(reasons=told, text=" ".join(view.text for view in told), placements=rows)
+    views = [view for each in reasons if (view := job_view.reason(each)) is not None]
+    return wire.Advice(reasons=views, text=" ".join(view.text for view in views), placements=rows)

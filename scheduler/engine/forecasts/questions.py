@@ -74,16 +74,18 @@ class Questions:
         snapshot = hypothesis.applied_to(self._planner.snapshot(now))
         diagnosed = [] if question.starts is None or hypothesis.grows else asked
         outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
-        told = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
-        if hypothesis.job is None or told.job is None:
-            return told
+        forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
+        if hypothesis.job is None or forecast.job is None:
+            return forecast
         if not hypothesis.job.needs_gpus:
-            return self._without_gpus(told, hypothesis.job, now)
-        reasons = [estimates.estimate(outlook, hypothesis.job, snapshot, told.job, _named(snapshot, asker.sees))]
+            return self._without_gpus(forecast, hypothesis.job, now)
+        reasons = [
+            estimates.estimate(outlook, hypothesis.job, snapshot, forecast.job, _named(snapshot, asker.sees))
+        ]
         if question.smaller and estimates.start_of(outlook, hypothesis.job.id) is None:
             reasons += await self._smaller(question, hypothesis, snapshot, asker)
         reasons += self._advice(hypothesis.job)
-        return msgspec.structs.replace(told, estimate=estimates.told(reasons))
+        return msgspec.structs.replace(forecast, estimate=estimates.estimate_view(reasons))
 
     def advise(self, wish: wire.Wish, asker: Asker) -> wire.Advice:
         """Return what earlier runs say about the GPUs of a job. Raises `Refusal` if it would be refused."""
@@ -96,7 +98,7 @@ class Questions:
         known = self.placements.of_same_work(job.spec) if job.spec.name else {}
         return list(advice(known, job.spec, self._state.types.train))
 
-    def _without_gpus(self, told: wire.Forecast, job: JobRecord, now: float) -> wire.Forecast:
+    def _without_gpus(self, forecast: wire.Forecast, job: JobRecord, now: float) -> wire.Forecast:
         """Return the forecast with what to expect of a job without GPUs, by the line of its project."""
         why = self._line({job.id: job}).reason(job, now)
         starts_now = why is not None and why.code == messages.NEXT_WITHOUT_GPUS
@@ -105,7 +107,7 @@ class Questions:
         at = now if starts_now else None
         view = None if starts_now else job_view.reason(said)
         starts = wire.Starts(earliest=at, likely=at, latest=at, why=view, at=now)
-        return msgspec.structs.replace(told, job=starts, estimate=job_view.reason(said))
+        return msgspec.structs.replace(forecast, job=starts, estimate=job_view.reason(said))
 
     def _hypothesis(self, question: wire.WhatIf, asker: Asker, now: float) -> Hypothesis:
         hypothesis = what_if.hypothesis_of(

@@ -53,7 +53,7 @@ class RunHistory:
         return self._loaded.is_set() and next(self.expected.renewals(), None) is not None
 
     def follow(self, transaction: Transaction) -> None:
-        """Let the expected run times of unfinished jobs follow what was learnt since the last commit.
+        """Update the expected run times of unfinished jobs by the run times learnt since the last commit.
 
         Nothing is renewed before the jobs that ended earlier are known.
         """

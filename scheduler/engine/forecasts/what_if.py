@@ -39,7 +39,7 @@ BY = "(what if)"
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What a question changes, None where nothing is changed, and the pool's GPU types in order.
+    """The changes of a question, None for no change, and the pool's GPU types in order.
 
     ``grows`` says that the cluster may add nodes.
     """
@@ -203,7 +203,7 @@ def _resized(node: Node, edit: wire.NodeEdit, declared: DeclaredTypes) -> Node:
 def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
     """Return the ids of the waiting jobs whose start was asked for, without those that need no GPUs.
 
-    Raises `Refusal` (404) for a job that the caller may not see; ``sees`` tells which she may.
+    Raises `Refusal` (404) for a job that the caller may not see; ``sees`` returns whether she may.
     """
     if question.starts is None:
         waiting = (
@@ -224,7 +224,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
 
 
 def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:
-    """Return the view of a forecast for a caller; ``sees`` tells which jobs she may see."""
+    """Return the view of a forecast for a caller; ``sees`` returns whether she may see a job."""
     starts = {
         job_id: starts_of(window, now, outlook.until, grows=hypothesis.grows)
         for job_id, window in outlook.starts.items()

@@ -166,5 +166,5 @@ def _kill(process: Process) -> None:
 
 
 def _past(job: Job, times: RunTimes) -> tuple[float, ...]:
-    """Return the run times of jobs like this one, none if the job itself tells how long it takes."""
+    """Return the run times of jobs like this one, none if the job itself has an expected run time."""
     return times.of_similar_jobs(job) if job.expected is None else ()

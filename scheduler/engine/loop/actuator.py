@@ -30,7 +30,7 @@ from springtide.scheduler.store import StoreError
 
 @dataclass(order=True, slots=True)
 class Ticket:
-    """A launch that waits: those that borrow nothing come first, then the older. ``admitted`` tells its turn."""
+    """A waiting launch: those that borrow nothing come first, then the older. ``admitted`` signals its turn."""
 
     borrows: bool
     number: int
@@ -59,7 +59,7 @@ class LaunchGate:
             ticket.admitted.set_result(False)
 
     def leave(self) -> None:
-        """Free the place of a launch that was admitted."""
+        """Free the place of an admitted launch."""
         self._free += 1
         self._admit()
 
@@ -88,7 +88,7 @@ MakeSpec = Callable[[AttemptKey], Awaitable[AttemptSpec | None]]
 class _Queue:
     """The actions of one attempt that are still to be done; ``arrived`` is set when one is added.
 
-    ``ticket`` is that of a launch that waits for its turn.
+    ``ticket`` is set while a launch waits for its turn.
     """
 
     actions: deque[Action] = field(default_factory=deque)
@@ -186,7 +186,7 @@ class Actuator:
             except StoreError as error:
                 self._report(never_started(key, self._clock(), str(error)))
                 return
-            except Exception as error:  # an executor may raise anything, and the engine must go on
+            except Exception as error:  # an executor may raise anything, and the engine must keep running
                 self._stats.act_errors += 1
                 failures += 1
                 expected = isinstance(error, ExecutorError)
@@ -256,5 +256,5 @@ async def _arrives_within(queue: _Queue, delay: float) -> bool:
 
 
 def never_started(key: AttemptKey, at: float, detail: str, block: Block | None = None) -> AttemptStatus:
-    """Return the status of an attempt that ended without having run; ``detail`` says why, in a sentence."""
+    """Return the status for an attempt that ended before it ran; ``detail`` says why, in a sentence."""
     return AttemptStatus(key, AttemptPhase.GONE, exit=exit_of(BlockedError(detail, block), at))

@@ -45,7 +45,7 @@ class InventoryReader:
     async def _read(self) -> None:
         try:
             nodes = await self._executor.inventory()
-        except Exception:  # an executor may raise anything, and the engine must go on
+        except Exception:  # an executor may raise anything, and the engine must keep running
             delay = self._backoff.next_delay()
             logger.exception("The inventory could not be read; it is read again in %.1f s.", delay)
             await asyncio.sleep(delay)

@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 
 def follow(transaction: Transaction) -> None:
-    """Withhold the jobs that a block concerns which has kept several others, and offer them again after it.
+    """Withhold the jobs concerned by a block that has kept several others, and offer them again after it.
 
-    A start of a job that the block has kept shows that it is gone, unless the executor can tell for each job.
+    A start of a blocked job shows that the block is gone, unless the executor knows for each job.
     """
     known, changed = transaction.state.blocks, transaction.jobs
     before = {job_id: transaction.state.jobs.get(job_id) for job_id in changed}
@@ -159,7 +159,7 @@ class LaunchProbes:
                 logger.exception("Whether withheld jobs can start could not be found out.")
 
     async def look(self) -> None:
-        """Ask and try what is due. Raises `Refusal` if the result cannot be committed."""
+        """Make the due checks and trial starts. Raises `Refusal` if the result cannot be committed."""
         stopped = {block for block in self._state.blocks.stopped() if self._state.blocks.withheld(block)}
         for block in set(self._stops) - stopped:
             del self._stops[block]
@@ -173,7 +173,7 @@ class LaunchProbes:
         return _Schedule(Backoff(FIRST_DELAY, LONGEST_DELAY, jitter=self._jitter))
 
     async def _ask(self, block: Block, stop: _Stop) -> bool:
-        """Ask about the kinds of jobs that are due; return False if the executor cannot tell."""
+        """Check the due kinds of jobs; return False if the executor does not know."""
         clock = asyncio.get_running_loop().time
         by_kind: dict[Kind, list[JobRecord]] = {}
         for job in self._withheld(block):

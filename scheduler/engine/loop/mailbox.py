@@ -82,7 +82,7 @@ class Request:
 class Mailbox:
     """Collects requests and observations until the next tick; ``arrived`` is set while there are any.
 
-    ``urgent`` is set while there is one that somebody may wait for: neither progress nor a start as planned.
+    ``urgent`` is set while a person may wait for one: neither progress nor a start as planned.
     The times of observations follow ``clock``, the system clock, when that is set while they wait.
     """
 

@@ -61,7 +61,7 @@ def _match_attempt(
     known = attempt.placement
     if running is not None:
         reported = running.get(_key(job), ())
-        known = nodes.places.identified(_told(known, reported))
+        known = nodes.places.identified(_with_uuids(known, reported))
     if running is not None or attempt.seen:
         placement = nodes.places.fitted(known, Environment.TRAIN, job.id, held)
         if not same(placement, attempt.placement):
@@ -80,14 +80,14 @@ def _key(job: JobRecord) -> AttemptKey:
     return AttemptKey(job.id, job.attempts[-1].number)
 
 
-def _told(known: Placement, reported: Placement) -> Placement:
+def _with_uuids(known: Placement, reported: Placement) -> Placement:
     """Return a placement with the UUIDs that its workers run on, as far as the executor reports them."""
     uuids = {each.rank: each.uuids for each in reported if each.uuids}
     if {each.rank for each in known} != {each.rank for each in reported}:
         return known
     return tuple(
-        Worker(each.rank, each.node, each.gpus, told)
-        if len(told := uuids.get(each.rank, ())) == len(each.gpus) and told
+        Worker(each.rank, each.node, each.gpus, identities)
+        if len(identities := uuids.get(each.rank, ())) == len(each.gpus) and identities
         else each
         for each in known
     )
@@ -174,7 +174,7 @@ class UnexpectedAttempt(StrEnum):
 
 
 def classify_unexpected(status: AttemptStatus, job: JobRecord | None) -> UnexpectedAttempt:
-    """Return the kind of an attempt that is not the live one of ``job``, which is None if no record has its id."""
+    """Return the kind of an unexpected attempt; ``job`` is None if no record has its id."""
     if status.phase is AttemptPhase.GONE:
         return UnexpectedAttempt.GONE
     if job is not None and status.key.attempt <= job.standing.attempt:

@@ -31,7 +31,7 @@ Question = tuple[str, int, tuple[str, ...]]
 
 
 class StartChecks:
-    """Asks the executor about starts. ``report`` receives `StartChecked`; ``now`` is a clock that nobody sets."""
+    """Asks the executor about starts. ``report`` receives `StartChecked`; ``now`` is a monotonic clock."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class StartChecks:
             logger.info("Whether %s could start is not known: %s", job, error)
             if moves:
                 refused = Exit(ExitKind.BLOCKED, 0.0, detail=str(error))
-        except Exception:  # an executor may raise anything, and the engine must go on
+        except Exception:  # an executor may raise anything, and the engine must keep running
             logger.exception("Whether %s could start is not known.", job)
             if moves:
                 refused = Exit(ExitKind.BLOCKED, 0.0, detail="The executor failed.")

@@ -146,8 +146,8 @@ class Tick:
 class TickBuilder:
     """Builds ticks from what has arrived. Commits nothing and has no effects on the executor.
 
-    ``first`` is what each transaction begins with: what the pool decides by itself, without a plan. ``accept``
-    completes new jobs by what is known of others.
+    ``first`` begins each transaction: the pool's own decisions that need no plan. ``accept`` completes new jobs
+    from the history of others.
     """
 
     def __init__(

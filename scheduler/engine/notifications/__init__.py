@@ -1,1 +1,1 @@
-"""Notifications: what is told of a job, and the deliveries that wait."""
+"""Notifications of jobs, faults and workspaces, and the outbox of their deliveries."""

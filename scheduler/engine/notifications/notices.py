@@ -18,7 +18,7 @@ from springtide.scheduler.store.records import POOL, Asked, AttemptRecord, Attem
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A GPU or node that was drained because of a fault, or a launch stop: a unique id, and what is told of it."""
+    """A GPU or node drained because of a fault, or a launch stop: a unique id, and the notification's text."""
 
     id: str
     title: Reason
@@ -65,7 +65,7 @@ def faults(transaction: Transaction) -> list[Fault]:
 
 
 def fault_notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents) -> Sequence[Notification]:
-    """Return what a person is told of faults: nothing if no channel was chosen for them."""
+    """Return a person's notifications of faults: none without a chosen channel."""
     channels = chosen_channels(NotificationEvent.FAULT, chosen)
     if not channels:
         return ()
@@ -84,7 +84,7 @@ def fault_notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents
 
 
 def changed(transaction: Transaction) -> list[IdleRecord]:
-    """Return the records by which the transaction tells the owner of a workspace something."""
+    """Return the idle records of the transaction whose owner is to be notified."""
     found = []
     for key, record in transaction.idle_records.changes.items():
         before = transaction.state.idle_records.get(key)
@@ -100,7 +100,7 @@ def _news(before: IdleRecord | None, after: IdleRecord) -> bool:
 
 
 def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[Notification]:
-    """Return what the owner is told: nothing if no channel was chosen for it."""
+    """Return the owner's notifications: none without a chosen channel."""
     channels = chosen_channels(NotificationEvent.WORKSPACE, chosen)
     if not channels:
         return ()
@@ -136,9 +136,9 @@ INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 def job_notifications(
     before: JobRecord | None, after: JobRecord, chosen: ChannelEvents, now: float
 ) -> list[Notification]:
-    """Return what the user of a job is told of a change: nothing of events that no channel was chosen for.
+    """Return the notifications of a job's change, of the events with a chosen channel.
 
-    Of the trials of a sweep, and of test runs, nothing is told: their user waits for the sweep, and for the job.
+    Trials of a sweep, and test runs, have none: their user waits for the sweep, and for the job.
     """
     found: list[Notification] = []
     if before is None or after.sweep is not None or after.spec.tests is not None:

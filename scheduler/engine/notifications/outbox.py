@@ -1,4 +1,4 @@
-"""The outbox: deliveries are written with the change that they tell of, and settled by those who send them."""
+"""The outbox: deliveries are committed with the change that causes them, and settled by their senders."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ class Outbox:
         if not faults:
             return []
         people = sorted({*self.settings.fault_recipients, *self._state.notification_choices})
-        return [told for user in people for told in notices.fault_notifications(user, faults, self._wanted(user))]
+        return [
+            notice for user in people for notice in notices.fault_notifications(user, faults, self._wanted(user))
+        ]
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         known = self._state.hub_users.get(user)
@@ -93,12 +95,12 @@ class Outbox:
             return {}
         return self.settings.usable(self.choice(user))
 
-    def deliveries(self, told: Sequence[Notification], records: Iterable[EventRecord]) -> list[Delivery]:
+    def deliveries(self, notifications: Sequence[Notification], records: Iterable[EventRecord]) -> list[Delivery]:
         """Return the deliveries of notifications, whose ``records`` are among those of the transaction."""
         ids = [record.id for record in records if record.kind == EVENT_KIND]
         new: Counter[Lane] = Counter()
         found = []
-        for event, notification in zip(ids, told, strict=True):
+        for event, notification in zip(ids, notifications, strict=True):
             for channel in notification.channels:
                 lane = notification.user, channel
                 if channel != BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
@@ -150,5 +152,5 @@ class Outbox:
         return await self._threads.read(deliveries.latest, user, self.settings.channels)
 
     def count_waiting(self, user: str, channel: Channel) -> int:
-        """Return the number of deliveries of a person that wait for a channel."""
+        """Return the number of a person's waiting deliveries through a channel."""
         return self._waiting[user, channel]

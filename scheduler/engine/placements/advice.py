@@ -43,8 +43,8 @@ def _faster_type(here: str, present: Speeds, by_type: Mapping[str, Speeds | None
     ]
     if found:
         times, faster, runs = max(found)
-        told: dict[str, Param] = {"faster_type": faster, "gpu_type": here, "times": round(times, 2)}
-        yield Reason(FASTER_TYPE, {**told, "faster_runs": runs, "runs": len(present.per_second)})
+        params: dict[str, Param] = {"faster_type": faster, "gpu_type": here, "times": round(times, 2)}
+        yield Reason(FASTER_TYPE, {**params, "faster_runs": runs, "runs": len(present.per_second)})
 
 
 def _better_size(known: Known, size: tuple[int, int], gpu_type: str, *, several: bool) -> Iterator[Reason]:
@@ -65,10 +65,10 @@ def _better_size(known: Known, size: tuple[int, int], gpu_type: str, *, several:
     more = better[0] * better[1] > size[0] * size[1]
     if better == size or (more and times_as_fast(speeds[better], speeds[size]) is None):
         return
-    told = {"better_workers": better[0], "better_gpus": better[1], "workers": size[0], "gpus": size[1]}
+    params = {"better_workers": better[0], "better_gpus": better[1], "workers": size[0], "gpus": size[1]}
     runs = {"faster_runs": len(speeds[better]), "runs": len(speeds[size])}
     times = round(usual[better] / usual[size], 2)
-    yield Reason(BETTER_SIZE, {**told, **runs, "times": times, **({"of_type": gpu_type} if several else {})})
+    yield Reason(BETTER_SIZE, {**params, **runs, "times": times, **({"of_type": gpu_type} if several else {})})
 
 
 def _faster_spread(known: Known, size: tuple[int, int], gpu_type: str) -> Iterator[Reason]:
@@ -78,7 +78,7 @@ def _faster_spread(known: Known, size: tuple[int, int], gpu_type: str) -> Iterat
     (spread, first), (other, second), *_ = measured
     times = times_as_fast(first.per_second, second.per_second)
     if times is not None:
-        told: dict[str, Param] = {"faster_level": spread.level, "faster_nodes": spread.nodes}
-        told |= {"level": other.level, "nodes": other.nodes}
+        params: dict[str, Param] = {"faster_level": spread.level, "faster_nodes": spread.nodes}
+        params |= {"level": other.level, "nodes": other.nodes}
         runs = {"faster_runs": len(first.per_second), "runs": len(second.per_second)}
-        yield Reason(FASTER_SPREAD, {**told, **runs, "times": round(times, 2)})
+        yield Reason(FASTER_SPREAD, {**params, **runs, "times": round(times, 2)})

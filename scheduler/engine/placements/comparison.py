@@ -12,9 +12,9 @@ S = TypeVar("S")
 MIN_RUNS = 3
 """Minimum number of runs of each placement that are compared: the median of three bears one outlier."""
 NOTABLE_RATIO = 1.1
-"""Minimum ratio of two speeds that is worth telling."""
+"""Minimum ratio of two speeds that is reported."""
 SIGNIFICANCE = 0.05
-"""Maximum probability that placements which are equally fast are told apart."""
+"""Significance level: the maximum probability of a difference between equally fast placements."""
 
 
 def times_as_fast(
@@ -29,7 +29,7 @@ def times_as_fast(
 
     The rank-sum test of Mann and Whitney ("On a test of whether one of two random variables is stochastically
     larger than the other", Annals of Mathematical Statistics 18, 1947), one-sided, in the normal approximation
-    with its correction for continuity, has to tell them apart: of three runs each, all of one have to be faster
+    with its correction for continuity, has to show a difference: of three runs each, all of one have to be faster
     than all of the other. It assumes nothing of how speeds vary, and a few runs beside a busy neighbour do not
     change it.
     """

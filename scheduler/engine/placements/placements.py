@@ -35,7 +35,7 @@ class Placements:
         self._topology: tuple[tuple[Node, ...], Topology] | None = None
 
     def learn(self, job: JobRecord) -> None:
-        """Add the attempts of a job that has ended, as far as their nodes are still there."""
+        """Add the attempts of an ended job, as far as their nodes are still there."""
         for attempt in job.attempts:
             speed = speed_of(job, attempt)
             placed = None if speed is None else self._placed(job.spec, attempt)
@@ -43,7 +43,7 @@ class Placements:
                 self.stats.add(work_of(job.spec), placed, speed)
 
     def compare_nodes(self, job: JobRecord) -> None:
-        """Add the attempts of a job that has just ended to what is known of single nodes."""
+        """Add the attempts of a newly ended job to the speeds of single nodes."""
         for attempt in job.attempts:
             speed = speed_of(job, attempt)
             node = None if speed is None else self._only_node(attempt)
@@ -61,7 +61,7 @@ class Placements:
     def slow(self, job: JobRecord) -> SlowPlacement | None:
         """Return that a running job would be faster with another spread; None if that is not known.
 
-        Other runs of the same work tell that, or all works of the pool if these have not had other spreads.
+        Other runs of the same work show that, or all works of the pool if these have not had other spreads.
         """
         attempt = job.live
         if attempt is None or len(attempt.placement) * job.spec.options.gpus <= 1:
@@ -70,8 +70,8 @@ class Placements:
         if placed is None:
             return None
         known = self.of_same_work(job.spec)
-        found, told = slow_by_same_work(known, placed, speed_of(job, attempt))
-        if told:
+        found, decided = slow_by_same_work(known, placed, speed_of(job, attempt))
+        if decided:
             return found
         return slow_by_other_works(self.stats.ratios(placed.gpu_type, placed.spread), placed)
 

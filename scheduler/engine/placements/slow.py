@@ -44,7 +44,7 @@ class SlowPlacement:
 
 
 def slow_by_same_work(known: Known, placed: Placed, own: Speed | None) -> tuple[SlowPlacement | None, bool]:
-    """Return with which other spread runs of the work were faster, and whether they tell it at all.
+    """Return the spread with which runs of the work were faster, and whether these runs decide the question.
 
     They do if enough of them had the present spread, and enough another. ``own`` is the speed of the job itself so
     far: one that is as fast as those with the other spread is not slow.
@@ -85,7 +85,7 @@ def slow_by_other_works(
 def spreads_by_speed(known: Known, size: tuple[int, int], gpu_type: str) -> list[tuple[Spread, Speeds]]:
     """Return the spreads of a size (workers, GPUs of each) on a GPU type with enough runs, the fastest first.
 
-    Steps count where enough runs of any spread report some, and whole runs otherwise.
+    Steps count if enough runs of any spread report some, and whole runs otherwise.
     """
     for measure in MEASURES:
         found = [
@@ -132,7 +132,7 @@ def untried_spread(known: Known, size: tuple[int, int]) -> Spread | None:
 
 
 def _other_spreads(known: Known, placed: Placed, measure: str) -> Iterator[tuple[Spread, Speeds]]:
-    """Iterate over what was measured of runs of the same size on the same GPU type, with other spreads."""
+    """Iterate over the measurements of runs of the same size on the same GPU type, with other spreads."""
     for (other, counted), speeds in known.items():
         if counted == measure and other[:3] == placed[:3] and other.spread != placed.spread:
             yield other.spread, speeds

@@ -61,7 +61,7 @@ class Work(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """How an attempt was placed: with so many workers with ``gpus`` GPUs each, of one type."""
+    """The placement of an attempt: ``workers`` workers with ``gpus`` GPUs each, of one type."""
 
     gpu_type: str
     workers: int
@@ -83,7 +83,7 @@ def work_of(spec: JobSpec) -> Work:
 
 
 def speed_of(job: JobRecord, attempt: AttemptRecord) -> Speed | None:
-    """Return how fast an attempt of a job is or was, None if that cannot be told.
+    """Return the speed of an attempt, None if it is unknown.
 
     Steps are counted from the second report of the attempt on, so that neither what precedes the first step nor
     the compilation in it counts, and up to the last report. Attempts end at each pause, so that pauses do not

@@ -27,7 +27,7 @@ MAX_RATIOS = 200
 
 @dataclass(slots=True)
 class Speeds:
-    """Speeds in one placement of a work, and the same as a part of the whole job per second, where known."""
+    """Speeds in one placement of a work, and the same as a part of the whole job per second, if known."""
 
     per_second: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_SPEEDS))
     whole_per_second: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_SPEEDS))
@@ -49,14 +49,14 @@ class Speeds:
 
 
 class Measured(NamedTuple):
-    """A placement of a work, and what is counted of it: steps or runs."""
+    """A placement of a work, and its measure: steps or runs."""
 
     placed: Placed
     measure: str
 
 
 class PlacementStats:
-    """Speeds by work and placement; what an attempt costs to add does not grow with what is known."""
+    """Speeds by work and placement; adding an attempt takes constant time."""
 
     def __init__(self) -> None:
         self._works: LruCache[Work, dict[Measured, Speeds]] = LruCache(MAX_WORKS)
@@ -81,7 +81,7 @@ class PlacementStats:
         return self._works.get(work) or {}
 
     def ratios(self, gpu_type: str, spread: Spread) -> Iterator[tuple[Spread, tuple[float, ...]]]:
-        """Iterate over other spreads on GPUs of a type, each with the ratios of the works that had both.
+        """Iterate over other spreads on GPUs of a type, each with the ratios of the works with both.
 
         A ratio is how many times as fast a work was in the other spread, with as many workers and GPUs.
         """

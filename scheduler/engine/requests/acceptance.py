@@ -119,7 +119,7 @@ def _check_file_name(name: str) -> None:
 
 
 def default_name(submission: wire.Submission) -> str:
-    """Return the name of a job that has none: that of its script, else of its command."""
+    """Return the default name of a job: that of its script, else of its command."""
     names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]
     scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
     name = "".join(c for c in (scripts or names or ["job"])[0] if wording.is_printable(c))
@@ -135,7 +135,7 @@ EXPECTED: Final = "Name packages with versions, such as numpy, 'torch>=2.4' or '
 def checked_requirements(given: Sequence[str], *, images: bool) -> tuple[str, ...]:
     """Return requirements in one spelling, sorted, each once. ``images`` says that jobs run in images.
 
-    Raise `Refusal` for options of pip, paths and addresses, and for any requirement of a job in an image.
+    Raises `Refusal` for options of pip, paths and addresses, and for any requirement of a job in an image.
     """
     if given and images:
         raise _refusal(
@@ -184,7 +184,7 @@ def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Seq
     """Return the nodes whose GPUs come with what the job asks for.
 
     Raises `Refusal` with the numbers if there is none. ``nodes`` are those of one GPU type, at least one, and
-    ``of_type`` are these GPUs in words, such as " h100 GPUs", or empty where the pool has one type.
+    ``of_type`` are these GPUs in words, such as " h100 GPUs", or empty if the pool has one type.
     """
     options = spec.options
     asked = options.per_gpu
@@ -314,7 +314,7 @@ def choose_image(asked: str | None, images: Sequence[str] | None) -> str | None:
 
 
 def matches(image: str, pattern: str) -> bool:
-    """Return whether an image matches a pattern, in which ``*`` stands for any characters."""
+    """Return whether an image matches a pattern, in which ``*`` matches any characters."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), image) is not None
 
 
@@ -326,7 +326,7 @@ def declared_contents(image: str | None, declared: Mapping[str, ImageContents]) 
 
 
 def pattern_list_error(images: Sequence[str]) -> str | None:
-    """Return what is wrong with a list of patterns, None if it is valid."""
+    """Return the error of a list of patterns, None if it is valid."""
     if not images:
         return "the list is empty; name at least the image that jobs run in by default"
     if "*" in images[0]:

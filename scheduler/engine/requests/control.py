@@ -27,9 +27,9 @@ MAX_KEYS_PER_QUERY = 200
 
 
 class IdempotencyLookup:
-    """Finds the jobs that keys were accepted for. Keys that arrive during one query share the next.
+    """Finds jobs by their idempotency keys. Keys that arrive during one query share the next.
 
-    ``read`` returns the jobs of the keys that are in the store.
+    ``read`` returns the jobs of the stored keys.
     """
 
     def __init__(self, read: Callable[[Sequence[SubmissionKey]], Awaitable[JobsByKey]]) -> None:
@@ -141,7 +141,7 @@ def _check_bytes(transaction: Transaction, spec: JobSpec, bundle: Bundle, settin
                 f"With this job the unfinished jobs of the {kind} {given(name)} would keep {kept / MIB:.0f} MiB "
                 f"of files in the pool; at most {most[kind] / MIB:.0f} MiB are allowed.",
                 hint="Cancel jobs that are no longer needed, or wait until some have ended. Data that many jobs "
-                "read belongs into files that they share, not into what is sent with each.",
+                "read belongs into files that they share, not into the files of each job.",
             )
 
 
@@ -244,7 +244,7 @@ def _check_unfinished(job: JobRecord, what: str) -> None:
 
 
 def _check_finishable(job: JobRecord) -> None:
-    """Raise `Refusal` for a job that nobody can mark as finished now."""
+    """Raise `Refusal` for a job that cannot be marked as finished now."""
     if job.is_sweep:
         why, hint = "is a sweep", "Cancel it: the results of the trials that have ended stay."
     elif job.live is not None:

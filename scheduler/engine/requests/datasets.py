@@ -31,7 +31,7 @@ def checked_datasets(
 ) -> tuple[str, ...]:
     """Return the names of the datasets of a job, each once, in its order.
 
-    ``project_and_above`` is its project and those that this is in. Raise `Refusal` for one that does not exist or
+    ``project_and_above`` is its project and those that this is in. Raises `Refusal` for one that does not exist or
     that the project may not use; it names those that it may.
     """
     names = tuple(dict.fromkeys(name.strip() for name in asked))

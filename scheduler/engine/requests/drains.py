@@ -1,4 +1,4 @@
-"""Draining of nodes and of single GPUs: nothing new starts there, and what runs there goes on elsewhere."""
+"""Draining of nodes and of single GPUs: nothing new starts there, and running jobs continue elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None
 
 
 def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -> None:
-    """Drain the node of a faulty GPU: the job on that GPU goes on elsewhere, jobs on others run to their end."""
+    """Drain the node of a faulty GPU: the job on that GPU continues elsewhere, jobs on others run to their end."""
     if node.name not in transaction.drains:
         why = f"{sentences.text(Reason('faulty-gpu', {'gpu': gpu.index, 'uuid': gpu.uuid}))} {fault}"
         _drain_node(transaction, node, DrainRecord(node.name, POOL, transaction.now, why, finish=True))
@@ -62,7 +62,7 @@ def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -
 
 
 def drain_slow(transaction: Transaction, speeds: NodeSpeeds) -> None:
-    """Drain nodes that are slower than their equals; their jobs go on elsewhere.
+    """Drain nodes that are slower than their equals; their jobs continue elsewhere.
 
     No further one is drained once the pool itself has drained a tenth of the train nodes of a GPU type, or one:
     what slows more than that at a time is not the hardware of single nodes.
@@ -226,7 +226,7 @@ def still_runs(found: wire.UnmatchedView, alive: str) -> Refusal:
 
 
 def leave(transaction: Transaction, found: wire.UnmatchedView, by: str) -> None:
-    """Pause a job, so that it goes on on GPUs of the pool, for the admin ``by``."""
+    """Pause a job, so that it continues on GPUs of the pool, for the admin ``by``."""
     job = transaction.job(found.job)
     if job is not None and job.live is not None and job.live.asked is None:
         transaction.apply(lifecycle.pause(job, messages.moved_off(by), transaction.now))

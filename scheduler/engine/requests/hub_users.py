@@ -12,7 +12,7 @@ from springtide.scheduler.former_names import former_name
 from springtide.scheduler.store.records import POOL, Hold, HubGroup, HubStanding, HubUser, JobRecord
 
 IN_HUB = "(in JupyterHub)"
-"""Author of a change that was made in JupyterHub, which does not tell by whom."""
+"""Author of a change made in JupyterHub, which does not report a name."""
 LEFT = "{name} is no longer a user of JupyterHub. Release it to let it run nevertheless, or cancel it"
 OUTSIDE = "{name} is in no project any more. Add her to one in JupyterHub, which releases it, or cancel it"
 

@@ -32,7 +32,7 @@ class LaunchSpecs:
         self._bundles: LruCache[str, Mapping[str, bytes]] = LruCache(CACHE_BYTES, _size)
 
     def cache_bundle(self, digest: str, files: Mapping[str, bytes]) -> None:
-        """Keep the files of a bundle that will be launched soon in memory."""
+        """Keep the files of a bundle in memory for its launch."""
         if digest not in self._bundles:
             self._bundles.put(digest, files)
 
@@ -94,8 +94,8 @@ class LaunchSpecs:
         trial = job.spec.trial
         if trial is None or not trial.history:
             return None
-        told = await self._threads.read(trials.history, trial.sweep)
-        return msgspec.json.encode([_told(each) for each in told])
+        history = await self._threads.read(trials.history, trial.sweep)
+        return msgspec.json.encode([_history_entry(each) for each in history])
 
     async def _files(self, digest: str | None) -> Mapping[str, bytes]:
         if digest is None:
@@ -108,8 +108,8 @@ def _size(files: Mapping[str, bytes]) -> int:
     return sum(len(name) + len(content) for name, content in files.items())
 
 
-def _told(trial: FinishedTrial) -> dict[str, object]:
-    """Return a trial as later ones are told of it."""
+def _history_entry(trial: FinishedTrial) -> dict[str, object]:
+    """Return a trial's entry in the history that later trials receive."""
     state = {JobState.SUCCEEDED: "complete", JobState.RUNNING: "running"}.get(trial.state, "failed")
     pruned = trial.outcome.pruned and trial.state is JobState.SUCCEEDED
     return {

@@ -20,7 +20,7 @@ from springtide.scheduler.store.records import AuditRecord, JobRanges, PersonRec
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
-"""Names of the fields of a project that an admin sets, beside the ranges of its jobs."""
+"""Names of a project's fields set by admins, beside the ranges of its jobs."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
@@ -28,7 +28,7 @@ UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "per
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
 """Kinds of audit entries of changes in the hub, which the API records and undoes."""
 UNDO = "undo."
-"""Beginning of the kind of an entry that took another one back; it is not taken back itself."""
+"""Prefix of the kinds of entries that undo another; they cannot be undone themselves."""
 
 
 def editable_fields(record: ProjectRecord) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _check_build(
 
 
 def may_undo(entry: AuditRecord) -> bool:
-    """Return whether the change can be undone as far as the entry tells."""
+    """Return whether the change can be undone, by its entry alone."""
     return entry.what in UNDOABLE | MEMBERSHIP and not entry.undone
 
 

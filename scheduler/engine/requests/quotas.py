@@ -15,7 +15,7 @@ from springtide.scheduler.refusal import Refusal
 def checked(amount: Amount, field: str, types: KnownTypes, environment: Environment) -> Amount:
     """Return an amount that was asked for with the pool's names of GPU types; a table of one type as its number.
 
-    Raises `Refusal` for a type that the pool does not know, and for a plain number where it has several types.
+    Raises `Refusal` for a type that the pool does not know, and for a plain number if it has several types.
     """
     known = types.of(environment)
     if amount is None or amount == 0:

@@ -1,4 +1,4 @@
-"""Ranges of what the jobs of a project may ask for: its own together with those of the projects that it is in."""
+"""Ranges of the requests of a project's jobs: its own together with those of the projects above it."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _check_project(project: str, context: ValidationContext) -> None:
 
 
 def _checked(wish: wire.Wish) -> wire.JobOptions:
-    """Return the options as the table of options takes them. Raise `Refusal` for one that it does not take."""
+    """Return the options as the table of options takes them. Raises `Refusal` for one that it does not take."""
     try:
         given = {name: getattr(wish, name) for name in wire.JobOptions.__struct_fields__}
         options = wire.JobOptions(**checked(given))
@@ -185,7 +185,7 @@ def check_fit(spec: JobSpec, context: ValidationContext) -> None:
     types = tuple(by_type)
     accepted = [each for each in types if not options.gpu_types or each in options.gpu_types]
     if types and not accepted:
-        known = ", ".join(filter(None, types)) or "not told apart"
+        known = ", ".join(filter(None, types)) or "unnamed"
         raise invalid_field(
             "gpu_types",
             f"No train node has GPUs of type {', '.join(options.gpu_types)}.",
@@ -193,7 +193,11 @@ def check_fit(spec: JobSpec, context: ValidationContext) -> None:
         )
     if not accepted:
         raise Refusal(
-            422, "no_gpus", "The pool has no train GPUs.", field="gpus", hint="An admin of this hub can tell why."
+            422,
+            "no_gpus",
+            "The pool has no train GPUs.",
+            field="gpus",
+            hint="Ask an admin of this hub for the reason.",
         )
     refusals: list[tuple[int, Refusal]] = []
     for gpu_type in accepted:

@@ -40,9 +40,8 @@ def reserve(
     """Reserve GPUs for a workspace and return them; those it has already if number and type are the same.
 
     ``projects`` are those of the person. Without ``gpu_type`` they are of the first type that has room.
-    ``runs_on`` are the UUIDs of the GPUs that a workspace runs on already: these are recorded, whatever else is
-    known of them. Raises `Refusal` for an unknown type, beyond the build quota, or if no build node has enough
-    free GPUs.
+    ``runs_on`` are the UUIDs of the GPUs that a workspace runs on already: these are recorded unconditionally.
+    Raises `Refusal` for an unknown type, beyond the build quota, or if no build node has enough free GPUs.
     """
     workspaces = dict(transaction.workspaces)
     present = workspaces.pop((user, server), None)
@@ -121,7 +120,7 @@ def _nodes_of(transaction: Transaction, gpu_type: str) -> list[Node]:
 
 
 def _shown(transaction: Transaction, gpu_type: str) -> str:
-    """Return the type as messages say it: nothing where there is only one."""
+    """Return the type as messages say it: nothing if there is only one."""
     return gpu_type if len(transaction.types.build) > 1 else ""
 
 

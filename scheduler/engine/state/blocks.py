@@ -55,11 +55,11 @@ class Blocks:
         return {*self._kept, *self._withheld}
 
     def kept(self, block: Block) -> list[str]:
-        """Return the ids of the jobs that a block has kept from starting, and that have not started since."""
+        """Return the ids of the jobs kept from starting by a block, without those started since."""
         return list(self._kept.get(block, ()))
 
     def withheld(self, block: Block) -> list[str]:
-        """Return the ids of the jobs that are withheld because of a block."""
+        """Return the ids of the jobs withheld because of a block."""
         return list(self._withheld.get(block, ()))
 
     def stopped(self) -> Iterator[Block]:

@@ -11,7 +11,7 @@ Order: TypeAlias = tuple[bool, float, int]
 Bound: TypeAlias = tuple[Order, int]
 """The first job that the quota does not hold as a whole, and the number of its GPUs beyond the quota."""
 Bounds: TypeAlias = dict[tuple[str, str], Bound | None]
-"""Where quotas end, by project and GPU type; None where a quota holds all of the project's jobs."""
+"""Where quotas end, by project and GPU type; None if a quota holds all of the project's jobs."""
 
 
 def filling_order(job: JobRecord) -> Order:
@@ -37,7 +37,7 @@ class Borrowing:
 
     ``live_in`` returns a project's live jobs in `filling_order`, ``quota_of`` its quota of a GPU type, None if it
     is unlimited. Each is computed once, when first asked for, from the jobs within the quota; ``bounds`` are known
-    already, and what is computed is added to them.
+    already, and receive the computed ones.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Borrowing:
         self._bounds = bounds
 
     def bounds_except(self, projects: Collection[str]) -> Bounds:
-        """Return what was computed of all other projects, by project and GPU type."""
+        """Return the bounds of all other projects, by project and GPU type."""
         return {key: bound for key, bound in self._bounds.items() if key[0] not in projects}
 
     def forget(self, project: str) -> None:

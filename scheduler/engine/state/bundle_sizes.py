@@ -49,7 +49,7 @@ class BundleSizes:
             self._uses[owner, spec.bundle] += 1
 
     def remove(self, spec: JobSpec) -> None:
-        """Stop counting the files of a job that has ended."""
+        """Stop counting the files of an ended job."""
         if spec.bundle is None:
             return
         for owner in owners(spec):

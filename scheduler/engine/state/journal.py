@@ -73,7 +73,7 @@ MakePlanner = Callable[[Snapshot], PlannerLike]
 
 
 class JournaledPlanner:
-    """A planner, the books of all that it was told, and the journal of its decisions.
+    """A planner, the books of the changes sent to it, and the journal of its decisions.
 
     ``make`` builds a planner from a snapshot, ``epoch`` is the store's, ``last_decision`` the id of the newest
     entry of the journal.
@@ -87,7 +87,7 @@ class JournaledPlanner:
 
     @property
     def version(self) -> int:
-        """The number of changes that the planner was told of."""
+        """The number of changes sent to the planner."""
         return self._version
 
     def restart(self, snapshot: Snapshot, last_decision: int) -> None:
@@ -119,7 +119,7 @@ class JournaledPlanner:
         self._pending[key] = change
 
     def renew_use(self, now: float) -> list[RecentUse]:
-        """Return the recent use that has changed, after telling the planner. Raises what the planner raises."""
+        """Send changed recent use to the planner and return it. Raises what the planner raises."""
         half_life = self.books.settings.use_half_life
         changed = renewed(self.books.recent_use, self._planner.take_borrowing(), now, half_life)
         for use in changed:
@@ -159,7 +159,7 @@ class JournaledPlanner:
         )
 
     def record_decision(self, plan: Plan, now: float) -> DecisionRecord:
-        """Return the journal entry of a plan that was made with all changes so far."""
+        """Return the journal entry of a plan made with all changes so far."""
         self._last += 1
         self._since_base += len(self._pending)
         limit = max(MIN_CHANGES_PER_BASE, 2 * len(self.books.jobs))
@@ -228,7 +228,7 @@ def replay(records: Sequence[DecisionRecord], make: MakePlanner) -> Plan:
 
 
 def change_between(before: model.Job | None, after: model.Job | None, job_id: str) -> Change | None:
-    """Return the change to tell the planner of a job, None if the planner sees no difference."""
+    """Return the change of a job for the planner, None if the planner sees no difference."""
     if after is None:
         return None if before is None else JobRemoved(job_id)
     return None if before == after else JobChanged(after)

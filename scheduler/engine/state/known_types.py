@@ -1,7 +1,7 @@
 """The GPU types that the pool knows, and what becomes of plain numbers when another type joins.
 
 A type that joins the pool has quota 0 for all until an admin sets one: from then on plain numbers are tables with
-the numbers of the type that was there. A type is known as long as it has GPUs, or anybody has a number of it.
+the numbers of the previous type. A type is known as long as it has GPUs, or a project has a number of it.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ QUICK = 60.0
 
 
 class Action(StrEnum):
-    """What the executor can be told to do with an attempt."""
+    """The actions of the executor on an attempt."""
 
     LAUNCH = "launch"
     PAUSE = "pause"
@@ -83,7 +83,7 @@ def start(
     gpu_type: str = "",
     turn: bool = False,
 ) -> Transition:
-    """Start a new attempt of a waiting job, on GPUs of a type; ``turn`` tells that it has the turn."""
+    """Start a new attempt of a waiting job, on GPUs of a type; ``turn`` says that it has the turn."""
     number = job.standing.attempt + 1
     attempt = AttemptRecord(
         job=job.id,
@@ -220,8 +220,8 @@ def offer_again(job: JobRecord, block: Block, *, kept: bool = False) -> JobRecor
 def refused_beforehand(job: JobRecord, ended: Exit, now: float, retries: Retries) -> JobRecord:
     """Return a job whose next start the executor would refuse, so that nothing is ended for it.
 
-    A running one goes on, and is not moved for a while. A waiting one is tried again later, or fails for a reason
-    in the job before it has run.
+    A running one stays where it is, and is not moved for a while. A waiting one is tried again later, or fails for
+    a reason in the job before it has run.
     """
     if job.live is not None:
         return job.with_standing(not_before=now + retries.longest)
@@ -308,7 +308,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         return job
     last = report.last
     best = max((step for step in (standing.best_step, last.step) if step is not None), default=None)
-    told = job.with_standing(
+    updated = job.with_standing(
         step=standing.step if last.step is None else last.step,
         of=standing.of if last.of is None else last.of,
         reported=last.at,
@@ -322,21 +322,25 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
     )
     attempt = job.live
     if attempt is None or attempt.number != report.key.attempt:
-        return told
+        return updated
     if last.step is not None:
         attempt = structs.replace(attempt, counted=_counted(attempt.counted, last.step, last.at))
     if report.saved_at is not None and report.saved_at >= (attempt.started or attempt.created):
         attempt = structs.replace(attempt, saved=report.saved_at)
-    return told if attempt is job.live else told.with_attempt(attempt)
+    return updated if attempt is job.live else updated.with_attempt(attempt)
 
 
 def _counted(counted: CountedSteps | None, step: float, at: float) -> CountedSteps:
     return CountedSteps(step, at) if counted is None else counted.with_report(step, at)
 
 
-def _outcome(told: TrialReport) -> Outcome:
+def _outcome(report: TrialReport) -> Outcome:
     return Outcome(
-        parameters=told.parameters, value=told.value, curve=told.curve, pruned=told.pruned, memo=told.memo
+        parameters=report.parameters,
+        value=report.value,
+        curve=report.curve,
+        pruned=report.pruned,
+        memo=report.memo,
     )
 
 

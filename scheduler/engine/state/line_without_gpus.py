@@ -1,7 +1,7 @@
-"""The line of each project's jobs without GPUs: so many run at a time, the others wait in order; pure.
+"""The line of each project's jobs without GPUs: a limited number run at a time, the others wait in order; pure.
 
-Such a job holds no GPU, so it takes no part in shares, plans, forecasts and promises of GPUs, and is paused for
-nobody. A project has its own number of them, else that of the nearest project above, else that of the pool.
+Such a job holds no GPU, so it takes no part in shares, plans, forecasts and promises of GPUs, and is never
+preempted. A project has its own limit, else that of the nearest project above, else that of the pool.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LineView:
         self._closed = closed
 
     def next_starts(self, project: str, now: float) -> list[JobRecord]:
-        """Return the jobs of a project that start now."""
+        """Return a project's jobs to start now."""
         room = 0 if self._closed else self._most(project) - self._running(project)
         ready = (job for job in self._waiting(project) if job.standing.not_before <= now)
         return list(islice(ready, max(0, room)))

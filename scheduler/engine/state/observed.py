@@ -49,7 +49,7 @@ class ObservedNodes:
 
     ``quarantine`` has each attempt that runs although the state does not expect it. Both fields follow the
     executor's reports at once; a commit that fails does not undo them. ``groups`` are those of which the cluster
-    adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type. `places` tells where each GPU is.
+    adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type. `places` has the place of each GPU.
     """
 
     all: tuple[Node, ...] = ()
@@ -86,7 +86,7 @@ class ObservedNodes:
     def addable(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
         """Return a node for each that the cluster may add to its groups.
 
-        Nodes that have come and are not available yet do not count: what is asked for stands for them until then.
+        Nodes that have joined but are not available yet do not count: the request includes them until then.
         """
         return tuple(
             replace(group.node, name=f"{group.node.name}-{number:04}")

@@ -1,4 +1,4 @@
-"""How a job goes on by what it reports and by what its user asked for, for forecasts and views; pure."""
+"""A job's expected course by its reports and its options, for forecasts and views; pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from springtide.scheduler.store.records import JobRecord
 
 
 def expected_end(job: JobRecord) -> float | None:
-    """Return when the live attempt has made all steps if it goes on as at its last report, in seconds since 1970.
+    """Return when the live attempt has made all steps at its last reported speed, in seconds since the epoch.
 
     None if the job reports no number of steps, or has made none in this attempt.
     """
@@ -28,9 +28,9 @@ def expected_end(job: JobRecord) -> float | None:
 
 
 def _late_left(job: JobRecord, now: float) -> float:
-    """Return how much longer a running job takes that should have made all steps by now, in seconds.
+    """Return the remaining time of a running job that is overdue by its reports, in seconds.
 
-    It is as slow as if its last report were of now, and goes on for no less than it has not reported.
+    Its speed is as if its last report were of now, and it runs on for at least the time since that report.
     """
     live, step, of, at = job.live, job.standing.step, job.standing.of, job.standing.reported
     if live is None or live.started is None or step is None or of is None or at is None:
@@ -39,7 +39,7 @@ def _late_left(job: JobRecord, now: float) -> float:
 
 
 def expected_course(snapshot: Snapshot, jobs: Mapping[str, JobRecord]) -> Snapshot:
-    """Return the snapshot with what is known of its jobs beyond what the policy needs.
+    """Return the snapshot with the facts about its jobs that only forecasts and views need.
 
     Running jobs that report their progress have their expected run times; one that should have made all steps by
     now takes longer. A job that stops because its user paused it holds no GPUs

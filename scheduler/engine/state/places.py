@@ -19,7 +19,7 @@ UNMATCHED = "(unmatched)"
 
 
 def identities(node: str, gpus: Sequence[int], uuids: Sequence[str]) -> tuple[str, ...]:
-    """Return the identities of GPUs: their UUIDs, or their slots where these are not known."""
+    """Return the identities of GPUs: their UUIDs, or their slots if these are not known."""
     return tuple(uuids) or tuple(f"{node}/{index}" for index in gpus)
 
 
@@ -29,7 +29,7 @@ def identities_of(placement: Placement) -> tuple[str, ...]:
 
 
 def is_unmatched(node: str) -> bool:
-    """Return whether this node stands for GPUs that have no place."""
+    """Return whether this node is the placeholder of GPUs without a place."""
     return node.startswith(UNMATCHED)
 
 
@@ -80,14 +80,14 @@ class GpuPlaces:
         return [self.of(gpu) or (node, index) for gpu, index in zip(uuids, gpus, strict=True)]
 
     def identified(self, placement: Placement) -> Placement:
-        """Return a placement with the UUIDs of its GPUs where the pool chooses them; those that are known stay."""
+        """Return a placement with the UUIDs of its GPUs if the pool chooses them; known ones stay."""
         return tuple(
             each if each.uuids else Worker(each.rank, each.node, each.gpus, self.uuids(each.node, each.gpus))
             for each in placement
         )
 
     def uuids(self, name: str, gpus: Sequence[int]) -> tuple[str, ...]:
-        """Return the UUIDs of the GPUs at a place; none where the node chooses them, or has not all of them."""
+        """Return the UUIDs of the GPUs at a place; none if the node chooses them, or has not all of them."""
         node = self._nodes.get(name)
         if node is None or node.resource or any(index >= len(node.devices) for index in gpus):
             return ()

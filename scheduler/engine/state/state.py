@@ -75,11 +75,11 @@ class State(Tables):
     Changes only when a `Transaction` is applied after its commit. ``live_by_project`` holds the jobs with a live
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
-    sweep, each as JSON, where they are known beforehand.
+    sweep, each as JSON, if they are known beforehand.
     ``without_gpus`` are the lines of the jobs without GPUs, ``blocks`` what keeps jobs from starting.
     ``unmatched`` holds the jobs whose live attempt has no place in the present inventory.
     ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
-    ``records`` are those of keyed state by table; a transaction replaces the mapping of a table that it changes.
+    ``records`` are those of keyed state by table; a transaction replaces the mapping of a changed table.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -272,7 +272,7 @@ def has_no_place(job: JobRecord) -> bool:
 def held_without_place(
     jobs: Mapping[str, JobRecord], workspaces: Mapping[WorkspaceKey, WorkspaceRecord]
 ) -> frozenset[str]:
-    """Return the identities of the GPUs that jobs without a place hold, and workspaces without one."""
+    """Return the identities of the GPUs held by jobs or workspaces without a place."""
     by_jobs = (gpu for job in jobs.values() for gpu in identities_of(job.attempts[-1].placement))
     by_workspaces = (
         gpu

@@ -73,7 +73,7 @@ class Transaction(Tables):
     _must_commit: bool = False
     _bounds: Bounds | None = None
     _bounds_version: int = 0
-    """Version of the projects that the bounds are computed of."""
+    """Version of the projects for which the bounds are computed."""
 
     def __post_init__(self) -> None:
         self.records = Overlays(self.state.records)
@@ -109,7 +109,7 @@ class Transaction(Tables):
         return self.jobs.get(job_id) or self.state.jobs.get(job_id)
 
     def job_of_key(self, user: str, key: str) -> str | None:
-        """Return the id of the job that an idempotency key was accepted for.
+        """Return the id of the job with an idempotency key.
 
         Knows the keys of unfinished jobs and of the latest ended ones; the store knows the others.
         """
@@ -198,7 +198,7 @@ class Transaction(Tables):
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows after the changes.
 
-        The transaction keeps what was computed, and not the result, which refers to the transaction.
+        The transaction keeps the bounds, and not the result, which refers to the transaction.
         """
         bounds = self._known_bounds
         if bounds is None:
@@ -235,7 +235,7 @@ class Transaction(Tables):
         return self.state.types if self.new_types is None else self.new_types
 
     def follow_types(self) -> None:
-        """Take in the GPU types of the observed nodes; numbers become tables by type where there are several."""
+        """Take in the GPU types of the observed nodes; numbers become tables by type if there are several."""
         before = Quantities(self.types, self.projects, self.people)
         after = known_types.updated(before, (*self.nodes.all, *(group.node for group in self.nodes.groups)))
         if after == before:
@@ -278,9 +278,9 @@ class Transaction(Tables):
                     self.recent_use.remove(use.key)
 
     def rename_user(self, old: str, new: str) -> None:
-        """Give all that is a person's to another name, which nobody has; her workspaces keep theirs.
+        """Move everything a person owns to another name, which is free; her workspaces keep theirs.
 
-        Notebooks that run are known by the name that they were started with.
+        Running notebooks are known by the name that they were started with.
         """
         self._must_commit = True
         self.renamed.append((old, new))

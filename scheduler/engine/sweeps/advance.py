@@ -74,7 +74,7 @@ def _room(transaction: Transaction, sweep: JobRecord, settings: EngineSettings) 
 
 
 def _pause_itself(transaction: Transaction, sweep: JobRecord, failed: int) -> JobRecord:
-    """Begin no more trials until a user resumes the sweep; those that hold GPUs go on."""
+    """Begin no more trials until a user resumes the sweep; those that hold GPUs keep running."""
     why = messages.sweep_failing(failed)
     for trial in transaction.trials_of(sweep.id):
         if trial.live is None and not trial.awaits_person:

@@ -32,7 +32,7 @@ COUNTED = {
 
 
 def first_standing(spec: TrialsSpec) -> SweepStanding:
-    """Return the standing of a sweep that was just submitted."""
+    """Return the standing of a new sweep."""
     return SweepStanding(number=spec.number, at_most=spec.at_most, at_least=spec.at_least)
 
 
@@ -104,10 +104,9 @@ def trial_id(sweep: str, number: int, run: int) -> str:
 
 
 def outcome_of(trial: JobRecord) -> Outcome:
-    """Return what is known of a trial.
+    """Return the outcome of a trial.
 
-    What it told of itself; else the parameters that were known beforehand, and the last reported value of the
-    metric.
+    Its own report; else the parameters known beforehand, and the last reported value of the metric.
     """
     outcome, of = trial.standing.outcome or Outcome(), trial.spec.trial
     if of is None:
@@ -200,7 +199,7 @@ def _end_of(sweep: JobRecord, standing: SweepStanding) -> tuple[JobState, Reason
 
 
 def fails_only(standing: SweepStanding) -> bool:
-    """Return whether so many trials in a row have failed that a sweep pauses itself."""
+    """Return whether enough trials in a row have failed for a sweep to pause itself."""
     left = standing.again or standing.begun < standing.number
     return bool(left) and standing.failed_in_row >= FAILURES_TO_PAUSE
 

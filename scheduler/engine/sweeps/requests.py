@@ -32,7 +32,7 @@ def pause(transaction: Transaction, sweep: JobRecord, by: str) -> None:
 
 
 def resume(transaction: Transaction, sweep: JobRecord) -> None:
-    """Let a paused sweep, and its paused trials, go on."""
+    """Resume a paused sweep and its paused trials."""
     if not sweep.standing.held:
         return
     standing = replace(_standing(sweep), failed_in_row=0)
@@ -99,7 +99,7 @@ def edit(transaction: Transaction, sweep: JobRecord, change: wire.TrialsEdit) ->
 
 
 def check_unfinished(job: JobRecord, what: str) -> None:
-    """Raise `Refusal` for what is no sweep, and for one that has ended or is being cancelled."""
+    """Raise `Refusal` unless the job is a sweep that has not ended and is not being cancelled."""
     if not job.is_sweep:
         raise Refusal(
             409, "no_sweep", f"The job {wording.given(job.id)} is no sweep, so it has no trials to {what}."
@@ -110,7 +110,7 @@ def check_unfinished(job: JobRecord, what: str) -> None:
             409,
             "ended",
             f"The sweep {wording.given(job.id)} has ended ({state}); there is nothing to {what}.",
-            hint="Submit a sweep of what is missing. With retries=1 failed trials are tried again by themselves.",
+            hint="Submit a sweep of the missing trials. With retries=1 failed trials are retried automatically.",
         )
 
 
@@ -133,7 +133,7 @@ STATES: Final = (*JobState, PRUNED)
 class SweepCalls:
     """Lists the trials of sweeps, and changes sweeps.
 
-    ``request`` applies a change in a transaction, ``row`` returns the view of a trial that has begun.
+    ``request`` applies a change in a transaction, ``row`` returns the view of a begun trial.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class SweepCalls:
         return sweep
 
     async def _entries(self, sweep: JobRecord, query: TrialQuery) -> list[tuple[int, str | None]]:
-        """Return the numbers of the trials that match, in order, with the jobs of those that have begun."""
+        """Return the numbers of the matching trials, in order, with the jobs of the begun ones."""
         standing = sweep.standing.sweep
         assert standing is not None
         entries: list[tuple[int, str | None]] = list(await self._threads.read(trials.listed, query))
@@ -249,7 +249,7 @@ def _position(cursor: str | None) -> int:
 
 
 def _not_begun(number: int, known: list[dict[str, Any]] | None, *, final: bool) -> wire.TrialRow:
-    """Return the row of a trial that has no job; in a sweep that has ended it never gets one."""
+    """Return the row of a trial without a job; in an ended sweep it never gets one."""
     state = JobState.CANCELLED if final else JobState.QUEUED
     parameters = None if known is None or number >= len(known) else known[number]
     return wire.TrialRow(trial=number, state=state.value, parameters=parameters)

@@ -148,7 +148,7 @@ class Broadcast:
         return min(MAX_REFRESH_DELAY, gpus * REFRESH_DELAY_PER_GPU)
 
     def _log_event(self, log: LogGrew, now: float) -> wire.Event | None:
-        """Return the event of a log that grew, with whose job it is, so that no reader has to look that up.
+        """Return the event of a longer log, with the job's owner, so that no reader has to look that up.
 
         A job that is not in memory has ended long ago: its log grows no more.
         """

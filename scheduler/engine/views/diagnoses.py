@@ -13,7 +13,7 @@ from springtide.scheduler.sentences import Sentence
 
 
 class Diagnoses:
-    """What lets jobs start, by job. It is forgotten with each change that the planner is told of."""
+    """What lets jobs start, by job. Each change sent to the planner clears it."""
 
     def __init__(self, planner: JournaledPlanner) -> None:
         self._planner = planner
@@ -25,7 +25,7 @@ class Diagnoses:
         return self._found.get(job_id) if self._version == self._planner.version else None
 
     def store(self, found: Mapping[str, StartsIf], version: int) -> set[str]:
-        """Keep what was found for a version of the planner, if it is the present one; return what is new."""
+        """Keep the diagnoses of a version of the planner, if it is the present one; return the changed jobs."""
         if version != self._planner.version:
             return set()
         if version != self._version:

@@ -32,8 +32,8 @@ Subject: TypeAlias = tuple[str, object, object]
 class Subscriber:
     """One reader of the events, with a bounded queue; ``notify`` is called when some are queued, and at the end.
 
-    An event replaces a queued one about the same: each tells how its subject is, so a slow reader misses only what
-    is out of date.
+    An event replaces a queued one about the same subject: each has the complete state, so a slow reader misses
+    only outdated ones.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -125,7 +125,7 @@ class EventSource:
     stats: Stats
 
     def recorded(self, after: int) -> AsyncIterator[Sequence[wire.Event]]:
-        """Return the events recorded up to now with ids above ``after``, by pages; `REFETCH` stands for a gap."""
+        """Return the events recorded up to now with ids above ``after``, by pages; `REFETCH` marks a gap."""
         return _recorded(after, self.newest(), self.read)
 
     @contextmanager

@@ -72,12 +72,12 @@ def idle(
         for node, index in free
         if node.name in idle_gpus and (node.name, index) in reserved
     )
-    told = [*_away(of[wire.DRAINED], wire.DRAINED), *_drained(single), *_away(away, wire.AWAY), *_aside(aside)]
+    reasons = [*_away(of[wire.DRAINED], wire.DRAINED), *_drained(single), *_away(away, wire.AWAY), *_aside(aside)]
     if idle_gpus:
         some = list(islice(waiting, MAX_JOBS + 1))
-        told += _waits(some[:MAX_JOBS], reason_of, more=len(some) > MAX_JOBS)
+        reasons += _waits(some[:MAX_JOBS], reason_of, more=len(some) > MAX_JOBS)
     unavailable = of[wire.DRAINED].total() + len(single) + away.total()
-    return wire.Idle(gpus=idle_gpus.total(), reserved=aside.total(), unavailable=unavailable, why=told)
+    return wire.Idle(gpus=idle_gpus.total(), reserved=aside.total(), unavailable=unavailable, why=reasons)
 
 
 def _away(away: Counter[str], what: str) -> list[str]:

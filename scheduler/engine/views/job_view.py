@@ -70,7 +70,7 @@ def _copied(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def outcome(trial: JobRecord) -> wire.Outcome:
-    """Return what is known of a trial."""
+    """Return the view of a trial's outcome."""
     known = controller.outcome_of(trial)
     return wire.Outcome(
         parameters=_copied(known.parameters), value=known.value, curve=list(known.curve), pruned=known.pruned
@@ -119,8 +119,8 @@ class ViewContext:
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and
     ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
-    id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` tells with which placement a
-    running job would be faster, if one is known; ``can_be_paused`` tells whether it can be paused now.
+    id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` returns the placement with
+    which a running job would be faster, if one is known; ``can_be_paused`` returns whether it can be paused now.
     """
 
     labels: GpuLabels
@@ -137,10 +137,10 @@ class ViewContext:
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
     """Return a reason with its sentences."""
-    return None if why is None else _told(why, sentences.render(why))
+    return None if why is None else _rendered(why, sentences.render(why))
 
 
-def _told(why: model.Reason, said: Sequence[Sentence]) -> wire.Reason:
+def _rendered(why: model.Reason, said: Sequence[Sentence]) -> wire.Reason:
     return wire.Reason(
         code=why.code,
         text=sentences.joined(said),
@@ -164,7 +164,7 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.hold is not None:
         return reason(messages.on_hold(job.standing.hold))
     if job.standing.held:
-        return None if own is None else _told(own, _said(own, *left))
+        return None if own is None else _rendered(own, _said(own, *left))
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
     if job.is_sweep:
@@ -175,8 +175,8 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     said = _said(*([] if own is None else [own]), *left, *([] if waits is None else [waits]))
     if own is None or waits is None:
         why = own or waits
-        return None if why is None else _told(why, said)
-    return _told(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), said)
+        return None if why is None else _rendered(why, said)
+    return _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), said)
 
 
 def _said(*reasons: model.Reason) -> list[Sentence]:
@@ -199,13 +199,13 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
 
 
 def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
-    """Return the first trial of a sweep that waits in line, None if none does."""
+    """Return a sweep's first trial in line, None if none waits."""
     trials = context.trials_of(sweep.id)
     return next((each for each in trials if each.live is None and not each.awaits_person), None)
 
 
 def place(record: JobRecord, context: ViewContext) -> int | None:
-    """Return the place in line of a job that waits, or of the trial of a sweep that does; None if none does."""
+    """Return the place in line of a waiting job, or of a sweep's waiting trial; None if none waits."""
     waits = waiting_trial(record, context) if record.is_sweep else record
     if waits is None or not _in_line(waits):
         return None
@@ -218,7 +218,7 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     assert standing is not None
     if sweep.standing.stopping:
         now = messages.sweep_stopping(len(trials))
-        return _told(now, sentences.render(now))
+        return _rendered(now, sentences.render(now))
     live = [each for each in trials if each.live is not None]
     now = messages.sweep(
         {
@@ -233,14 +233,14 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     why = None if waits is None else job_reason(waits, context)
     said = sentences.render(now)
     if why is None:
-        return _told(now, said)
-    told = _told(now, (*said, *(sentences.render(messages.sweep_waits()) if live else ())))
-    both = [*told.sentences, *why.sentences]
+        return _rendered(now, said)
+    summary = _rendered(now, (*said, *(sentences.render(messages.sweep_waits()) if live else ())))
+    both = [*summary.sentences, *why.sentences]
     return wire.Reason(
-        code=told.code,
-        text=f"{told.text} {why.text}",
+        code=summary.code,
+        text=f"{summary.text} {why.text}",
         sentences=both,
-        params={**why.params, **told.params, "waits": why.params.get("waits", why.code)},
+        params={**why.params, **summary.params, "waits": why.params.get("waits", why.code)},
     )
 
 
@@ -249,7 +249,7 @@ def _with_alternatives(why: wire.Reason | None, found: Diagnosed | None) -> wire
     if why is None or found is None or not found.sentences:
         return why
     said = (*(Sentence(sentences.Role(each.role), each.text) for each in why.sentences), *found.sentences)
-    return _told(model.Reason(why.code, why.params), said)
+    return _rendered(model.Reason(why.code, why.params), said)
 
 
 def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
@@ -262,7 +262,7 @@ def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.R
     said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
     kept, adds = sentences.agreed(said, expected)
     if len(kept) < len(said):
-        why = _told(model.Reason(why.code, why.params), kept)
+        why = _rendered(model.Reason(why.code, why.params), kept)
     return why, starts if adds else None
 
 
@@ -273,10 +273,10 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         pausing = live.asked is Asked.PAUSE
         now = messages.pausing(live.gpus, saved=saved) if pausing else messages.stopping(live.gpus)
         why = live.asked_why or own or now
-        return _told(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
+        return _rendered(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
-            return _told(own, sentences.render(own))
+            return _rendered(own, sentences.render(own))
         now = messages.starting(live.gpus, context.borrowing.of(job), len(job.spec.options.requirements))
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
@@ -291,7 +291,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             slow=_slow(job, context),
         )
     hold = job.standing.hold
-    return _told(now, _said(now, *([] if hold is None else [messages.on_hold(hold, runs=True)])))
+    return _rendered(now, _said(now, *([] if hold is None else [messages.on_hold(hold, runs=True)])))
 
 
 def _never_saved(job: JobRecord, context: ViewContext) -> bool:
@@ -392,19 +392,19 @@ def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:
 
 
 def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
-    """Return which run a job repeats, and what differs; None of a job that was submitted."""
+    """Return the run that a job repeats, and the differences; None for a job that repeats none."""
     if first is None:
         return None
     changes = [wire.OptionChange(name=each.name, before=each.before, after=each.after) for each in first.changes]
-    told = sentences.rerun_text(first.name, [(each.name, each.before, each.after) for each in first.changes])
-    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=told)
+    text = sentences.rerun_text(first.name, [(each.name, each.before, each.after) for each in first.changes])
+    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text)
 
 
 def _test_run(test: TestRun | None) -> wire.TestRun | None:
     if test is None:
         return None
-    told = sentences.test_run_text(test.stage, test.ran)
-    return wire.TestRun(job=test.job, stage=test.stage, ran=test.ran, text=told)
+    text = sentences.test_run_text(test.stage, test.ran)
+    return wire.TestRun(job=test.job, stage=test.stage, ran=test.ran, text=text)
 
 
 def _in_line(record: JobRecord) -> bool:
@@ -461,7 +461,7 @@ def attempt(
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=None if ended is None else _told(ended, _said(ended, *left)),
+        ended_why=None if ended is None else _rendered(ended, _said(ended, *left)),
     )
 
 

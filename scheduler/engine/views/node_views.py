@@ -1,4 +1,4 @@
-"""Views of the nodes with who holds each GPU, made anew only where something has changed."""
+"""Views of the nodes with who holds each GPU, made anew only if something has changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from springtide.scheduler.store.records import DrainRecord, GpuDrainRecord, JobR
 class GpuLabels:
     """Labels of the GPUs of ``nodes``: ``train 3`` on the only train node, ``dgx-1 3`` if there are several.
 
-    ``places`` tells where each GPU is; one that is not there is labelled by its UUID.
+    ``places`` has the place of each GPU; one without a place is labelled by its UUID.
     """
 
     def __init__(self, nodes: Sequence[Node], places: GpuPlaces) -> None:
@@ -116,7 +116,7 @@ class _Seen:
 
 
 class NodeViews:
-    """The views of a pool's nodes. A node that is as it was keeps its view, so that readers can tell."""
+    """The views of a pool's nodes. An unchanged node keeps its view, so that readers can compare identities."""
 
     def __init__(self) -> None:
         self._holdings: dict[str, _Holding] = {}
@@ -180,7 +180,7 @@ def free_as(node: Node, *, drained: bool) -> str:
 
 
 def reservations(state: State) -> dict[GpuKey, str]:
-    """Return the project of the job that each reserved GPU is reserved for."""
+    """Return, for each reserved GPU, the project of its job."""
     return {
         (worker.node, index): job.spec.project
         for job in state.reserved.values()

@@ -32,7 +32,7 @@ def quota_sums(state: State) -> dict[str, int | None]:
 
 
 def standing_of(standing: Standing, gpu_type: str, present: Sequence[str]) -> Standing:
-    """Return the standing for one type; ``present`` are the types of the nodes that there are now."""
+    """Return the standing for one type; ``present`` are the types of the present nodes."""
     if standing.by_type:
         return standing.by_type.get(gpu_type, NO_STANDING)
     return standing if gpu_type in present else NO_STANDING

@@ -34,8 +34,8 @@ class ReadModel:
     ``starts`` are the forecasts of waiting jobs' starts, ``diagnoses`` what lets them start, ``usage`` the
     measured use of running jobs, all by job.
     ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time,
-    ``slow_placement`` tells with which placement a running job would be faster, ``node_requests`` for which nodes
-    jobs wait. Jobs can be paused ``min_runtime`` seconds after their start. ``version`` counts the changes.
+    ``slow_placement`` has the placement with which a running job would be faster, ``node_requests`` the nodes that
+    jobs wait for. Jobs can be paused ``min_runtime`` seconds after their start. ``version`` counts the changes.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class ReadModel:
         return LineView(state.without_gpus, changed, state.projects.get, self._jobs_without_gpus, closed=closed)
 
     def _waiting_reason(self, job_id: str) -> model.Reason | None:
-        """Return why a job waits, or None where the planner has not yet heard that it waits."""
+        """Return why a job waits, or None if the planner does not know yet that it waits."""
         why = _or_default(lambda: self.planner.reason(job_id, self._clock()), None)
         return (
             None if why is None or why.code in {"running", "pausing"} else self._node_requests.reason(job_id, why)
@@ -165,13 +165,13 @@ class ReadModel:
         return job_view.job(record, self.view_context(), self._clock(), full=full)
 
     def waiting_id(self, job_id: str) -> str:
-        """Return the id of the trial that waits for a sweep, the same id of any other job."""
+        """Return the id of a sweep's first waiting trial, of any other job its own id."""
         job = self.state.jobs.get(job_id)
         waits = job_view.waiting_trial(job, self.view_context()) if job is not None and job.is_sweep else None
         return job_id if waits is None else waits.id
 
     def trial_row(self, trial: JobRecord) -> wire.TrialRow:
-        """Return the view of a trial that has begun, as a row of a table."""
+        """Return the view of a begun trial, as a row of a table."""
         return job_view.row(trial, self.view_context().borrowing, self._clock())
 
     def standing(self) -> Mapping[str, Standing]:

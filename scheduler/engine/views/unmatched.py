@@ -99,7 +99,7 @@ def _missing(gpus: Sequence[str], places: GpuPlaces) -> list[str]:
 
 
 def _mismatch(gpus: Sequence[str], places: GpuPlaces, wanted: Environment) -> str:
-    """Return the end of the sentence that says what of these GPUs does not match ``wanted``."""
+    """Return the end of the sentence that names the mismatch of these GPUs with ``wanted``."""
     missing = _missing(gpus, places)
     if missing:
         return f"{_of_which(missing, gpus)} not among the GPUs of the pool any more."

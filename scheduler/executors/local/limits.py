@@ -14,7 +14,7 @@ from springtide.scheduler.settings import GIB, SettingError, setting
 PERIOD_US = 100_000
 """Period of a cgroup's share of the cores, in microseconds."""
 ASKED = ("cpu", "memory")
-"""Controllers of the resources that jobs request, used if they are delegated."""
+"""Controllers of requested resources, used if they are delegated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Lists of jobs: which ones match, in which order, and where a page goes on."""
+"""Lists of jobs: filters, orders and pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from springtide.scheduler.store.codec import tags_column
 from springtide.scheduler.store.records import JobQuery, JobRecord
 
 Position = tuple[str | int, int]
-"""Where a job stands in an order: by the value that is sorted by, then by a number that no other job has."""
+"""Position of a job in an order: its value of the sort key, then a unique number."""
 
 FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED, JobState.QUEUED)
 """The order of the states in the order ``running``; ended jobs come last."""
@@ -58,12 +58,12 @@ def _parsed(order: str) -> tuple[_Order, bool]:
 
 
 def position(order: str, job: JobRecord) -> Position:
-    """Return where the job stands in an order."""
+    """Return the position of the job in an order."""
     return _parsed(order)[0].position(job)
 
 
 def page(connection: Connection, query: JobQuery, after: Position | None, limit: int) -> list[Any]:
-    """Return the rows of the jobs that match, in the order of the query, those after a position.
+    """Return the rows of the matching jobs after a position, in the order of the query.
 
     The ids are found in an index that has all that is needed; only the rows of the page are read.
     """

@@ -13,12 +13,12 @@ from springtide.scheduler.store import schema
 from springtide.scheduler.store.records import FinishedTrial, Outcome, SweepParameters, TrialQuery, TrialRef
 
 PRUNED = "pruned"
-"""State of a trial that succeeded by ending itself early."""
+"""State of a successful trial that ended itself early."""
 _jobs = schema.jobs
 
 
 class _Ref(msgspec.Struct):
-    """The part of a job's spec that tells which trial it is."""
+    """The part of a job's spec with its trial."""
 
     trial: TrialRef
 
@@ -50,7 +50,7 @@ def unfinished_parameters(connection: Connection) -> tuple[SweepParameters, ...]
 
 
 def listed(connection: Connection, query: TrialQuery) -> list[tuple[int, str]]:
-    """Return the numbers and the jobs of the trials that match, in the order of the query."""
+    """Return the numbers and the jobs of the matching trials, in the order of the query."""
     reverse = query.order.startswith("-")
     column = _jobs.c.value if query.order.removeprefix("-") == "value" else _jobs.c.trial
     wanted = _of(query.sweep)
@@ -69,7 +69,7 @@ def _in_state(state: str) -> ColumnElement[bool]:
 
 
 def failed(connection: Connection, sweep: str) -> list[tuple[int, str]]:
-    """Return the numbers and the jobs of the trials of a sweep that have failed, in order."""
+    """Return the numbers and the jobs of a sweep's failed trials, in order."""
     query = _of(sweep).where(_jobs.c.state == JobState.FAILED.value).order_by(_jobs.c.trial)
     return [(row.trial, row.id) for row in connection.execute(query)]
 
@@ -80,12 +80,12 @@ def ids(connection: Connection, sweep: str) -> Sequence[str]:
 
 
 def history(connection: Connection, sweep: str) -> list[FinishedTrial]:
-    """Return the trials of a sweep that have begun, in order."""
+    """Return the begun trials of a sweep, in order."""
     columns = _of(sweep).add_columns(_jobs.c.state, _jobs.c.spec, _jobs.c.standing).order_by(_jobs.c.trial)
-    return [_told(row) for row in connection.execute(columns)]
+    return [_finished(row) for row in connection.execute(columns)]
 
 
-def _told(row: Any) -> FinishedTrial:
+def _finished(row: Any) -> FinishedTrial:
     outcome = _outcome.decode(row.standing).outcome or Outcome()
     known = outcome.parameters
     if known is None:

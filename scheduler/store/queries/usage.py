@@ -32,7 +32,7 @@ def between(connection: Connection, step: int, start: float, end: float) -> list
 
 
 def newest(connection: Connection) -> list[UsageRecord]:
-    """Return the newest interval of `FINE` seconds; nothing where none is kept."""
+    """Return the newest interval of `FINE` seconds; nothing if none is kept."""
     at = select(func.max(_table.c.at)).where(_table.c.step == FINE).scalar_subquery()
     return rows.read(connection, select(_table).where(_table.c.step == FINE, _table.c.at == at))
 

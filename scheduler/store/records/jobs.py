@@ -35,7 +35,7 @@ class EnvironmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class OptionDifference:
-    """An option of a job that differs from the run it repeats, as a person reads it."""
+    """A job's option that differs from the run it repeats, as a person reads it."""
 
     name: str
     before: str
@@ -128,15 +128,15 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
     trials: TrialsSpec | None = None
-    """The trials of a sweep; None of any other job."""
+    """The trials of a sweep; None for any other job."""
     trial: TrialRef | None = None
-    """Which trial of which sweep the job is; None of any other job."""
+    """The sweep of a trial, and its number there; None for any other job."""
     rerun: RerunRef | None = None
-    """The run that the job repeats; None of a job that was submitted."""
+    """The run that the job repeats; None if it repeats none."""
     environment: EnvironmentRecord | None = None
     """What the job runs with; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
-    """The id of the job that it is the test run of; None of any other job."""
+    """The id of the job tested by this test run; None for any other job."""
 
     def with_options(self, **changes: Any) -> JobSpec:
         """Return the spec with changed options."""
@@ -154,7 +154,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountedSteps(NamedTuple):
-    """The steps of an attempt that tell its speed: from ``first``, reported at ``since``, to ``step`` at ``at``.
+    """The steps of an attempt that give its speed: from ``first``, reported at ``since``, to ``step`` at ``at``.
 
     ``first`` and ``since`` are None before the second report, from which on they are counted.
     """
@@ -165,7 +165,7 @@ class CountedSteps(NamedTuple):
     since: float | None = None
 
     def with_report(self, step: float, at: float) -> CountedSteps:
-        """Return what is counted after a report; one of a lower step begins anew."""
+        """Return the counters updated by a report; a lower step resets them."""
         if step < self.step:
             return CountedSteps(step, at)
         if step == self.step:
@@ -173,7 +173,7 @@ class CountedSteps(NamedTuple):
         return CountedSteps(step, at, *((step, at) if self.since is None else (self.first, self.since)))
 
     def shifted(self, seconds: float) -> CountedSteps:
-        """Return the same with times of a clock that was set."""
+        """Return the same with its times shifted by a step of the clock."""
         since = None if self.since is None else self.since + seconds
         return self._replace(at=self.at + seconds, since=since)
 
@@ -184,7 +184,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
     asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
     least once. ``step_before`` is the highest step of the job when it began, ``borrowed`` the number of its GPUs
-    that were borrowed then, ``gpu_type`` their type. ``counted`` are the steps that tell its speed.
+    that were borrowed then, ``gpu_type`` their type. ``counted`` are the steps that give its speed.
     """
 
     job: str
@@ -250,7 +250,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
     asked them to. ``lost_result`` says why its result could not be kept.
-    ``turn`` tells that it has the turn, or started in it.
+    ``turn`` says that it has the turn, or started in it.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
@@ -331,7 +331,7 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     @property
     def awaits_person(self) -> bool:
-        """Whether it is not started until somebody says so: paused by a user, or on hold and not being moved."""
+        """Whether it starts only after a person resumes it: paused by a user, or on hold and not being moved."""
         return self.standing.held or (self.standing.hold is not None and not self.standing.reserved)
 
     @property
@@ -346,7 +346,7 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     @property
     def sweep(self) -> str | None:
-        """The id of the sweep that the job is a trial of, None if it is none."""
+        """The id of the trial's sweep, None for any other job."""
         return None if self.spec.trial is None else self.spec.trial.sweep
 
     @property

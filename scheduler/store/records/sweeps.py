@@ -111,7 +111,7 @@ class SweepStanding:
 
 @dataclass(frozen=True, slots=True)
 class SweepParameters:
-    """The parameters of all trials of a sweep that are known beforehand, as a JSON list."""
+    """The parameters of all trials of a sweep, known beforehand, as a JSON list."""
 
     sweep: str
     body: bytes
@@ -123,7 +123,7 @@ class SweepParameters:
 
 @dataclass(frozen=True, slots=True)
 class TrialQuery:
-    """A selection of the trials of a sweep that have begun.
+    """A selection of the begun trials of a sweep.
 
     ``states`` may contain ``pruned``, which ``succeeded`` does not include then. ``order`` is ``trial`` or
     ``value``, with a minus before it reversed.
@@ -136,7 +136,7 @@ class TrialQuery:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTrial:
-    """A trial as later ones are told of it. ``state`` is running as long as it has not ended."""
+    """A trial in the history that later ones receive. ``state`` is running as long as it has not ended."""
 
     number: int
     state: JobState

@@ -1,4 +1,4 @@
-"""What is written in one transaction, and what is read at a start."""
+"""The batch written in one transaction, and the data read at a start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WriteBatch:
     """The writes of one transaction. Jobs and attempts are inserted or replaced as a whole.
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
-    ``gpu_types`` are the complete types of the environments that it names, in the pool's order. ``superseded`` are
+    ``gpu_types`` are the complete types of its environments, in the pool's order. ``superseded`` are
     ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags, ``given_jobs`` those with
     another owner. ``records`` are changes of keyed state by table; None removes a record. ``renamed`` are former
     and new names of people: their jobs and deliveries are changed in this order, before all else.

@@ -1,1 +1,1 @@
-"""The agent that runs on each node of a cluster, and tells the pool's service of the node's GPUs."""
+"""The agent that runs on each node of a cluster, and reports the node's GPUs to the pool's service."""

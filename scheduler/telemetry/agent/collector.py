@@ -102,7 +102,7 @@ class Collector:
         return NodeReport(self._agent, gpus, tuple(pods), problem[:200])
 
     def _list(self, now: float) -> None:
-        """List the GPUs if it is time to; those of a driver that does not answer now stay."""
+        """List the GPUs if it is time to; those of an unresponsive driver stay."""
         if self._listed_at is not None and self._devices and now - self._listed_at < LOOK_FOR_GPUS:
             return
         try:

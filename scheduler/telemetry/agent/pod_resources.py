@@ -24,7 +24,7 @@ BYTES: Final = 2
 FIXED_SIZES: Final = {1: 8, 5: 4}
 """Wire types of protocol buffers; those of a fixed size, with that in bytes."""
 ANOTHER_FOLLOWS: Final = 0x80
-"""Bit of a byte of a number that says that another byte follows."""
+"""Continuation bit in the bytes of a number: another byte follows."""
 UNREADABLE: Final = "The kubelet answers with a message that cannot be read"
 
 
@@ -68,9 +68,9 @@ class PodResources:
             raise PodResourcesError(f"{type(error).__name__}: {error}") from error
         status, data = answer.headers.get("grpc-status", "0"), answer.content
         if answer.status_code != httpx.codes.OK or status != "0":
-            told = answer.headers.get("grpc-message", "")
+            detail = answer.headers.get("grpc-message", "")
             raise PodResourcesError(
-                f"{method} answers with HTTP {answer.status_code}, gRPC {status} {told}".strip()
+                f"{method} answers with HTTP {answer.status_code}, gRPC {status} {detail}".strip()
             )
         if len(data) < len(EMPTY_REQUEST) or data[0] or int.from_bytes(data[1:5], "big") != len(data) - 5:
             raise PodResourcesError(f"{method} answers with an incomplete message of {len(data)} bytes")
@@ -108,7 +108,7 @@ def _text(value: bytes) -> str:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of the fields of a message that are texts, bytes or messages.
+    """Yield number and content of a message's fields that are texts, bytes or messages.
 
     Raises `PodResourcesError`.
     """

@@ -18,7 +18,7 @@ SHORTEST_TOKEN: Final = 32
 
 
 class TokenError(Exception):
-    """There is no usable token; the message says what was expected."""
+    """There is no usable token; the message names the expected one."""
 
 
 def read_token(file: Path) -> str:

@@ -21,7 +21,7 @@ class Claim:
 
 
 def untrue(scenario: Document) -> list[str]:
-    """Return what is said of the waiting jobs of a scenario and is not true."""
+    """Return the false claims about the waiting jobs of a scenario."""
     shown = plan(scenario)
     found = [text for job in scenario["jobs"] for text in _malformed(job["name"], shown["jobs"][job["name"]])]
     claims = [claim for job in scenario["jobs"] for claim in _claims(scenario, shown, job)]
@@ -42,13 +42,13 @@ def at_rest(scenario: Document, shown: Document) -> Document:
 def _malformed(name: str, told: Document) -> Iterator[str]:
     if told["running"]:
         if "starts_if" in told or told.get("impossible"):
-            yield f"sentence: {name} runs, and is told what lets it start"
+            yield f"sentence: {name} runs, and has conditions of its start"
         return
     changes, never = told["starts_if"], told.get("impossible", False)
     if never and changes:
-        yield f"sentence: {name} is told that it can never run, and what lets it start"
+        yield f"sentence: {name} can never run, and has conditions of its start"
     if not never and not changes:
-        yield f"sentence: {name} is told neither what lets it start nor that it can never run"
+        yield f"sentence: {name} could run, and has no conditions of its start"
     sizes = [_size(change) for change in changes]
     if len(changes) > MOST or sizes != sorted(sizes):
         yield f"sentence: of {name} {changes}: expected at most {MOST}, smallest first"

@@ -88,7 +88,7 @@ def _others(draw: Random, total: int) -> list[Document]:
 
 
 def breaches(seed: int) -> list[str]:
-    """Return what is wrong with the history of a seed, with the name of the promise before each."""
+    """Return the breaches in the history of a seed, with the name of the promise before each."""
     scenario, options, least = history_of_seed(seed)
     result, jobs = simulate(scenario, *options)
     pool = pool_of(scenario)

@@ -1,4 +1,4 @@
-"""The smallest part of a scenario that still fails: fewer jobs, projects and nodes, and plainer ones."""
+"""The smallest failing part of a scenario: fewer jobs, projects and nodes, and plainer ones."""
 
 from __future__ import annotations
 

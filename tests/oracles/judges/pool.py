@@ -94,7 +94,7 @@ class Pool:
         return left
 
     def fits(self, job: Job, free: Mapping[str, int], workers: int | None = None) -> bool:
-        """Tell whether so many workers (the least it needs) have room on free GPUs."""
+        """Return whether ``workers`` workers (the least it needs) have room on free GPUs."""
         need = job.min_workers if workers is None else workers
         return sum(max(0, gpus) // job.gpus for gpus in free.values()) >= need
 
@@ -103,7 +103,7 @@ class Pool:
         return self.fits(job, self.gpus) and self.permitted(job, {})
 
     def permitted(self, job: Job, running: Held, gpus: int | None = None) -> bool:
-        """Tell whether limits, and quotas of jobs that are not preemptible, permit so many GPUs more."""
+        """Return whether limits, and quotas of jobs that are not preemptible, permit ``gpus`` more GPUs."""
         more = job.least if gpus is None else gpus
         held, firm = self.held(running), self.held_firmly(running)
         return all(

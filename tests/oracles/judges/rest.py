@@ -14,7 +14,7 @@ from judges.shares import entitlements, fair_shares, quotas_can_be_kept
 
 
 def breaches(scenario: Document, shown: Document) -> list[str]:
-    """Return what is wrong with a plan of a scenario, with the name of the promise before each."""
+    """Return the breaches in a plan of a scenario, with the name of the promise before each."""
     if not shown["stable"]:
         return ["no thrashing: the plan does not come to rest"]
     if lost := set(shown["jobs"]) ^ {job["name"] for job in scenario["jobs"]}:
@@ -80,7 +80,7 @@ def _gangs(pool: Pool, running: Held) -> Iterator[str]:
 
 
 def _limits(pool: Pool, running: Held, scenario: Document) -> Iterator[str]:
-    """What ran already may stand above a limit or a quota; what is started may not."""
+    """Jobs that ran already may exceed a limit or a quota; started ones may not."""
     before = {job["name"]: tuple(filter(None, job["placed"])) for job in scenario["jobs"] if job.get("placed")}
     for sums, amounts, what in (
         (pool.held, {each.name: each.limit for each in pool.projects.values()}, "limit"),
@@ -122,14 +122,14 @@ def _guarantee(pool: Pool, running: Held) -> Iterator[str]:
 
 
 def _shares(scenario: Document, shown: Document) -> Iterator[str]:
-    """Fair shares are what the rules say, and a job within its share takes back what is beyond that of others."""
+    """Fair shares follow the rules, and a job within its share takes back GPUs beyond those of others."""
     pool, running = pool_of(scenario), running_in(shown)
     if not _shares_are_plain(pool):
         return
     shares = fair_shares(pool, running)
-    told = {name: project["fair_share"] for name, project in shown["projects"].items()}
-    if told != shares:
-        yield f"fair share: shown {told}, by the rules {shares}"
+    claimed = {name: project["fair_share"] for name, project in shown["projects"].items()}
+    if claimed != shares:
+        yield f"fair share: shown {claimed}, by the rules {shares}"
         return
     held = pool.held(running)
     if all(job.gpus == job.workers == 1 for job in pool.jobs.values()):
@@ -147,7 +147,7 @@ def _shares(scenario: Document, shown: Document) -> Iterator[str]:
 def _shares_are_plain(pool: Pool) -> bool:
     """Tell whether the rules leave nothing open about fair shares.
 
-    They do where quotas are more than there is to divide, jobs that are not preemptible compete for a quota, a
+    They do if quotas are more than there is to divide, jobs that are not preemptible compete for a quota, a
     parent has jobs of its own, or limits cut off requests below a parent.
     """
     parents = {each.parent for each in pool.projects.values()} - {None}

@@ -162,7 +162,7 @@ def gpu_hours_of_equals(order: str, surplus: str) -> tuple[float, float]:
 def stream_of_seed(seed: int) -> tuple[Document, tuple[str, ...], int]:
     """Return a random job against random streams, the options to simulate it with, and its bound.
 
-    The quotas of the other projects leave room for the job: no guarantee stands against its start, and none do on
+    The quotas of the other projects leave room for the job: no guarantee prevents its start, and none do on
     several nodes, where a job within a quota may be in the way. Its project has a quota where others have a higher
     priority. It arrives when the pool is full.
     """

@@ -113,7 +113,7 @@ OVER_TIME = (
 )
 """Changes that must not matter in a history either.
 
-Names of jobs tell which are alike, older projects get the GPUs that rounding leaves, and names decide between
+Names of jobs decide which are alike, older projects get the GPUs that rounding leaves, and names decide between
 nodes that are equally full of different jobs: over time these matter.
 """
 

@@ -48,7 +48,7 @@ def live_through(
 ) -> World:
     """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken.
 
-    ``known`` tells that usual run times are known of most jobs.
+    ``known`` says that usual run times are known of most jobs.
     """
     rng = random.Random(seed)
     world = some_world(seed, planner, grouped=grouped, typed=typed, shared=shared, surplus=surplus)

@@ -50,13 +50,13 @@ SHAPES = (
 """Workers, least workers, and GPUs per worker, before they are made to fit; some are elastic."""
 
 USUAL = (None, 60.0, 900.0, 5_000.0, 20_000.0, 100_000.0)
-"""Usual run times of similar jobs in seconds, where they are known."""
+"""Usual run times of similar jobs in seconds, if they are known."""
 
 
 class World:
     """A pool, its jobs and its planner. Every number an action takes may be any whole number.
 
-    ``instant`` tells whether attempts that are asked to stop are gone at once, or within the grace period.
+    ``instant`` says whether attempts that are asked to stop are gone at once, or within the grace period.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class World:
     def snapshot(self) -> Snapshot:
         return Snapshot(self.now, self.nodes, self.projects, tuple(self.jobs.values()), self.settings)
 
-    # ---------- telling planner and checker
+    # ---------- changes for planner and checker
 
     def tell(self, change: Change) -> None:
         match change:
@@ -210,14 +210,14 @@ class World:
         return types[first:] + types[:first] if number % 4 == 1 else (types[first],)
 
     def _asked(self, number: int, rdma: float) -> PerGpu:
-        """What comes with GPUs of some nodes only for a part of the jobs of a pool that knows what nodes have."""
+        """A request per GPU for a part of the jobs, which only some nodes can satisfy."""
         if all(node.per_gpu == UNSPECIFIED for node in self.nodes):
             return UNSPECIFIED
         asked = (PerGpu(6.0, 8.0), PerGpu(2.0, 60.0), PerGpu(6.0, 60.0), PerGpu(4.0, 16.0), *[UNSPECIFIED] * 5)
         return asked[number % 9]._replace(rdma=rdma)
 
     def _required(self, of_16: int) -> str | None:
-        """A rack for one job in sixteen, and an island or a socket for four where nodes have sockets."""
+        """A rack for one job in sixteen, and an island or a socket for four if nodes have sockets."""
         if of_16 in range(1, 5) and any(node.sockets for node in self.nodes):
             return ("island", "socket")[of_16 % 2]
         return "rack" if of_16 == 0 else None
@@ -270,7 +270,7 @@ class World:
         self.tell(ProjectsChanged(self.projects))
 
     def lose_node(self, a: int, b: int) -> None:
-        """A node goes away: its jobs go on, or are lost with it."""
+        """A node goes away: its jobs keep running, or are lost with it."""
         node = self.nodes[a % len(self.nodes)]
         self.nodes = tuple(structs.replace(each, available=each.available and each != node) for each in self.nodes)
         self.tell(NodesChanged(self.nodes))

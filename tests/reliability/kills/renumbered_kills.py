@@ -55,7 +55,7 @@ c.Spawner.poll_interval = 1
 class Round:
     """A notebook starts while one victim is killed; then a restart finds other GPUs, and another one is killed.
 
-    So many ``jobs`` run over both.
+    ``jobs`` jobs run over both.
     """
 
     start: Plan
@@ -167,7 +167,7 @@ def fill(hub: Hub, everybody: Sequence[Person]) -> None:
     for person in everybody:
         submit(hub, person, 3)
         if person.server() is None:
-            person.start({"gpus": 1})  # is refused where all build GPUs are held
+            person.start({"gpus": 1})  # is refused if all build GPUs are held
     for person in everybody:
         until(f"{person.name}'s notebook", lambda: settled(person), every=RARELY_S)  # noqa: B023 - asked at once
     with hub.pool() as pool:
@@ -194,7 +194,7 @@ def clear(hub: Hub, everybody: Sequence[Person]) -> None:
 
 
 def holders(state: Path) -> dict[int, tuple[Holder, frozenset[str]]]:
-    """Return each process with GPUs: the attempt or the start of a notebook that it belongs to, and its GPUs."""
+    """Return each process with GPUs: its attempt or its notebook's start, and its GPUs."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -43,7 +43,7 @@ class KillFigures:
 class KilledPool:
     """A pool of 4 simulated GPUs with real processes, whose service is killed and started again.
 
-    ``rng`` draws what is killed when.
+    ``rng`` draws the victims and times.
     """
 
     def __init__(self, path: Path, jobs: int, *, steps: int, pause: float, rng: random.Random) -> None:
@@ -135,7 +135,7 @@ class KilledPool:
                 self.accepted[name] = answer["id"]
 
     def accept(self, count: int) -> None:
-        """Submit jobs until so many have been accepted in all."""
+        """Submit jobs until ``count`` have been accepted in all."""
 
         def accepted() -> bool:
             self.submit_some(max(0, count - len(self.accepted)))

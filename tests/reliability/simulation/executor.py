@@ -165,6 +165,6 @@ class SimulatedExecutor(Executor):
 
 
 async def _forever() -> NoReturn:
-    """Wait for the end of the service that has crashed."""
+    """Wait for the end of the crashed service."""
     await asyncio.get_running_loop().create_future()
     raise AssertionError

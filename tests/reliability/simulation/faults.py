@@ -39,8 +39,8 @@ class CrashPoints:
 class Faults:
     """How often what goes wrong, as parts of 1, and how long answers take at most, in seconds.
 
-    ``lost_requests`` never reach the executor, ``lost_answers`` do; both are told as errors. ``repeated`` requests
-    and observations arrive twice.
+    ``lost_requests`` never reach the executor, ``lost_answers`` do; both are reported as errors. ``repeated``
+    requests and observations arrive twice.
     """
 
     rng: random.Random = field(default_factory=lambda: random.Random(0))

@@ -31,7 +31,7 @@ SHAPES = ((1, 1, 1), (1, 1, 1), (1, 1, 2), (2, 2, 1), (3, 1, 1), (2, 1, 2))
 GRACE = 10.0
 """Grace period of each job, in seconds. The pool's is longer: answers may be late by so much."""
 ALWAYS = 99
-"""Failures of a program that fails whenever it is run. Others fail at most as often as they are tried again."""
+"""Failures of a program with no successful run. Others fail at most as often as they are tried again."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Expected:
-    """A job as it was accepted, and whether a person cancelled it. A sweep has so many ``trials``, others none."""
+    """A job as it was accepted, and whether a person cancelled it. A sweep has ``trials`` trials, others none."""
 
     program: Program
     time_limit: float | None
@@ -118,7 +118,7 @@ class History:
             await self.pool.resume(job_id)
 
     async def judge(self) -> Verdict:
-        """Compare what the store says with what really happened and what was to happen."""
+        """Compare the store with the actual and the expected events."""
         world, pool = self.world, self.pool
         records = {record.id: record for record in await pool.records()}
         trials = {job_id: await pool.trials(job_id) for job_id, job in self.jobs.items() if job.trials}

@@ -36,7 +36,7 @@ UNFINISHED = JobFilter(states=frozenset(state.value for state in JobState if sta
 
 
 class WatchedPlanner(Planner):
-    """A planner, and the check of the promises on all that it is told and decides."""
+    """A planner, and the check of the promises on all its inputs and decisions."""
 
     def __init__(self, snapshot: Snapshot, report: Callable[[list[Breach]], None]) -> None:
         super().__init__(snapshot)
@@ -102,7 +102,7 @@ class Pool:
         return task
 
     def crash(self) -> None:
-        """End the service where it stands."""
+        """End the service at once."""
         if self._down.done():
             return
         self.crashes += 1

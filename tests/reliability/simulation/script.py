@@ -67,7 +67,7 @@ async def tell(pool: Pool) -> dict[str, str]:
     await pool.pause(ids["sweep"])
     await pool.state(ids["sweep"], "paused", "succeeded")
     await pool.resume(ids["sweep"])
-    # A person pauses one that runs and lets it go on; another is cancelled while it runs, a third while it waits.
+    # A person pauses a running one and resumes it; another is cancelled while it runs, a third while it waits.
     await pool.pause(ids["steady"])
     await pool.state(ids["steady"], "paused", "succeeded")
     await submit("doomed", "susan", Program(work=10_000), gpus=2)
@@ -106,7 +106,7 @@ def play(bed: StoreBed, points: CrashPoints) -> Outcome:
         problems = [*world.violations, *pool.breaches]
         problems += [f"{key} ran {times} times" for key, times in world.ever.items() if times > 1]
         problems += [
-            f"{job.id} is a job that nobody submitted" for job in records.values() if job.id not in ids.values()
+            f"{job.id} is a job that no one submitted" for job in records.values() if job.id not in ids.values()
         ]
         problems += [
             f"{job.id} has the attempts {[attempt.number for attempt in job.attempts]}"

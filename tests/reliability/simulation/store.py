@@ -23,7 +23,7 @@ MEMORY = Path("/dev/shm")
 
 
 class NoLock(opening.AdvisoryLock):
-    """Stands for the lock of a store that only one test has."""
+    """Replaces the lock of a store used by only one test."""
 
     def __init__(self) -> None:
         """Lock nothing."""
@@ -119,7 +119,7 @@ class SimulatedStore(Store):
 
 @contextmanager
 def store_bed() -> Iterator[StoreBed]:
-    """Yield a store in memory-backed storage where there is some."""
+    """Yield a store in memory-backed storage if there is some."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
         bed = StoreBed(Path(directory))
         try:

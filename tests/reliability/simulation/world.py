@@ -47,7 +47,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     chunk: float = 0.0
 
     def argv(self) -> list[str]:
-        """Return the arguments of a job that runs this program."""
+        """Return the arguments of this program's jobs."""
         return ["simulated", msgspec.json.encode(self).decode()]
 
 
@@ -177,7 +177,7 @@ class World:
                 self._lost(attempt, "Its node vanished.")
 
     def cut_off(self, name: str) -> None:
-        """Take a node out of service; what runs on it goes on."""
+        """Take a node out of service; its jobs keep running."""
         self._set_available(name, available=False)
 
     def regain(self, name: str) -> None:

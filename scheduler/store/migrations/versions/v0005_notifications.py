@@ -1,4 +1,4 @@
-"""Notifications: what people want to be told, and deliveries through channels that leave the pool's pages."""
+"""Notifications: people's choices of events, and deliveries through channels that leave the pool's pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idle workspaces: the rules, and what was told and done; people who chose notifications are told of them, too."""
+"""Idle workspaces: the rules, notifications and stops; people who chose notifications get theirs, too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVENT = "workspace"
 
 
 def upgrade() -> None:
-    """Create the tables, and add the new event where people chose any."""
+    """Create the tables, and add the new event for people who chose any."""
     op.create_table(
         "idle_rules",
         sa.Column("scope", sa.String(16), primary_key=True),

@@ -1,4 +1,4 @@
-"""Recent use: the GPU time of projects beyond their quotas, which decides between projects that stand equal."""
+"""Recent use: the GPU time of projects beyond their quotas, which decides between otherwise equal projects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the table: nobody has used anything yet."""
+    """Create the table, empty."""
     op.create_table(
         "recent_use",
         sa.Column("project", sa.String(64), primary_key=True),
