@@ -54,7 +54,7 @@ async def test_durations_are_seconds_or_text(pool, team):
     for name, limit in {"text": "1h30m", "number": 5400}.items():
         await team.apply(name, timeLimit=limit)
         found = await team.until_true(lambda found: found.get("status", {}).get("jobId"), name)
-        assert (await pool.engine.job(found["status"]["jobId"])).time_limit == 5400
+        assert (await pool.engine.job(found["status"]["jobId"])).options.time_limit == 5400
 
 
 async def test_a_manifest_that_claims_another_project_is_refused(pool, team):
