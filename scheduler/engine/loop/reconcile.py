@@ -86,8 +86,8 @@ def _with_uuids(known: Placement, reported: Placement) -> Placement:
     if {each.rank for each in known} != {each.rank for each in reported}:
         return known
     return tuple(
-        Worker(each.rank, each.node, each.gpus, identities)
-        if len(identities := uuids.get(each.rank, ())) == len(each.gpus) and identities
+        Worker(each.rank, each.node, each.gpus, own)
+        if len(own := uuids.get(each.rank, ())) == len(each.gpus) and own
         else each
         for each in known
     )
