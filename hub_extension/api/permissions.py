@@ -33,7 +33,7 @@ class Role(IntEnum):
 
 
 class Action(StrEnum):
-    """What callers do with jobs, projects and people."""
+    """The actions of callers on jobs, projects and people."""
 
     SEE = "see a job: its name, command, log, metrics and outputs"
     SUBMIT = "submit a job for the project"

@@ -1,4 +1,4 @@
-"""What is kept of a job's environment, and how it is shown; pure."""
+"""Records of jobs' environments, and their views; pure."""
 
 from __future__ import annotations
 

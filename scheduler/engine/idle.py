@@ -30,7 +30,7 @@ NEVER = IdleRule()
 
 
 class Step(Enum):
-    """What to do about a workspace."""
+    """The next step for a workspace."""
 
     NOTHING = auto()
     TELL = auto()
@@ -50,7 +50,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, after ``unused`` seconds without use.
+    """The next step after ``unused`` seconds without use.
 
     ``again`` is the next time to decide if the workspace stays unused until then, in seconds since the epoch; None
     if there is none.
@@ -247,7 +247,7 @@ Change = Callable[[Callable[[Transaction], Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What a notebook server reported ``at`` a time of the workspace whose GPUs were reserved at ``reserved``."""
+    """A notebook server's report ``at`` a time, for the workspace whose GPUs were reserved at ``reserved``."""
 
     at: float
     reserved: float

@@ -23,7 +23,7 @@ from springtide.scheduler.policy.planner import Planner
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """How many more nodes of each group the plan would use, and the group that each waiting job would use."""
+    """The number of additional nodes of each group that the plan would use, and the group for each waiting job."""
 
     nodes: Mapping[str, int] = field(default_factory=dict)
     jobs: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How a job's test run is made, and how the job follows it, within the transaction that changes it."""
+"""Test runs of jobs: their creation, and the consequences for the job, in the same transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from springtide.scheduler.store.records import JobRecord, JobSpec, TestRun, Test
 from springtide.scheduler.wire import MAX_NAME
 
 SUFFIX = " (test run)"
-"""What the name of a test run has after that of the job."""
+"""Suffix of the name of a test run, after the job's name."""
 STAGES = {
     JobState.QUEUED: TestStage.WAITING,
     JobState.PAUSED: TestStage.WAITING,

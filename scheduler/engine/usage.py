@@ -115,7 +115,7 @@ FIELDS = {
     "person": ("user", "project"),
     "project": ("project",),
 }
-"""What use can be summed up by, and the fields of `UsageKey` that this means."""
+"""The groupings of a usage report, and their fields of `UsageKey`."""
 
 
 class GpuUsage:

@@ -1,4 +1,4 @@
-"""What is written of measured use: one transaction for each interval, and as much as is kept."""
+"""Writing of measured use: one transaction for each interval, within the retention."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FileId = tuple[int, int]
 """Device and inode of a file."""
 WAL_SUFFIX = "-wal"
 DELETED = " (deleted)"
-"""What the kernel adds to the name of an open file that was removed."""
+"""Suffix of the kernel on the name of an open file that was removed."""
 
 
 class Place:

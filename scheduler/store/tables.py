@@ -150,7 +150,7 @@ class WorkspaceRecord:
 
 @dataclass(frozen=True, slots=True)
 class IdleRule:
-    """What happens to a workspace whose GPUs are not used: durations in seconds, None for never.
+    """The rule for a workspace whose GPUs are not used: durations in seconds, None for never.
 
     Its owner is notified after ``tell_after`` without use, and it is stopped ``notice`` later.
     """

@@ -42,7 +42,7 @@ HARDWARE_XIDS: Mapping[int, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class FaultRules:
-    """What counts as a fault. A GPU that the driver has lost always counts."""
+    """The rules for faults. A GPU that the driver has lost always counts."""
 
     drain_faulty_gpus: bool = setting(
         True,

@@ -1,4 +1,4 @@
-"""What the processes of an attempt take of the processor and of memory, from ``/proc``."""
+"""Use of processor and memory by the processes of an attempt, from ``/proc``."""
 
 from __future__ import annotations
 

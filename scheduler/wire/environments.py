@@ -11,7 +11,7 @@ from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request, Word
 
 
 class ImageContents(Answer, frozen=True, kw_only=True):
-    """What an administrator declares of an image: its Python, and the modules that can be imported there.
+    """An administrator's declaration of an image: its Python, and the modules that can be imported there.
 
     ``packages`` are versions by the name of the distribution. ``modules`` are top-level names.
     """
@@ -22,7 +22,7 @@ class ImageContents(Answer, frozen=True, kw_only=True):
 
 
 class DeclaredContents(Answer, frozen=True, kw_only=True):
-    """What is declared of one image; None if nothing is."""
+    """The declaration of one image; None if there is none."""
 
     contents: ImageContents | None = None
 
@@ -68,7 +68,7 @@ class PythonEnvironment(Request, frozen=True, kw_only=True):
 
 
 class JobEnvironment(Answer, frozen=True, kw_only=True):
-    """What a job runs with, as it was when it was submitted. The container image is that of the job.
+    """The environment of a job at its submission. The container image is that of the job.
 
     ``python`` is the version, ``path`` that of the interpreter: on one machine the one that runs the job, on a
     cluster the one of the notebook. Both are empty if neither is known. ``packages`` are versions of what

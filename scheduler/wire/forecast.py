@@ -57,7 +57,7 @@ class ProjectOutlook(Answer, frozen=True, kw_only=True):
 
 
 class Shift(Answer, frozen=True, kw_only=True):
-    """What the next decisions would do to a job. ``job`` and ``name`` are empty for who may not see it.
+    """The effect of the next decisions on a job. ``job`` and ``name`` are empty for who may not see it.
 
     ``job`` is also empty for the hypothetical job. ``gpus`` are those that the job holds before a pause
     or a move, and after a start.
@@ -125,7 +125,7 @@ class Advice(Answer, frozen=True, kw_only=True):
 
 
 class ForecastAccuracy(Answer, frozen=True, kw_only=True):
-    """How the starts of jobs compare with the forecasts of them that were shown.
+    """The accuracy of the shown forecasts, compared with the starts of jobs.
 
     ``since`` is the time of the oldest of these, in seconds since the epoch. ``forecasts`` is the number of those
     whose jobs, ``jobs`` of them, have started since: ``inside`` of these started within the window, ``early``

@@ -55,7 +55,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page draws the form of: its fields, whose it is, and the notebooks that can be sent."""
+    """The contents of the form: its fields, its person, and the notebooks that can be sent."""
 
     fields: list[Field]
     person: Person

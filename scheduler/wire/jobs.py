@@ -76,7 +76,7 @@ class Reason(Answer, frozen=True, kw_only=True):
 
 
 class Progress(Answer, frozen=True, kw_only=True):
-    """What the job last reported. ``values`` are its numbers, such as ``{"loss": 0.3}``.
+    """The job's latest report. ``values`` are its numbers, such as ``{"loss": 0.3}``.
 
     ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
     """
@@ -210,7 +210,7 @@ class Job(Answer, frozen=True, kw_only=True):
     ended: float | None = None
     held_by_user: bool = False
     hold: Hold | None = None
-    """Who put it on hold, and why: it does not start before they release it."""
+    """The author and reason of its hold: it does not start before they release it."""
     held: list[GpuRef] = []
     attempt: int = 0
     attempts: list[Attempt] = []
@@ -231,12 +231,12 @@ class Job(Answer, frozen=True, kw_only=True):
     impossible: bool = False
     """Whether the pool as it is can never run it, of one of which ``starts_if`` is known."""
     usual_runtime: float | None = None
-    """How long jobs like it took, the median of the latest in seconds; None if none has ended, or it has."""
+    """The median run time of the latest similar jobs in seconds; None if none has ended, or it has."""
     failures: int = 0
     gpu_seconds: float = 0.0
     exit_code: int | None = None
     error: str = ""
-    """What went wrong, in words, of a failed job."""
+    """The error of a failed job, in words."""
     sweep: str | None = None
     """The id of the sweep whose trial it is."""
     trial: int | None = None
@@ -263,14 +263,14 @@ class JobPage(Answer, frozen=True, kw_only=True):
 
 
 class JobsAction(Request, frozen=True, kw_only=True):
-    """What to do with several jobs, named by their ids."""
+    """An action on several jobs, named by their ids."""
 
     action: Literal["pause", "resume", "cancel", "finish"]
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
 
 
 class JobActed(Answer, frozen=True, kw_only=True):
-    """What became of one of several jobs: the job as it is now, or why nothing was done."""
+    """The result for one of several jobs: the job as it is now, or why nothing was done."""
 
     id: str
     job: Job | None = None
@@ -278,7 +278,7 @@ class JobActed(Answer, frozen=True, kw_only=True):
 
 
 class JobsActed(Answer, frozen=True, kw_only=True):
-    """What became of each of several jobs, in the order of the request."""
+    """The results for several jobs, in the order of the request."""
 
     results: list[JobActed]
 

@@ -18,7 +18,7 @@ MAX_CHANNELS = 20
 
 
 class ProjectChoice(Answer, frozen=True, kw_only=True):
-    """What the caller may ask for in one project."""
+    """The caller's possible requests in one project."""
 
     name: str
     quota: int | None
@@ -30,11 +30,11 @@ class ProjectChoice(Answer, frozen=True, kw_only=True):
     free_now: int
     colour: int
     ranges: JobRanges = JobRanges()
-    """What a job may ask for, by the project and those that it is in; ``images`` is None on one machine."""
+    """The ranges of a job's requests, by the project and those above it; ``images`` is None on one machine."""
 
 
 class Me(Answer, frozen=True, kw_only=True):
-    """Who the caller is and what the form may offer."""
+    """The caller's identity, and the choices of the form."""
 
     name: str
     admin: bool

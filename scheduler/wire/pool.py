@@ -25,7 +25,7 @@ class DatasetList(Answer, frozen=True, kw_only=True):
 
 
 class Holder(Answer, frozen=True, kw_only=True):
-    """Who holds a GPU: a job or a workspace."""
+    """The holder of a GPU: a job or a workspace."""
 
     kind: str
     """``job``, ``workspace`` or ``foreign`` (something outside the pool)."""
@@ -41,7 +41,7 @@ class Holder(Answer, frozen=True, kw_only=True):
 
 
 class DrainView(Answer, frozen=True, kw_only=True):
-    """Who has drained a node or a GPU, when (in seconds since the epoch) and why.
+    """The author, time (in seconds since the epoch) and reason of a drain of a node or GPU.
 
     ``by`` is ``springtide`` for a GPU that the pool has drained because of a fault. ``finish`` says that the jobs
     that ran there then may run to their end; without it they were paused.
@@ -87,7 +87,7 @@ class UndrainRequest(Request, frozen=True, kw_only=True):
 
 
 IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or cordoned")
-"""What GPUs are that nothing holds: ``idle`` where something may start, else as their node is."""
+"""States of free GPUs: ``idle`` if something may start there, else as their node is."""
 
 
 class CardsView(Answer, frozen=True, kw_only=True):
@@ -115,13 +115,13 @@ class NodeView(Answer, frozen=True, kw_only=True):
     labels: dict[str, str]
     gpus: list[GpuCell]
     limits: str = ""
-    """What a job may take there besides GPUs, and who enforces it; empty if the cluster says."""
+    """The limits of a job there besides GPUs, and their enforcer; empty if the cluster says."""
     cpus_per_gpu: float = 0.0
     """The cores that each GPU comes with; 0 if they are unknown."""
     memory_per_gpu: int = 0
     """The memory that each GPU comes with, in bytes; 0 if it is unknown."""
     rdma_workers: int = 0
-    """How many workers of jobs may have RDMA there at a time, each with an equal part of its GPUs; 0 elsewhere."""
+    """Maximum number of workers with RDMA there at a time, each with an equal part of its GPUs; 0 elsewhere."""
     drain: DrainView | None = None
     free: dict[str, int] = {}
     drains_gpus: bool = False

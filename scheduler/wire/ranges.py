@@ -1,4 +1,4 @@
-"""What the jobs of a project may ask for."""
+"""Ranges of the requests of a project's jobs."""
 
 from __future__ import annotations
 

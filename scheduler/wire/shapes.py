@@ -1,4 +1,4 @@
-"""What all shapes share: the two kinds of structs and the bounds of their fields."""
+"""The base of all shapes: the two kinds of structs and the bounds of their fields."""
 
 from __future__ import annotations
 

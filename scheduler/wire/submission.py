@@ -270,7 +270,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def per_gpu(self) -> PerGpu:
-        """What the job asks for with each GPU; nothing in particular without GPUs."""
+        """The job's request per GPU; nothing in particular without GPUs."""
         return per_gpu_of(self.cpus or 0.0, self.memory or 0, self.gpus, int(self.rdma))
 
     def resolved(self) -> JobOptions:
@@ -319,7 +319,7 @@ class GivenOptions(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Wish(GivenOptions, frozen=True, kw_only=True):
-    """What a train job asks for, whatever it runs: all that can be checked without its program."""
+    """The request of a train job, whatever it runs: all that can be checked without its program."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wish:

@@ -51,7 +51,7 @@ MAX_TRIALS_PAGE = 1_000
 
 
 class Outcome(Answer, frozen=True, kw_only=True):
-    """What is known of a trial: its parameters, and what it reported of the sweep's metric.
+    """The outcome of a trial: its parameters, and its reports of the sweep's metric.
 
     ``value`` is the latest one, at the end that by which it is compared; ``curve`` has up to 100 pairs of step and
     value. ``pruned`` says that it ended itself early, because others were better.

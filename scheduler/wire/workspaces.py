@@ -50,7 +50,7 @@ class Workspace(Answer, frozen=True, kw_only=True):
 
 
 class BuildNumbers(Answer, frozen=True, kw_only=True):
-    """What a person may still start of one type of build GPUs."""
+    """The build GPUs of one type that a person may still start."""
 
     quota: int
     held: int
@@ -67,7 +67,7 @@ class StoppedWorkspace(Answer, frozen=True, kw_only=True):
 
 
 class BuildQuota(Answer, frozen=True, kw_only=True):
-    """What a person may still start, for the options form.
+    """The build GPUs that a person may still start, for the options form.
 
     ``by_type`` has the numbers of each type of build GPUs; it is empty if there is one type.
     """
@@ -85,7 +85,7 @@ class BuildQuota(Answer, frozen=True, kw_only=True):
 
 
 class WorkspaceActivity(Request, frozen=True, kw_only=True):
-    """What a notebook server reports about itself.
+    """A notebook server's report about itself.
 
     ``busy`` says that a kernel computes or that a program runs in a terminal, ``idle`` for how many seconds there
     was no activity of kernels, terminals and pages; None is activity now.
@@ -103,7 +103,7 @@ class ReportAgain(Answer, frozen=True, kw_only=True):
 
 
 class IdleRule(Request, frozen=True, kw_only=True):
-    """What happens to a workspace whose GPUs are not used: durations in seconds, null for never.
+    """The rule for a workspace whose GPUs are not used: durations in seconds, null for never.
 
     Its owner is notified after ``tell_after`` without use, and it is stopped ``notice`` later.
     """
@@ -138,7 +138,7 @@ class IdleRules(Answer, frozen=True, kw_only=True):
 
 
 class WorkspaceIdle(Answer, frozen=True, kw_only=True):
-    """How a workspace with GPUs is used; nothing is ``known`` if its notebook server does not report.
+    """The use of a workspace with GPUs; nothing is ``known`` if its notebook server does not report.
 
     ``busy`` says that something runs in it. Times are seconds since the epoch: ``unused_since`` when it was last
     used, None while it is; ``stops`` when it is stopped unless it is used, None for never. ``told`` says that its
@@ -172,7 +172,7 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
     path: str = ""
     """Where it opens, as a path of the hub's origin."""
     idle: WorkspaceIdle | None = None
-    """How its GPUs are used, None if it has none."""
+    """The use of its GPUs, None if it has none."""
     place: str = ""
     """Where one runs that the hub does not know: its processes or its pod."""
 

@@ -1,4 +1,4 @@
-"""How true the forecasts of starts were that have been shown."""
+"""The accuracy of the shown forecasts of starts."""
 
 from __future__ import annotations
 

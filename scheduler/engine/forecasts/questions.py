@@ -31,7 +31,7 @@ MAX_JOBS_SMALLER = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: a person, the project of the hypothetical job, and what that person may see and change."""
+    """The asking person, the project of the hypothetical job, and the person's permissions."""
 
     user: str
     project: str | None

@@ -63,7 +63,7 @@ class OwnershipLost:
 
 
 EngineObservation: TypeAlias = Observation | NodesObserved | LaunchFailed | StartChecked | OwnershipLost
-"""What the executor reports, and what the engine's own parts report of the executor."""
+"""Reports of the executor, and of the engine's own parts about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]
 """An event, the reason that its title is made of, and those that its text is made of."""
 
 HELD = Reason("notify-held")
-"""What follows from a pause by a person."""
+"""The next event after a pause by a person."""
 INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 
 

@@ -1,1 +1,1 @@
-"""How fast jobs ran where they were placed, and what follows for others."""
+"""Speeds of jobs by placement, and the advice from them for other jobs."""

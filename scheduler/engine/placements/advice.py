@@ -1,4 +1,4 @@
-"""What earlier runs of a work say about GPU type, number of GPUs and spread of the next one; pure."""
+"""Advice from earlier runs of a work on GPU type, number of GPUs and spread of the next one; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of placements, as the engine asks for it."""
+"""Speeds by placement, learned from ended jobs, and comparisons for the engine."""
 
 from __future__ import annotations
 

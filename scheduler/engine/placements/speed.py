@@ -1,4 +1,4 @@
-"""How fast an attempt ran, by the steps that it reported or by how long it took; pure."""
+"""The speed of an attempt, by its reported steps or by its run time; pure."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ MIN_TIME = 60.0
 """Minimum time that is measured, in seconds: less says more of single steps than of the placement."""
 
 STEPS, RUNS = "steps", "runs"
-"""What is counted per second: reported steps, or whole runs of jobs that report none."""
+"""The unit of a speed: reported steps per second, or whole runs of jobs that report none."""
 MEASURES = (STEPS, RUNS)
-"""What is counted, the more exact first."""
+"""The units of speeds, the more exact first."""
 
 
 class Work(NamedTuple):

@@ -66,7 +66,7 @@ class IdempotencyLookup:
 
 
 class JobChange(StrEnum):
-    """What a user may ask of a job."""
+    """A user's requests on a job."""
 
     PAUSE = "pause"
     RESUME = "resume"

@@ -1,4 +1,4 @@
-"""What the pool keeps of people follows JupyterHub: who has left, who is renamed, who is in which project."""
+"""The pool's records of people follow JupyterHub: departures, renames and memberships of projects."""
 
 from __future__ import annotations
 

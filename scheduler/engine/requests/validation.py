@@ -34,7 +34,7 @@ from springtide.scheduler.wire.submission import checked
 
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """What submissions are validated against: train nodes, records of projects, settings, and GPU types."""
+    """The inputs of validation: train nodes, records of projects, settings, and GPU types."""
 
     nodes: Sequence[Node]
     records: Mapping[str, ProjectRecord]

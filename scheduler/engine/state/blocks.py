@@ -1,4 +1,4 @@
-"""What keeps jobs from starting, and where launching has stopped because of it; pure.
+"""Blocks that keep jobs from starting, and the launch stops that follow from them; pure.
 
 A block that has kept three different jobs from starting stops the start of all jobs that it concerns: they are
 withheld, so that they neither burn attempts nor count as demand, until one of them could be started or the

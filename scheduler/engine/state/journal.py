@@ -48,7 +48,7 @@ MIN_CHANGES_PER_BASE = 1_000
 
 
 class PlannerLike(Protocol):
-    """What the engine needs of a planner; see `springtide.scheduler.policy.planner.Planner`."""
+    """The planner's interface for the engine; see `springtide.scheduler.policy.planner.Planner`."""
 
     def apply(self, change: Change) -> None:
         """Take in a change."""

@@ -17,7 +17,7 @@ from springtide.scheduler.store.records import WorkspaceRecord
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What nothing new starts on, by the committed state.
+    """Nodes and GPUs where nothing new starts, by the committed state.
 
     These are the names of the drained ``nodes``, the UUIDs of the ``gpus`` that are drained one by one, and the
     identities of GPUs that are ``held`` by what has no place in the present inventory.

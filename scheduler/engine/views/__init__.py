@@ -1,1 +1,1 @@
-"""What the API shows of the state."""
+"""The API's views of the state."""

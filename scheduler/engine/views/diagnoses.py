@@ -1,4 +1,4 @@
-"""What lets waiting jobs start, found in the background, as long as nothing has changed since."""
+"""Conditions that let waiting jobs start, computed in the background and valid until the next change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from springtide.scheduler.sentences import Sentence
 
 
 class Diagnoses:
-    """What lets jobs start, by job. Each change sent to the planner clears it."""
+    """Conditions that let jobs start, by job. Each change sent to the planner clears them."""
 
     def __init__(self, planner: JournaledPlanner) -> None:
         self._planner = planner

@@ -26,7 +26,7 @@ ReadEvents = Callable[[int, int], Awaitable[list[EventRecord]]]
 
 
 Subject: TypeAlias = tuple[str, object, object]
-"""What an event is about: its kind, its job, and the rank of a log."""
+"""The subject of an event: its kind, its job, and the rank of a log."""
 
 
 class Subscriber:

@@ -114,7 +114,7 @@ LISTED_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class ViewContext:
-    """What the view of a job depends on besides its record.
+    """The inputs of a job's view besides its record.
 
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and

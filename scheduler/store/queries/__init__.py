@@ -1,1 +1,1 @@
-"""What is read from the store."""
+"""Queries of the store."""

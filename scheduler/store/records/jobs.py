@@ -52,7 +52,7 @@ class RerunRef:
 
 
 class TestStage(StrEnum):
-    """How far a test run is."""
+    """The stage of a test run."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -76,7 +76,7 @@ class TestRun:
 
 
 class Asked(StrEnum):
-    """What a live attempt was asked to do."""
+    """A request to a live attempt."""
 
     PAUSE = "pause"
     KILL = "kill"
@@ -105,7 +105,7 @@ LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptSt
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What was submitted; only its tags change.
+    """A job's submission; only its tags change.
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have ``bundle_bytes``. An
     ``image`` and a ``time_limit`` among the options are those that the pool chose if the submission named none.
@@ -134,7 +134,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     rerun: RerunRef | None = None
     """The run that the job repeats; None if it repeats none."""
     environment: EnvironmentRecord | None = None
-    """What the job runs with; None for a trial, which uses its sweep's environment."""
+    """The job's environment; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
     """The id of the job tested by this test run; None for any other job."""
 

@@ -47,7 +47,7 @@ class TrialRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a trial has reported of itself: its parameters, the value of the sweep's metric, and its course.
+    """A trial's own report: its parameters, the value of the sweep's metric, and its course.
 
     ``curve`` has pairs of step and value; ``pruned`` says that the trial ended itself because others were better.
     ``memo`` is its own text for later trials.

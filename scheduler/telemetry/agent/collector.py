@@ -1,4 +1,4 @@
-"""What an agent knows of its node, read anew for each report."""
+"""An agent's data about its node, read anew for each report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_GPUS = "NVML finds no GPUs: no driver, or the container runtime gives this po
 
 
 class Kubelet(Protocol):
-    """What is asked of the kubelet; `PodResources` does."""
+    """The requests to the kubelet; implemented by `PodResources`."""
 
     def assigned(self) -> Sequence[PodDevices]:
         """Return the pods that have devices."""

@@ -1,4 +1,4 @@
-"""Who the users of JupyterHub are, whatever their names, and who is in which of its groups."""
+"""Identities of JupyterHub's users, whatever their names, and the members of its groups."""
 
 from __future__ import annotations
 
