@@ -15,6 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-
 # Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
 # and their packages anew takes each of the workers longer than to read all of them.
 export PYTHONDONTWRITEBYTECODE :=
+BUILD  := 'hatchling>=1.27,<2'
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
@@ -96,14 +97,14 @@ install: | $(VENV)/bin/python ## Install the tree into the virtual environment
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Springtide needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip 'hatchling>=1.27,<2'
+	$(BIN)/pip install --quiet --upgrade pip
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt '.[hub,widgets,gpu,examples]'
+	$(BIN)/pip install --quiet -c constraints.txt $(BUILD) '.[hub,widgets,gpu,examples]'
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt '.[dev]'
+	$(BIN)/pip install --quiet -c constraints.txt $(BUILD) '.[dev]'
 	touch $@ $(VENV)/run.stamp
 
 clean: ## Remove the virtual environment and what was built in the tree
