@@ -9,6 +9,12 @@ from dataclasses import dataclass, field, replace
 from springtide.scheduler.model import Amount, Node, Project, Standing
 from springtide.scheduler.wording import given
 
+UNKNOWN = "gpu"
+"""Type of GPUs whose model is not known."""
+_BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "amd"})
+"""Words that are left out of a model's name where others distinguish it."""
+_SEPARATORS = re.compile(r"[\s_-]+")
+
 
 def pool_types(nodes: Iterable[Node], order: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the GPU types of the nodes, those of ``order`` first; ``("",)`` without nodes.
@@ -119,13 +125,6 @@ def summed(by_type: dict[str, Standing]) -> Standing:
 def machine_of(node: str) -> str:
     """Return the machine of a node: one with GPUs of several kinds is several nodes (``a``, ``a/mig-1g.5gb``)."""
     return node.partition("/")[0]
-
-
-UNKNOWN = "gpu"
-"""Type of GPUs whose model is not known."""
-_BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "amd"})
-"""Words that are left out of a model's name where others distinguish it."""
-_SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def type_name(model: str) -> str:

@@ -14,7 +14,7 @@ from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.api.workspaces import ServerQuery
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import IdleRule, RuleScope
+from springtide.scheduler.store.tables import IdleRule, RuleScope
 from springtide.scheduler.wire import IdleRuleEdit, IdleRules, ReportAgain, WorkspaceActivity
 from springtide.scheduler.wording import given
 

@@ -50,14 +50,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
         job = client.submit(request)
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
             say(missing)
-        if follow:
-            job = watch(client, job, as_json=as_json)
-    if as_json:
-        print_json(job)
-    else:
-        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"), err=follow)
-    if follow and job.state != "succeeded":
-        raise click.exceptions.Exit(1)
+        _print_sent(client, job, follow=follow, as_json=as_json)
 
 
 submit.params[:0] = flags.flags(Surface.COMMAND)
@@ -126,15 +119,20 @@ def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
     """
     with Client() as client:
         job = client.rerun(job_id, flags.given(options))
-        rerun_of = job.rerun.text if job.rerun else ""
-        if follow:
-            job = watch(client, job, as_json=as_json)
-    if as_json:
-        print_json(job)
-    else:
-        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {rerun_of} {why(job)}"), err=follow)
-    if follow and job.state != "succeeded":
-        raise click.exceptions.Exit(1)
+        rerun_of = f"{job.rerun.text} " if job.rerun else ""
+        _print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
 
 
 rerun.params[:0] = flags.flags(Surface.COMMAND)
+
+
+def _print_sent(client: Client, job: Job, *, follow: bool, as_json: bool, about: str = "") -> None:
+    """Print a sent job; with ``follow`` wait for its end first, and exit with 1 unless it succeeded."""
+    if follow:
+        job = watch(client, job, as_json=as_json)
+    if as_json:
+        print_json(job)
+    else:
+        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {about}{why(job)}"), err=follow)
+    if follow and job.state != "succeeded":
+        raise click.exceptions.Exit(1)

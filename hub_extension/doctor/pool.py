@@ -17,6 +17,8 @@ from springtide.scheduler.store.opening import check_schema, connect, parse_url
 from springtide.scheduler.wire import PoolUsage, PoolView, WorkspaceList
 from springtide.scheduler.wording import count, given, gpus, plural
 
+CHECK: Final = "datasets"
+
 
 def unmatched_gpus(state: Path) -> Iterator[Finding]:
     """Check that all running work is on GPUs of the pool; no finding if the service does not answer."""
@@ -109,9 +111,6 @@ def running_notebooks(state: Path, accounts: Accounts | None) -> Iterator[Findin
         )
     if not unknown:
         yield ok("notebooks", f"The hub knows all notebook servers that run ({len(running)}).")
-
-
-CHECK: Final = "datasets"
 
 
 def datasets(declared: Mapping[str, Dataset]) -> Iterator[Finding]:

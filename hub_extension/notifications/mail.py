@@ -50,8 +50,8 @@ class Mail(Channel):
     email_from: str = setting("", "The address that notifications come from.")
     email_address: str = setting(
         "",
-        "The e-mail address of a user: {user}@example.org, or {user} where user names are addresses. Nobody "
-        "chooses another.",
+        "The e-mail address of a user: {user}@example.org, or {user} if user names are addresses. People "
+        "cannot choose another.",
     )
     email_events: frozenset[NotificationEvent] = setting(
         frozenset({NotificationEvent.FAILED, NotificationEvent.TIME_LIMIT, NotificationEvent.WORKSPACE}),
@@ -75,7 +75,7 @@ class Mail(Channel):
         if USER not in self.email_address or self._address_of(self._any_user) is None:
             raise SettingError(
                 f"Springtide.email_address is {given(self.email_address, LONG_GIVEN)}; with smtp_server it is the "
-                "address of a user, such as {user}@example.org, or {user} where user names are addresses."
+                "address of a user, such as {user}@example.org, or {user} if user names are addresses."
             )
         if self.smtp_user and self.smtp_security == "none":
             raise SettingError(

@@ -18,6 +18,18 @@ from springtide.scheduler.wire import FREE, GpuReading, PoolUsage, PoolView
 LABELS: Final = ("gpu", "UUID", "modelName", "Hostname", "environment", "user", "project", "simulated")
 
 
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+BUCKETS: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+PROJECT_GAUGES: Final = {
+    "quota": "Guaranteed GPUs",
+    "limit": "The most GPUs it may hold",
+    "fair_share": "GPUs it is entitled to now",
+    "held": "GPUs it holds",
+    "borrowed": "GPUs it holds beyond its quota",
+    "waiting": "GPUs that its waiting jobs ask for",
+}
+
+
 def gpu_metrics(usage: PoolUsage, pool: PoolView) -> Iterable[Metric]:
     """Yield the latest readings of all GPUs; nothing if GPUs are not measured."""
     if not usage.measured:
@@ -65,19 +77,6 @@ def _used_by_project(usage: PoolUsage, pool: PoolView) -> Metric:
     for key, value in sorted(used.items()):
         gauge.add_metric(key, value)
     return gauge
-
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-BUCKETS: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-
-PROJECT_GAUGES: Final = {
-    "quota": "Guaranteed GPUs",
-    "limit": "The most GPUs it may hold",
-    "fair_share": "GPUs it is entitled to now",
-    "held": "GPUs it holds",
-    "borrowed": "GPUs it holds beyond its quota",
-    "waiting": "GPUs that its waiting jobs ask for",
-}
 
 
 class PoolCollector(Collector):

@@ -33,6 +33,17 @@ SPAWNER = "/"
 """Audience of the hub's spawner; no person has such a name."""
 
 
+PACE_S: Final = 0.1
+"""Minimum time between two pieces of one stream, in seconds: events that come meanwhile are sent as one piece."""
+PACE_OF_READER_S: Final = 0.001
+"""Minimum time between two pieces for each reader, in seconds: writing to one takes a twentieth of it."""
+MAX_PACE_S: Final = 0.5
+"""Time between two pieces of a stream with the most readers, in seconds."""
+READERS_AT_ONCE: Final = 16
+"""Number of readers that are written to before other work of the event loop has its turn."""
+_NONE: Final[frozenset[str]] = frozenset()
+
+
 class Frames:
     """Encoder of events, with a cache of the latest frames for the other readers of the same audience."""
 
@@ -82,16 +93,6 @@ class Frames:
             self._holdings = event, self._nodes.projects_by_user(event.data["nodes"])
         return self._holdings[1]
 
-
-PACE_S: Final = 0.1
-"""Minimum time between two pieces of one stream, in seconds: events that come meanwhile are sent as one piece."""
-PACE_OF_READER_S: Final = 0.001
-"""Minimum time between two pieces for each reader, in seconds: writing to one takes a twentieth of it."""
-MAX_PACE_S: Final = 0.5
-"""Time between two pieces of a stream with the most readers, in seconds."""
-
-READERS_AT_ONCE: Final = 16
-"""Number of readers that are written to before other work of the event loop has its turn."""
 
 Group: TypeAlias = tuple[Caller, str | None]
 """The common rights of readers, as a caller without a name, and the job that they follow."""
@@ -336,9 +337,6 @@ class _Own:
         if name in self._notified:
             return True
         return visible is not None and not self._projects.get(name, _NONE) <= visible
-
-
-_NONE: Final[frozenset[str]] = frozenset()
 
 
 def is_shown(event: Event, caller: Caller, job: str | None) -> bool:

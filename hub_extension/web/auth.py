@@ -169,7 +169,7 @@ class HubAuthenticator:
         try:
             return await asyncio.shield(task)
         except HTTPError as error:
-            raise _away("The hub does not answer, so nobody can be identified.") from error
+            raise _away("The hub does not answer, so no user can be identified.") from error
 
     async def _check_hub(self) -> None:
         """Raise `Refusal` 503 if the hub does not know the service's own token either.
@@ -182,12 +182,12 @@ class HubAuthenticator:
         try:
             own = await self._hub.user_for_token(self._hub.api_token, use_cache=False, sync=False)
         except HTTPError as error:
-            raise _away("The hub does not answer, so nobody can be identified.") from error
+            raise _away("The hub does not answer, so no user can be identified.") from error
         if own is None:
             self._forget_refusals()
             raise _away(
-                "The hub refuses all tokens, the pool's own too, so nobody can be identified: its database may be "
-                "full, damaged or read-only.",
+                "The hub refuses all tokens, the pool's own too, so no user can be identified: its database may "
+                "be full, damaged or read-only.",
             )
         self._knows_us_until = now + KNOWN_S
 

@@ -244,7 +244,7 @@ def _away() -> Refusal:
     return Refusal(
         503,
         "hub_away",
-        "The hub does not answer, so nobody's projects are known.",
+        "The hub does not answer, so the projects of users are unknown.",
         hint="Running jobs continue; try again in a moment.",
     )
 

@@ -16,6 +16,18 @@ IMAGE_VARIABLE: Final = "SPRINGTIDE_IMAGE"
 """Variable of a notebook on a cluster that names the image it runs in."""
 
 
+HEADS = ("GPUs", "type", "placed", "speed", "runs")
+NOTHING = (
+    "Nothing is known of it yet: no run of a minute or more has ended that reports steps or ran without a pause. "
+    "Runs count for jobs of the same name, project and person."
+)
+"""The text if no run was measured."""
+ALIKE = "No other GPUs are known to be notably faster, or to be worth more."
+"""The text if the measured runs give no advice."""
+LATE = 60.0
+"""Delay after which an expected start counts as late, in seconds."""
+
+
 def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str]]:
     """Return a job's environment as heads and values; ``image`` is its container image, None on one machine."""
     shown = [
@@ -67,16 +79,6 @@ def image_of(requested: str | None, images: Sequence[str]) -> str | None:
     return requested or os.environ.get(IMAGE_VARIABLE) or images[0]
 
 
-HEADS = ("GPUs", "type", "placed", "speed", "runs")
-NOTHING = (
-    "Nothing is known of it yet: no run of a minute or more has ended that reports steps or ran without a pause. "
-    "Runs count for jobs of the same name, project and person."
-)
-"""The text if no run was measured."""
-ALIKE = "No other GPUs are known to be notably faster, or to be worth more."
-"""The text if the measured runs give no advice."""
-
-
 def advice_words(advice: Advice) -> str:
     """Return the advice from earlier runs, in sentences."""
     return advice.text or (ALIKE if advice.placements else NOTHING)
@@ -97,10 +99,6 @@ def _speed(row: MeasuredPlacement) -> str:
     if row.steps_per_second >= 1:
         return f"{wording.amount(float(f'{row.steps_per_second:.3g}'))} steps/s"
     return f"{1 / row.steps_per_second:.3g} s for a step"
-
-
-LATE = 60.0
-"""Delay after which an expected start counts as late, in seconds."""
 
 
 def expectation(starts: Starts, now: float, verb: str = "starts") -> str:

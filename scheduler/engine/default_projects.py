@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.store.records import DefaultProject
+from springtide.scheduler.store.tables import DefaultProject
 
 
 class DefaultProjects:

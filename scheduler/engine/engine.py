@@ -36,16 +36,8 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import (
-    AuditRecord,
-    Bundle,
-    Hold,
-    HubGroup,
-    HubStanding,
-    JobQuery,
-    JobRecord,
-    JobSpec,
-)
+from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
+from springtide.scheduler.store.tables import HubGroup, HubStanding
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]

@@ -13,7 +13,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import (
+from springtide.scheduler.store.tables import (
     POOL,
     IdleRecord,
     IdleRule,
@@ -27,6 +27,17 @@ from springtide.scheduler.wording import given
 
 NEVER = IdleRule()
 """The rule without notifications and stops."""
+
+
+STOPPED_SHOWN = 7 * 86_400.0
+"""Time for which owners are shown that a workspace was stopped, unless they start it again, in seconds."""
+STOPPING = 60.0
+"""Time for which a workspace counts as being stopped after the hub was asked to, in seconds."""
+SHORTEST_REPORT = 1.0
+LONGEST_REPORT = 60.0
+"""Minimum and maximum interval between two reports of a notebook server, in seconds."""
+REPORT_KNOWN = 3 * LONGEST_REPORT
+"""Age up to which a report says how a workspace is used, in seconds."""
 
 
 class Step(Enum):
@@ -116,13 +127,6 @@ def _longest(durations: Sequence[float | None]) -> float | None:
     """Return the longest duration; None is never, which is longer than all."""
     lengths = [each for each in durations if each is not None]
     return max(lengths) if len(lengths) == len(durations) else None
-
-
-STOPPED_SHOWN = 7 * 86_400.0
-"""Time for which owners are shown that a workspace was stopped, unless they start it again, in seconds."""
-
-STOPPING = 60.0
-"""Time for which a workspace counts as being stopped after the hub was asked to, in seconds."""
 
 
 def record_of(transaction: Transaction, workspace: WorkspaceRecord) -> IdleRecord:
@@ -235,12 +239,6 @@ def _shown(rule: IdleRule | None) -> dict[str, object]:
 def _subject(key: WorkspaceKey) -> str:
     return "/".join(filter(None, key))
 
-
-SHORTEST_REPORT = 1.0
-LONGEST_REPORT = 60.0
-"""Minimum and maximum interval between two reports of a notebook server, in seconds."""
-REPORT_KNOWN = 3 * LONGEST_REPORT
-"""Age up to which a report says how a workspace is used, in seconds."""
 
 Change = Callable[[Callable[[Transaction], Any]], Awaitable[Any]]
 

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason, Spread
-from springtide.scheduler.store.records import POOL, Hold
+from springtide.scheduler.store.records import Hold
+from springtide.scheduler.store.tables import POOL
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""

@@ -20,6 +20,32 @@ from springtide.scheduler.model import Job, Move, Node, Phase, Reason, Reserve, 
 from springtide.scheduler.policy.memo import NoMemo
 from springtide.scheduler.policy.planner import Planner
 
+logger = logging.getLogger(__name__)
+INTERVAL = 1.0
+"""Interval at which requests are compared with the demand, in seconds."""
+WINDOW = 5.0
+"""Time for which a changed demand has to last before the cluster is asked for it, in seconds."""
+REST = 10
+"""Pause after a computation of the demand, as a multiple of its duration."""
+LATE = 900.0
+"""Time after which a requested node is called late, in seconds."""
+OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "bound", "unknown-project"})
+"""Codes of reasons that hold whether a node is awaited or not."""
+FULL_REASONS = frozenset(
+    {
+        "too-large",
+        "per-gpu-too-large",
+        "no-rdma",
+        "gang-too-large",
+        "no-level",
+        "domain-too-small",
+        "no-room",
+        "share-used",
+        "too-soon",
+    }
+)
+"""Codes of reasons that more nodes could end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -90,34 +116,6 @@ class SteadyRequest:
             self._size = min(max(self._size, min(sizes)), max(sizes))
             self._most = max(each.more for each in self._seen)
         return max(0, min(self._size - present, self._most))
-
-
-logger = logging.getLogger(__name__)
-
-INTERVAL = 1.0
-"""Interval at which requests are compared with the demand, in seconds."""
-WINDOW = 5.0
-"""Time for which a changed demand has to last before the cluster is asked for it, in seconds."""
-REST = 10
-"""Pause after a computation of the demand, as a multiple of its duration."""
-LATE = 900.0
-"""Time after which a requested node is called late, in seconds."""
-OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "bound", "unknown-project"})
-"""Codes of reasons that hold whether a node is awaited or not."""
-FULL_REASONS = frozenset(
-    {
-        "too-large",
-        "per-gpu-too-large",
-        "no-rdma",
-        "gang-too-large",
-        "no-level",
-        "domain-too-small",
-        "no-room",
-        "share-used",
-        "too-soon",
-    }
-)
-"""Codes of reasons that more nodes could end."""
 
 
 @dataclass(frozen=True, slots=True)

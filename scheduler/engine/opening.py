@@ -63,11 +63,18 @@ from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import JobQuery, JobRecord, WorkspaceKey
+from springtide.scheduler.store.records import JobQuery, JobRecord
+from springtide.scheduler.store.tables import WorkspaceKey
 from springtide.scheduler.wording import given
+
+logger = logging.getLogger(__name__)
 
 BY = "configuration"
 """Author of the projects in the audit trail."""
+
+
+ENDED = frozenset(state.value for state in FINAL)
+ID_CHARACTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class ConfigurationError(Exception):
@@ -101,12 +108,6 @@ def _create(transaction: Transaction, name: str, fields: Mapping[str, Any]) -> N
         raise ConfigurationError(
             f"The configured project {given(name)}: {refusal.message} {refusal.hint}".strip()
         ) from None
-
-
-logger = logging.getLogger(__name__)
-
-ENDED = frozenset(state.value for state in FINAL)
-ID_CHARACTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_job_id() -> str:

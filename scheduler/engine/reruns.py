@@ -28,6 +28,13 @@ from springtide.scheduler.wording import listed
 VARIABLES = "env"
 
 
+MAX_LINES = 1000
+"""Maximum number of lines of a source for a comparison by line."""
+MAX_VALUE = 2000
+"""Maximum length of a reported value, in characters."""
+NONE = "none"
+
+
 def options_of(spec: JobSpec) -> dict[str, Any]:
     """Return the options of a job by name, its name and project among them."""
     return {"name": spec.name, "project": spec.project, **structs.asdict(spec.options)}
@@ -136,13 +143,6 @@ class RerunCalls:
             },
             wire.Trials,
         )
-
-
-MAX_LINES = 1000
-"""Maximum number of lines of a source for a comparison by line."""
-MAX_VALUE = 2000
-"""Maximum length of a reported value, in characters."""
-NONE = "none"
 
 
 def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:

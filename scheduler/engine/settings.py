@@ -10,7 +10,7 @@ from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
 from springtide.scheduler.settings import DAY, MIB, MINUTE, setting
-from springtide.scheduler.store.records import IdleRule, RuleKey, RuleScope
+from springtide.scheduler.store.tables import IdleRule, RuleKey, RuleScope
 from springtide.scheduler.telemetry.faults import FaultRules
 from springtide.scheduler.wire import ImageContents
 

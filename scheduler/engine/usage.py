@@ -20,8 +20,28 @@ from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.store import StoreError, gpu_usage_writing
 from springtide.scheduler.store.gpu_usage import DAY, FINE, UsageKey, UsageRecord, step_for
 from springtide.scheduler.store.queries import usage as queries
-from springtide.scheduler.store.records import WorkspaceKey
+from springtide.scheduler.store.tables import WorkspaceKey
 from springtide.scheduler.telemetry.sample import GpuSample
+
+logger = logging.getLogger(__name__)
+UNUSED_BELOW = 0.1
+"""Mean utilization of a job's GPUs below which they count as hardly used."""
+UNUSED_AFTER = 600.0
+"""Duration after which a job's view says that it hardly uses its GPUs, in seconds."""
+WORKSPACE_USED_FROM = 0.01
+"""Utilization of a GPU of a workspace from which the workspace counts as used."""
+LONGEST_GAP = 60.0
+"""Maximum time without a measurement within a stretch, in seconds; a clock that goes back further ends it, too."""
+KINDS = {"gpu": ("job", "workspace", "foreign", ""), "workspace": ("workspace",), "person": ("job", "workspace")}
+"""Kinds of holders whose use counts; for anything else that of jobs."""
+FIELDS = {
+    "gpu": ("gpu",),
+    "job": ("job", "user", "project"),
+    "workspace": ("user", "server"),
+    "person": ("user", "project"),
+    "project": ("project",),
+}
+"""The groupings of a usage report, and their fields of `UsageKey`."""
 
 
 def attributed(samples: Iterable[GpuSample], pool: wire.PoolView, at: int) -> list[UsageRecord]:
@@ -53,16 +73,6 @@ def _key(gpu: str, holder: wire.Holder | None) -> UsageKey:
         return UsageKey(gpu)
     server = holder.name if holder.kind == "workspace" else ""
     return UsageKey(gpu, holder.kind, holder.job, holder.user, server, holder.project)
-
-
-UNUSED_BELOW = 0.1
-"""Mean utilization of a job's GPUs below which they count as hardly used."""
-UNUSED_AFTER = 600.0
-"""Duration after which a job's view says that it hardly uses its GPUs, in seconds."""
-WORKSPACE_USED_FROM = 0.01
-"""Utilization of a GPU of a workspace from which the workspace counts as used."""
-LONGEST_GAP = 60.0
-"""Maximum time without a measurement within a stretch, in seconds; a clock that goes back further ends it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +113,6 @@ def stretch_of(intervals: Iterable[tuple[float, float, float | None]]) -> Stretc
     for at, seconds, utilization in intervals:
         found = extended(found, at, seconds, utilization)
     return found
-
-
-logger = logging.getLogger(__name__)
-KINDS = {"gpu": ("job", "workspace", "foreign", ""), "workspace": ("workspace",), "person": ("job", "workspace")}
-"""Kinds of holders whose use counts; for anything else that of jobs."""
-FIELDS = {
-    "gpu": ("gpu",),
-    "job": ("job", "user", "project"),
-    "workspace": ("user", "server"),
-    "person": ("user", "project"),
-    "project": ("project",),
-}
-"""The groupings of a usage report, and their fields of `UsageKey`."""
 
 
 class GpuUsage:

@@ -14,6 +14,21 @@ from springtide.scheduler.lru_cache import LruCache
 Kind = tuple[str | int, ...]
 
 
+MAX_SAMPLES = 50
+"""Number of latest run times kept of one kind of job."""
+MAX_KINDS = 10_000
+"""Maximum number of kinds, the most recently used ones."""
+MIN_SAMPLES = 3
+"""Minimum number of run times of any kind but the most specific one."""
+LATEST = 9
+"""Number of latest run times whose median is the usual one: jobs are most like those just before them."""
+NOTABLE_RATIO = 1.25
+"""Ratio between the usual and the expected run time from which on the expected one is renewed.
+
+Jobs are ordered in doubling steps, so that smaller differences would change many jobs and no order.
+"""
+
+
 class Described(Protocol):
     """The description of a job at its submission."""
 
@@ -54,16 +69,6 @@ def kinds(job: Described) -> Iterator[Kind]:
 def name_without_digits(name: str) -> str:
     """Return a job's name in lower case with each run of digits replaced by ``#``."""
     return re.sub(r"\d+", "#", name.lower())
-
-
-MAX_SAMPLES = 50
-"""Number of latest run times kept of one kind of job."""
-MAX_KINDS = 10_000
-"""Maximum number of kinds, the most recently used ones."""
-MIN_SAMPLES = 3
-"""Minimum number of run times of any kind but the most specific one."""
-LATEST = 9
-"""Number of latest run times whose median is the usual one: jobs are most like those just before them."""
 
 
 @dataclass(slots=True)
@@ -127,13 +132,6 @@ class RunTimes:
         """Return the run times of a kind, None if they are too few; ``place`` is 0 for the most specific one."""
         samples = self._samples.get(kind)
         return samples if samples is not None and len(samples.latest) >= (MIN_SAMPLES if place else 1) else None
-
-
-NOTABLE_RATIO = 1.25
-"""Ratio between the usual and the expected run time from which on the expected one is renewed.
-
-Jobs are ordered in doubling steps, so that smaller differences would change many jobs and no order.
-"""
 
 
 class Renewal(NamedTuple):

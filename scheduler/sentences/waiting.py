@@ -38,6 +38,16 @@ from springtide.scheduler.wording import (
 NEVER = "The pool as it is can never run it."
 
 
+MOST_NAMED = 3
+"""Maximum number of jobs that a sentence names."""
+MOST_NEW_NODES = 16
+"""Maximum number of new nodes that a sentence asks for."""
+STARTS_NEVER = "engine-starts-never"
+"""Code for a job that does not start even after the end of all running jobs."""
+AT_ONCE_S = 10.0
+"""Time below which a start is expected at once, in seconds; front ends say "any moment"."""
+
+
 def _held(_: Params) -> Sentences:
     yield state("It was paused by its user.")
     yield follows("It continues when it is resumed.")
@@ -358,12 +368,6 @@ WAITING: Table = {
 }
 
 
-MOST_NAMED = 3
-"""Maximum number of jobs that a sentence names."""
-
-MOST_NEW_NODES = 16
-"""Maximum number of new nodes that a sentence asks for."""
-
 Amounts = Mapping[str, tuple[Amount, Amount]]
 """The quota and the limit of each project."""
 
@@ -416,12 +420,6 @@ def _with_bound(what: str, gpus: int | None, of: str, project: str) -> str:
     if gpus is None:
         return f"without the {what}{f' of{of}' if of else ''} for {quoted(project)}"
     return f"with a {what} of {amount(gpus)}{of} for {quoted(project)}"
-
-
-STARTS_NEVER = "engine-starts-never"
-"""Code for a job that does not start even after the end of all running jobs."""
-AT_ONCE_S = 10.0
-"""Time below which a start is expected at once, in seconds; front ends say "any moment"."""
 
 
 @dataclass(frozen=True, slots=True)

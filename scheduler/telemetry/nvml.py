@@ -27,6 +27,16 @@ __all__ = ["pynvml", "start", "text"]
 
 _lock = threading.Lock()
 _started = False
+ALL_LINKS = 0xFFFFFFFF
+"""Scope of a counter: the sum over all NVLinks of a GPU."""
+KIB = 1024
+PCIE_UNIT = 1000
+"""Unit of NVML's PCIe throughput, in bytes per second."""
+PCI_DEVICES = "sys/bus/pci/devices"
+"""Directory below the root in which the kernel describes each PCI device.
+
+NVML's own answer would be about the GPU's memory, which is a NUMA node of its own on some machines.
+"""
 
 
 def start() -> bool:
@@ -43,13 +53,6 @@ def start() -> bool:
 def text(value: str | bytes) -> str:
     """Return a text of NVML, which some versions of the library return as bytes."""
     return value.decode() if isinstance(value, bytes) else value
-
-
-ALL_LINKS = 0xFFFFFFFF
-"""Scope of a counter: the sum over all NVLinks of a GPU."""
-KIB = 1024
-PCIE_UNIT = 1000
-"""Unit of NVML's PCIe throughput, in bytes per second."""
 
 
 class _GpuLostError(Exception):
@@ -188,13 +191,6 @@ def _ecc(handle: Any, kind: int) -> int | None:
 def _pcie(handle: Any, direction: int) -> float | None:
     found = _ask(pynvml.nvmlDeviceGetPcieThroughput, handle, direction)
     return None if found is None else float(found * PCIE_UNIT)
-
-
-PCI_DEVICES = "sys/bus/pci/devices"
-"""Directory below the root in which the kernel describes each PCI device.
-
-NVML's own answer would be about the GPU's memory, which is a NUMA node of its own on some machines.
-"""
 
 
 def _slices(handle: Any) -> list[Any]:

@@ -15,7 +15,8 @@ from springtide.scheduler.engine.test_runs import make_test
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources.per_gpu import PerGpu
-from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding, ProjectRecord
+from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding
+from springtide.scheduler.store.tables import ProjectRecord
 
 GIB = 1 << 30
 NODES = (Node("small", 4, per_gpu=PerGpu(4.0, 16 * GIB)), Node("large", 2, per_gpu=PerGpu(16.0, 64 * GIB)))

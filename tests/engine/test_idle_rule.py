@@ -8,7 +8,7 @@ import pytest
 
 from springtide.scheduler.engine.idle import NEVER, Step, Use, decide, rule_for
 from springtide.scheduler.model import Project
-from springtide.scheduler.store.records import IdleRecord, IdleRule, RuleScope
+from springtide.scheduler.store.tables import IdleRecord, IdleRule, RuleScope
 
 HOUR = 3_600.0
 RULE = IdleRule(tell_after=2 * HOUR, notice=0.5 * HOUR)

@@ -15,7 +15,7 @@ from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.notifications import NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import IdleRule, RuleScope
+from springtide.scheduler.store.tables import IdleRule, RuleScope
 from springtide.scheduler.telemetry import GpuSample
 
 HOUR = 3_600.0

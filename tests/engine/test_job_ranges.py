@@ -11,7 +11,8 @@ from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.requests import ranges, validation
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import JobRanges, JobSpec, ProjectRecord
+from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.tables import JobRanges, ProjectRecord
 
 LAB = JobRanges(
     max_priority=80, max_gpus=4, max_time_limit=3600.0, images=("lab/*",), max_cpus=8.0, max_memory=32 << 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities, updated
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.model import Environment, Node, Project
-from springtide.scheduler.store.records import PersonRecord, ProjectRecord
+from springtide.scheduler.store.tables import PersonRecord, ProjectRecord
 
 V100, A100 = Node("n1", 8, "v100"), Node("n2", 8, "a100")
 T4 = Node("b1", 2, "t4", environment=Environment.BUILD)

@@ -16,7 +16,8 @@ from springtide.scheduler.engine.test_runs import make_test
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
-from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding, ProjectRecord
+from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding
+from springtide.scheduler.store.tables import ProjectRecord
 
 PLAIN = Node("plain", 8)
 FULL = Node("full", 8, per_gpu=per_gpu_of(64, 0, 8, 8))

@@ -16,7 +16,8 @@ from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, schema
 from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import JobSpec, ProjectRecord
+from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.tables import ProjectRecord
 
 NODES = (
     Node("a", 8, "v100", labels={"rack": "r1"}, sockets=((0, 1, 2, 3), (4, 5, 6, 7))),

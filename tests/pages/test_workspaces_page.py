@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire
 from springtide.scheduler.engine.idle import Decision, Step
-from springtide.scheduler.store.records import IdleRule, RuleScope
+from springtide.scheduler.store.tables import IdleRule, RuleScope
 
 Visit = Callable[..., Page]
 

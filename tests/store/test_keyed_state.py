@@ -13,7 +13,9 @@ from springtide.scheduler.notifications import NotificationChoice, NotificationE
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Overlay, Overlays, Table
 from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import (
+from springtide.scheduler.store.records import WriteBatch
+from springtide.scheduler.store.tables import (
+    TABLES,
     DefaultProject,
     DrainRecord,
     GpuDrainRecord,
@@ -26,10 +28,9 @@ from springtide.scheduler.store.records import (
     PersonRecord,
     ProjectRecord,
     RuleScope,
+    Tables,
     WorkspaceRecord,
-    WriteBatch,
 )
-from springtide.scheduler.store.tables import TABLES, Tables
 
 RESEARCH = ProjectRecord(Project("research", quota=None, limit=8, age=0, build_quota=1), colour=0)
 VISION = ProjectRecord(

@@ -12,8 +12,8 @@ from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Table
 from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import PersonRecord, ProjectRecord, WorkspaceRecord, WriteBatch
-from springtide.scheduler.store.tables import Tables
+from springtide.scheduler.store.records import WriteBatch
+from springtide.scheduler.store.tables import PersonRecord, ProjectRecord, Tables, WorkspaceRecord
 
 Opener = Callable[..., Store]
 

@@ -26,8 +26,8 @@ from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent, NotificationSettings
 from springtide.scheduler.store import gpu_usage_writing, shown_forecasts
 from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
-from springtide.scheduler.store.records import IdleRule, RuleScope
 from springtide.scheduler.store.shown_forecasts import ShownForecast
+from springtide.scheduler.store.tables import IdleRule, RuleScope
 
 ENGINE = Path(__file__).parents[1] / "engine"
 ADMIN = "admin"

@@ -21,6 +21,11 @@ POOL_TYPE: Final = "application/vnd.springtide.pool+json"
 FORM_TYPE: Final = "application/vnd.springtide.form+json"
 
 
+PICTURES: Final = ("image/png", "image/jpeg")
+BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
+TERMINAL_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def job_output(job: Job, now: float, notice: str = "") -> dict[str, Any]:
     """Return the output of a job as it is now, in seconds since the epoch."""
     return {JOB_TYPE: {"job": job_data(job), "at": now, "notice": notice}}
@@ -46,11 +51,6 @@ def job_data(job: Job) -> dict[str, Any]:
     """Return the job as cards show it: without its source and its command."""
     data: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(job, source="", argv=[]))
     return data
-
-
-PICTURES: Final = ("image/png", "image/jpeg")
-BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
-TERMINAL_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class NotebookDocument(dict[str, Any]):

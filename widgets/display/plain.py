@@ -18,6 +18,19 @@ from springtide.scheduler.wire import (
 from springtide.scheduler.wording import count, free
 from springtide.widgets.display import phrases
 
+JOB_HEADS = ("id", "job", "project", "state", "progress", "GPUs", "why")
+NAME = ' style="text-align: left; white-space: nowrap"'
+LEFT = ' style="text-align: left"'
+SHORT = 24
+"""Characters up to which no entry of a column is broken into lines."""
+MOST_ROWS = 100
+"""Maximum number of jobs in a table."""
+NO_JOBS = "No jobs yet. Send one with pool.submit(…)."
+PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
+NO_TRIALS = "No trials."
+MOST_PARAMETERS = 8
+"""Maximum number of parameters with a column of their own."""
+
 
 class Environment:
     """The environment of a job, as a table; ``told`` has the parts. ``image`` is None on one machine."""
@@ -31,17 +44,6 @@ class Environment:
 
     def _repr_html_(self) -> str:
         return pair_table([(head, phrases.clean(words)) for head, words in facts(self.told, self.image)])
-
-
-JOB_HEADS = ("id", "job", "project", "state", "progress", "GPUs", "why")
-NAME = ' style="text-align: left; white-space: nowrap"'
-LEFT = ' style="text-align: left"'
-SHORT = 24
-"""Characters up to which no entry of a column is broken into lines."""
-MOST_ROWS = 100
-"""Maximum number of jobs in a table."""
-NO_JOBS = "No jobs yet. Send one with pool.submit(…)."
-PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
 
 
 def job_text(job: Job, now: float) -> str:
@@ -175,11 +177,6 @@ def _project_rows(pool: PoolView) -> list[tuple[str, ...]]:
 def _numbers(of: ProjectView | TypeNumbers) -> tuple[str, ...]:
     quota = "unlimited" if of.quota is None else str(of.quota)
     return (quota, str(of.held), str(of.borrowed), str(of.waiting))
-
-
-NO_TRIALS = "No trials."
-MOST_PARAMETERS = 8
-"""Maximum number of parameters with a column of their own."""
 
 
 def sweep_text(job: Job) -> str:

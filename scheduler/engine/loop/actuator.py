@@ -27,6 +27,14 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.model import Block, BlockScope
 from springtide.scheduler.store import StoreError
 
+logger = logging.getLogger(__name__)
+FIRST_DELAY = 0.2
+"""Delay before a failed effect is tried again, in seconds; doubled after each further failure."""
+MAX_DELAY = 30.0
+"""Maximum delay before a failed effect is tried again, in seconds."""
+MAX_LAUNCHES = 10
+"""Number of failed launches after which an attempt is given up."""
+
 
 @dataclass(order=True, slots=True)
 class Ticket:
@@ -70,15 +78,6 @@ class LaunchGate:
                 self._free -= 1
                 ticket.admitted.set_result(True)
 
-
-logger = logging.getLogger(__name__)
-
-FIRST_DELAY = 0.2
-"""Delay before a failed effect is tried again, in seconds; doubled after each further failure."""
-MAX_DELAY = 30.0
-"""Maximum delay before a failed effect is tried again, in seconds."""
-MAX_LAUNCHES = 10
-"""Number of failed launches after which an attempt is given up."""
 
 MakeSpec = Callable[[AttemptKey], Awaitable[AttemptSpec | None]]
 """Returns what to launch, None if the attempt is no longer wanted. Raises `StoreError` if its files are gone."""

@@ -29,6 +29,13 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
+INTERVAL = 0.5
+"""Interval at which jobs that are newly withheld are looked for, in seconds."""
+FIRST_DELAY = 5.0
+"""Time until the same kind of job is asked about again, in seconds; doubled after each refusal."""
+LONGEST_DELAY = 300.0
+MOST = 32
+"""Maximum number of kinds of jobs that are asked about in a row."""
 
 
 def follow(transaction: Transaction) -> None:
@@ -95,14 +102,6 @@ def _jobs(
     found = {job_id: transaction.job(job_id) for job_id in (*ids, *transaction.jobs)}
     return [job for job in found.values() if job is not None and of(job) == block]
 
-
-INTERVAL = 0.5
-"""Interval at which jobs that are newly withheld are looked for, in seconds."""
-FIRST_DELAY = 5.0
-"""Time until the same kind of job is asked about again, in seconds; doubled after each refusal."""
-LONGEST_DELAY = 300.0
-MOST = 32
-"""Maximum number of kinds of jobs that are asked about in a row."""
 
 Kind: TypeAlias = tuple[object, ...]
 """Jobs whose pods differ in nothing but their names, as far as the executor's answer can depend on it."""

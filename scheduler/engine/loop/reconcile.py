@@ -15,7 +15,8 @@ from springtide.scheduler.engine.state.state import has_no_place
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
 from springtide.scheduler.model import Environment, Node, Placement, Worker
-from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord, WorkspaceRecord
+from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord
+from springtide.scheduler.store.tables import WorkspaceRecord
 from springtide.scheduler.wording import given
 
 logger = logging.getLogger(__name__)

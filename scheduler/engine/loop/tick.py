@@ -43,6 +43,8 @@ from springtide.scheduler.notifications import Delivery, Notification
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, DecisionRecord, JobRecord
 
+logger = logging.getLogger(__name__)
+
 
 class TimeLimits:
     """A priority queue of times to look at jobs, at most one for each job, in seconds since the epoch."""
@@ -76,9 +78,6 @@ class TimeLimits:
     def next_at(self) -> float | None:
         """Return the earliest time at which `take_due` may return something, None if there is none."""
         return self._heap[0][0] if self._heap else None
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,12 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import JobState, Reason
 from springtide.scheduler.notifications import ChannelEvents, Notification, NotificationEvent, chosen_channels
 from springtide.scheduler.sentences.sentence import Params
-from springtide.scheduler.store.records import POOL, Asked, AttemptRecord, AttemptState, IdleRecord, JobRecord
+from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
+from springtide.scheduler.store.tables import POOL, IdleRecord
+
+HELD = Reason("notify-held")
+"""The next event after a pause by a person."""
+INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +132,6 @@ def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[No
 
 Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]
 """An event, the reason that its title is made of, and those that its text is made of."""
-
-HELD = Reason("notify-held")
-"""The next event after a pause by a person."""
-INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 
 
 def job_notifications(

@@ -24,7 +24,8 @@ from springtide.scheduler.notifications import (
     NotificationSettings,
 )
 from springtide.scheduler.store import deliveries
-from springtide.scheduler.store.records import EventRecord, HubStanding
+from springtide.scheduler.store.records import EventRecord
+from springtide.scheduler.store.tables import HubStanding
 
 MAX_WAITING = 500
 """Maximum number of deliveries of one person that wait for one channel; further ones are left out."""

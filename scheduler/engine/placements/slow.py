@@ -23,6 +23,18 @@ Known = Mapping[Measured, Speeds]
 """Speeds of one work by placement."""
 
 
+MIN_OTHERS = 2
+"""Minimum number of other nodes: of two nodes that differ, either may be the unusual one."""
+MAX_NODES = 8
+"""Maximum number of nodes on which one work is compared, those where it ran most recently."""
+MAX_SPEEDS = 10
+"""Maximum number of speeds of one work on one node, the latest ones."""
+MAX_RATIOS = 50
+"""Maximum number of works that are compared for one node, the latest ones."""
+SIGNIFICANCE = 0.001
+"""Maximum probability of a chance result. It is lower than for advice, as each job that ends repeats the test."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPlacement:
     """A running job is placed in a way in which jobs like it were slower than in another.
@@ -136,18 +148,6 @@ def _other_spreads(known: Known, placed: Placed, measure: str) -> Iterator[tuple
     for (other, counted), speeds in known.items():
         if counted == measure and other[:3] == placed[:3] and other.spread != placed.spread:
             yield other.spread, speeds
-
-
-MIN_OTHERS = 2
-"""Minimum number of other nodes: of two nodes that differ, either may be the unusual one."""
-MAX_NODES = 8
-"""Maximum number of nodes on which one work is compared, those where it ran most recently."""
-MAX_SPEEDS = 10
-"""Maximum number of speeds of one work on one node, the latest ones."""
-MAX_RATIOS = 50
-"""Maximum number of works that are compared for one node, the latest ones."""
-SIGNIFICANCE = 0.001
-"""Maximum probability of a chance result. It is lower than for advice, as each job that ends repeats the test."""
 
 
 class SlowNode(NamedTuple):

@@ -18,9 +18,21 @@ from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.resources.per_gpu import ROUNDING, UNSPECIFIED, PerGpu, nearest
-from springtide.scheduler.store.records import JobSpec, ProjectRecord, TrialsSpec
+from springtide.scheduler.store.records import JobSpec, TrialsSpec
+from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire import ImageContents
 from springtide.scheduler.wording import LONG_GIVEN, given
+
+MAX_LENGTH: Final = 200
+"""Maximum length of one requirement, in characters."""
+COMPARISONS: Final = ("<", ">", "=", "!", "~")
+EXPECTED: Final = "Name packages with versions, such as numpy, 'torch>=2.4' or 'transformers[torch]==4.46.*'."
+MAX_SHOWN = 12
+"""Maximum number of patterns that a refusal names."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*", re.ASCII)
+_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:@+*-]*", re.ASCII)
+MAX_NAMES = 64
+"""Maximum number of parameters of one trial."""
 
 
 def check_program(submission: wire.Submission, settings: EngineSettings) -> None:
@@ -124,12 +136,6 @@ def default_name(submission: wire.Submission) -> str:
     scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
     name = "".join(c for c in (scripts or names or ["job"])[0] if wording.is_printable(c))
     return name[: wire.MAX_NAME] or "job"
-
-
-MAX_LENGTH: Final = 200
-"""Maximum length of one requirement, in characters."""
-COMPARISONS: Final = ("<", ">", "=", "!", "~")
-EXPECTED: Final = "Name packages with versions, such as numpy, 'torch>=2.4' or 'transformers[torch]==4.46.*'."
 
 
 def checked_requirements(given: Sequence[str], *, images: bool) -> tuple[str, ...]:
@@ -278,13 +284,6 @@ def _refused_without_gpus(field: str, message: str, hint: str) -> Refusal:
     return Refusal(422, "invalid", message, field=field, hint=hint)
 
 
-MAX_SHOWN = 12
-"""Maximum number of patterns that a refusal names."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*", re.ASCII)
-_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:@+*-]*", re.ASCII)
-
-
 def choose_image(asked: str | None, images: Sequence[str] | None) -> str | None:
     """Return the image a job runs in: ``asked``, or the first of the list if that is None.
 
@@ -343,10 +342,6 @@ def wrong_pattern(images: Sequence[str]) -> str | None:
 
 def _image_refused(message: str, hint: str) -> Refusal:
     return Refusal(400, "image", message, field="image", hint=hint)
-
-
-MAX_NAMES = 64
-"""Maximum number of parameters of one trial."""
 
 
 def validate_trials(trials: wire.Trials | None) -> tuple[TrialsSpec | None, bytes | None]:

@@ -15,7 +15,8 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
 from springtide.scheduler.model import Environment, Gpu, Node, Reason
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import POOL, DrainRecord, GpuDrainRecord, JobRecord
+from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.tables import POOL, DrainRecord, GpuDrainRecord
 from springtide.scheduler.wording import given
 
 

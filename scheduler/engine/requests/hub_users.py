@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.former_names import former_name
-from springtide.scheduler.store.records import POOL, Hold, HubGroup, HubStanding, HubUser, JobRecord
+from springtide.scheduler.store.records import Hold, JobRecord
+from springtide.scheduler.store.tables import POOL, HubGroup, HubStanding, HubUser
 
 IN_HUB = "(in JupyterHub)"
 """Author of a change made in JupyterHub, which does not report a name."""

@@ -16,7 +16,8 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import AuditRecord, JobRanges, PersonRecord, ProjectRecord, RuleScope
+from springtide.scheduler.store.records import AuditRecord
+from springtide.scheduler.store.tables import JobRanges, PersonRecord, ProjectRecord, RuleScope
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")

@@ -13,7 +13,8 @@ from springtide.scheduler.engine.requests import acceptance
 from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.store.records import JobRanges, JobSpec, ProjectRecord
+from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.tables import JobRanges, ProjectRecord
 
 Lineage: TypeAlias = Sequence[tuple[str, JobRanges]]
 """A project and its ancestors, nearest first, with their ranges."""

@@ -28,7 +28,8 @@ from springtide.scheduler.engine.tags import checked_tags
 from springtide.scheduler.gpu_types import NodesByType, limit_of, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.store.records import JobSpec, ProjectRecord
+from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire.submission import checked
 
 

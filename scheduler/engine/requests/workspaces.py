@@ -14,7 +14,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import RunningNotebook
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import WorkspaceKey, WorkspaceRecord
+from springtide.scheduler.store.tables import WorkspaceKey, WorkspaceRecord
 
 ADMIN_HINT = "An admin of this hub can change that, on the pool's admin page."
 

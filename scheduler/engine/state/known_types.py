@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from springtide.scheduler.gpu_types import DeclaredTypes, pool_types
 from springtide.scheduler.model import Amount, Environment, Node, Project
-from springtide.scheduler.store.records import PersonRecord, ProjectRecord
+from springtide.scheduler.store.tables import PersonRecord, ProjectRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from sortedcontainers import SortedKeyList
 
 from springtide.scheduler.engine import messages
 from springtide.scheduler.model import Node, Reason
-from springtide.scheduler.store.records import JobRecord, ProjectRecord
+from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.tables import ProjectRecord
 
 FindProject = Callable[[str], ProjectRecord | None]
 Key = tuple[int, float, int]

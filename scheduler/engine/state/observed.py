@@ -12,7 +12,7 @@ from springtide.scheduler.engine.state.places import GpuPlaces, identities_of
 from springtide.scheduler.executors.base import AttemptKey, NodeGroup
 from springtide.scheduler.gpu_types import NodesByType
 from springtide.scheduler.model import Environment, Node, Placement, Worker
-from springtide.scheduler.store.records import WorkspaceRecord
+from springtide.scheduler.store.tables import WorkspaceRecord
 
 
 @dataclass(frozen=True, slots=True)

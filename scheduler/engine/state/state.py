@@ -25,8 +25,8 @@ from springtide.scheduler.engine.state.places import bare, identities, identitie
 from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.store.keyed import Table
-from springtide.scheduler.store.records import JobRecord, Loaded, WorkspaceKey, WorkspaceRecord
-from springtide.scheduler.store.tables import TABLES, Tables
+from springtide.scheduler.store.records import JobRecord, Loaded
+from springtide.scheduler.store.tables import TABLES, Tables, WorkspaceKey, WorkspaceRecord
 
 SubmissionKey = tuple[str, str]
 """User and idempotency key of a submission."""

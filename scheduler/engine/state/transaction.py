@@ -28,8 +28,8 @@ from springtide.scheduler.engine.state.state import (
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
 from springtide.scheduler.store.keyed import Overlays
-from springtide.scheduler.store.records import POOL, AuditRecord, Bundle, JobRecord, SweepParameters
-from springtide.scheduler.store.tables import TABLES, Tables
+from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, SweepParameters
+from springtide.scheduler.store.tables import POOL, TABLES, Tables
 
 
 @dataclass(slots=True)

@@ -30,8 +30,11 @@ from springtide.scheduler.store.records import (
     JobRecord,
     RerunRef,
     TestRun,
-    WorkspaceRecord,
 )
+from springtide.scheduler.store.tables import WorkspaceRecord
+
+LISTED_ATTEMPTS = 5
+"""Number of latest attempts of a job in lists and events."""
 
 
 def counts(sweep: JobRecord, unfinished: Sequence[JobRecord], borrowing: Borrowing) -> wire.TrialCounts:
@@ -106,10 +109,6 @@ def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
         borrowed=borrowing.of(trial),
         error=standing.error,
     )
-
-
-LISTED_ATTEMPTS = 5
-"""Number of latest attempts of a job in lists and events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from springtide.scheduler.engine.state.places import GpuKey, GpuPlaces
 from springtide.scheduler.engine.state.state import State, has_no_place
 from springtide.scheduler.model import Environment, Node, Placement
 from springtide.scheduler.resources.network_cards import NearestCards
-from springtide.scheduler.store.records import DrainRecord, GpuDrainRecord, JobRecord
+from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.tables import DrainRecord, GpuDrainRecord
+
+FOREIGN = wire.Holder(kind="foreign")
 
 
 class GpuLabels:
@@ -89,9 +92,6 @@ class GpuLabels:
             uuid = gpu if place is None else self.uuid(name, at)
             found.append(wire.GpuRef(node=name, index=at, uuid=uuid, label=self.label_of(gpu)))
         return found
-
-
-FOREIGN = wire.Holder(kind="foreign")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.unmatched import unmatched
 from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, limit_of, quota_of, total
 from springtide.scheduler.model import Amount, BlockScope, Environment, Node, Project, Standing
-from springtide.scheduler.store.records import ProjectRecord
+from springtide.scheduler.store.tables import ProjectRecord
 
 NO_STANDING = Standing(quota=0, limit=None, fair_share=0, held=0, request=0)
 

@@ -10,7 +10,8 @@ from springtide.scheduler.engine.state.places import GpuPlaces, identities, iden
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.model import Environment
-from springtide.scheduler.store.records import JobRecord, WorkspaceRecord
+from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.tables import WorkspaceRecord
 from springtide.scheduler.wording import count, listed, plural, quoted
 
 

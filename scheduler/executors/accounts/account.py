@@ -16,6 +16,10 @@ from urllib.parse import quote
 LONGEST_NAME = 100
 
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CAP_SYS_ADMIN = 21
+
+
 class AccountError(Exception):
     """There is no account for a job or notebook; the message has the reason and a hint."""
 
@@ -62,9 +66,6 @@ def home_name(user: str) -> str:
     return quoted if len(quoted) <= LONGEST_NAME else f"~{hashlib.sha256(user.encode()).hexdigest()}"
 
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 def make_private(path: Path, owner: tuple[int, int]) -> None:
     """Make a directory of this owner that no other account may enter; one of ours is handed over."""
     try:
@@ -92,9 +93,6 @@ def hand_over(path: Path, owner: tuple[int, int]) -> None:
                 with suppress(FileNotFoundError):  # its owner's processes may run
                     os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
     os.chown(path, *owner, follow_symlinks=False)
-
-
-_CAP_SYS_ADMIN = 21
 
 
 def interpreter_places() -> tuple[Path, ...]:

@@ -25,6 +25,14 @@ from springtide.scheduler.telemetry.agent.server import REPORT_PATH, TokenError,
 from springtide.scheduler.telemetry.machine import Device, islands, sockets
 from springtide.scheduler.telemetry.sample import GpuSample
 
+log = logging.getLogger(__name__)
+
+
+CONCURRENT: Final = 64
+"""Maximum number of agents that are asked at a time."""
+TIMEOUT_S: Final = 4.0
+"""Time in which an agent has to answer completely, in seconds."""
+
 
 def gpus_of_node(node: Node, only_node: bool, gpus: Sequence[ReportedGpu]) -> list[ReportedGpu]:
     """Return the GPUs of the machine with the resource of ``node``.
@@ -105,14 +113,6 @@ def described(node: Node, slots: Mapping[int, str], gpus: Sequence[ReportedGpu])
 
 def _nearest(gpu: ReportedGpu) -> NearestCards | None:
     return None if gpu.cards is None else NearestCards(gpu.cards.within, gpu.cards.names)
-
-
-log = logging.getLogger(__name__)
-
-CONCURRENT: Final = 64
-"""Maximum number of agents that are asked at a time."""
-TIMEOUT_S: Final = 4.0
-"""Time in which an agent has to answer completely, in seconds."""
 
 
 class AgentRequests:

@@ -29,6 +29,22 @@ _VARIABLE = re.compile(r"\"[^\"]*\"|'[^']*'|\d+(\.\d+)?")
 """Names and quantities in a message, which differ from object to object."""
 
 
+UNSCHEDULABLE_PATIENCE = 30.0
+"""Time for the cluster's scheduler to place a pod on the planned node after it failed to, in seconds."""
+IMAGE_PATIENCE = 60.0
+"""Time for an image to be pulled after pulling failed, in seconds."""
+CONTAINER_PATIENCE = 30.0
+"""Time for a container to be created after that failed, in seconds."""
+START_PATIENCE = 1800.0
+"""Time for a pod to run if nothing is reported to fail, in seconds."""
+_INVALID_NAME = "InvalidImageName"
+_UNUSABLE_IMAGE = (_INVALID_NAME, "ErrImageNeverPull")
+_NO_SUCH_IMAGE = re.compile(r"code = NotFound|manifest unknown|(?i:\bno such image\b)")
+"""Messages of an answering registry without an image of this name."""
+_IMAGE = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
+_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
+
+
 def verdict_of(error: ApiError) -> Verdict:
     """Return the verdict on an attempt if the API refuses one of its objects.
 
@@ -49,23 +65,6 @@ def _cause(error: ApiError) -> str:
     """Return the common part of the same refusal of different objects."""
     named = next((found for pattern in _NAMED if (found := pattern.search(error.message))), None)
     return named.group() if named is not None else _VARIABLE.sub("#", error.message)
-
-
-UNSCHEDULABLE_PATIENCE = 30.0
-"""Time for the cluster's scheduler to place a pod on the planned node after it failed to, in seconds."""
-IMAGE_PATIENCE = 60.0
-"""Time for an image to be pulled after pulling failed, in seconds."""
-CONTAINER_PATIENCE = 30.0
-"""Time for a container to be created after that failed, in seconds."""
-START_PATIENCE = 1800.0
-"""Time for a pod to run if nothing is reported to fail, in seconds."""
-
-_INVALID_NAME = "InvalidImageName"
-_UNUSABLE_IMAGE = (_INVALID_NAME, "ErrImageNeverPull")
-_NO_SUCH_IMAGE = re.compile(r"code = NotFound|manifest unknown|(?i:\bno such image\b)")
-"""Messages of an answering registry without an image of this name."""
-_IMAGE = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
-_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
 
 
 def start_failure(attempt: Attempt, now: float) -> Verdict | None:

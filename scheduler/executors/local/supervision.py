@@ -39,6 +39,10 @@ from springtide.scheduler.executors.supervisor.table import (
 )
 from springtide.scheduler.model import Placement, Worker
 
+log = logging.getLogger(__name__)
+FIRST_DELAY = 0.02
+LONGEST_DELAY = 1.0
+
 
 @dataclass(slots=True)
 class Tracked:
@@ -158,12 +162,6 @@ def kill_cgroup(path: Path) -> bool:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     return True
-
-
-log = logging.getLogger(__name__)
-
-FIRST_DELAY = 0.02
-LONGEST_DELAY = 1.0
 
 
 class Supervision:

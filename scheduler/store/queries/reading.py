@@ -21,13 +21,12 @@ from springtide.scheduler.store.records import (
     DecisionRecord,
     EventRecord,
     GpuUse,
-    HubStanding,
     JobQuery,
     JobRecord,
     Loaded,
     Withheld,
 )
-from springtide.scheduler.store.tables import TABLES, Tables
+from springtide.scheduler.store.tables import TABLES, HubStanding, Tables
 
 Attempts = Mapping[str, Sequence[AttemptRecord]]
 """Attempts by job, oldest first."""

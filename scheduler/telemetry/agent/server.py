@@ -12,9 +12,16 @@ from typing import Final
 
 from springtide.scheduler.telemetry.agent.report import NodeReport, encode
 
+logger = logging.getLogger(__name__)
+
 REPORT_PATH: Final = "/v1/report"
 SHORTEST_TOKEN: Final = 32
 """Minimum length of the token, in characters."""
+
+
+HEALTH_PATH: Final = "/health"
+REQUEST_TIMEOUT_S: Final = 5.0
+"""Time in which a client has to send its request."""
 
 
 class TokenError(Exception):
@@ -30,13 +37,6 @@ def read_token(file: Path) -> str:
     if len(token) < SHORTEST_TOKEN or not token.isalnum():
         raise TokenError(f"{file} has no token of {SHORTEST_TOKEN} letters and digits or more.")
     return token
-
-
-logger = logging.getLogger(__name__)
-
-HEALTH_PATH: Final = "/health"
-REQUEST_TIMEOUT_S: Final = 5.0
-"""Time in which a client has to send its request."""
 
 
 def make_server(
