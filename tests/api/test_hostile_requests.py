@@ -210,7 +210,9 @@ async def test_names_that_could_deceive_are_refused_or_come_back_as_plain_json(r
 
 async def test_secrets_of_the_environment_do_not_come_back(running):
     job = await running.submit("susan", env={"API_KEY": "hunter2"})
-    assert "hunter2" not in (await running.as_("susan").get(f"/jobs/{job['id']}")).text
+    own = await running.as_("susan").get(f"/jobs/{job['id']}")
+    assert "hunter2" not in own.text
+    assert {"name": "env", "label": "Environment", "text": "API_KEY"} in own.json()["chosen"]
     assert "hunter2" not in (await running.as_("joe").get("/jobs")).text
 
 
