@@ -160,7 +160,8 @@ class Route:
 
     ``path`` is below ``/api/v1``; ``parts`` are the types of its ``{parts}``. ``query`` is the type of the
     parameters, ``body`` that of the body, ``answer`` that of the answer with ``status``; ``also`` are further
-    status codes of success. ``most`` is the maximum size of the body, in bytes, if it is smaller than the pool's.
+    status codes of success. ``most`` is the maximum size of the body, in bytes, if it is smaller than the pool's;
+    that of plain ``bytes`` may be larger as well.
     """
 
     method: str
@@ -169,12 +170,18 @@ class Route:
     summary: str
     parts: Mapping[str, Any] = field(default_factory=dict)
     query: type[msgspec.Struct] | None = None
-    body: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct | bytes] | None = None
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     also: tuple[int, ...] = ()
     media: str = JSON
     most: int | None = None
+
+    def largest(self, of_pool: int) -> int:
+        """Return the maximum size of the body, in bytes, where that of the pool's requests is ``of_pool``."""
+        if self.most is None:
+            return of_pool
+        return self.most if self.body is bytes else min(of_pool, self.most)
 
     @property
     def pattern(self) -> str:
@@ -241,7 +248,7 @@ def route(
             summary=_summary(function.__doc__),
             parts={part: types[part] for part in parts},
             query=_struct(types.get("query"), name),
-            body=_struct(types.get("body"), name),
+            body=bytes if types.get("body") is bytes else _struct(types.get("body"), name),
             answer=answer,
             status=status or (204 if types["return"] is NoneType else 200),
             also=also,

@@ -36,10 +36,11 @@ from springtide.scheduler.wire import Job, Submission, Surface, Wish
 def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ...], **options: Any) -> None:
     """Send a command to the pool, such as: springtide submit --gpus 4 -- python train.py.
 
-    The script and the Python files beside it are sent as they are now. A notebook is run from top to bottom.
+    Code and settings of the project are sent as they are now; data is read in place. A notebook is run from top to
+    bottom.
     With --follow the exit code is 0 only if the job succeeded.
     """
-    captured = capture(command)
+    captured = capture(command, in_place=bool(options.get("in_place")))
     request = submission(captured, flags.given(options))
     for note in captured.notes:
         say(note)
@@ -47,7 +48,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
         print_prospect(request, as_json=as_json)
         return
     with Client() as client:
-        job = client.submit(request)
+        job = client.submit(request, captured.packed)
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
             say(missing)
         _print_sent(client, job, follow=follow, as_json=as_json)
@@ -91,10 +92,10 @@ def print_prospect(request: Submission, *, as_json: bool) -> None:
         click.echo(one_line(f"{head}: {words}"))
 
 
-def capture(command: tuple[str, ...]) -> Captured:
-    """Capture the command. Raises `click.UsageError` if it cannot be sent."""
+def capture(command: tuple[str, ...], *, in_place: bool = False) -> Captured:
+    """Capture the command, but no project with ``in_place``. Raises `click.UsageError` if that fails."""
     try:
-        return capture_words(command, Here(Path.cwd()))
+        return capture_words(command, Here(Path.cwd(), in_place=in_place))
     except CaptureError as error:
         raise click.UsageError(str(error)) from error
 

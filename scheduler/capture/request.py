@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from springtide.scheduler.capture.command import Captured
+from springtide.scheduler.capture.command import Captured, placed_path
 from springtide.scheduler.capture.environment import python_environment
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
+
+SEARCH_PATH = "PYTHONPATH"
 
 
 def environment_shown(
@@ -26,6 +28,7 @@ def environment_shown(
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),
+        tree=request.tree,
         variables=sorted(request.env),
         requirements=request.requirements,
     )
@@ -40,7 +43,7 @@ def submission(captured: Captured, options: Mapping[str, Any], key: str | None =
         **{
             **options,
             "name": options.get("name") or captured.name,
-            "env": {**captured.env, **options.get("env", {})},
+            "env": _variables(captured, options.get("env", {})),
         },
         argv=list(captured.argv),
         kind=captured.kind,
@@ -49,4 +52,14 @@ def submission(captured: Captured, options: Mapping[str, Any], key: str | None =
         source=captured.source,
         key=key,
         environment=python_environment(captured),
+        tree=None if captured.project is None else captured.project.described(),
     )
+
+
+def _variables(captured: Captured, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a job; a search path of its own comes before that of its project."""
+    paths = [own[SEARCH_PATH]] if own.get(SEARCH_PATH) else []
+    if paths and captured.project is not None:
+        paths = [placed_path(paths[0], captured.project)]
+    paths += [captured.env[SEARCH_PATH]] if SEARCH_PATH in captured.env else []
+    return {**captured.env, **own, **({SEARCH_PATH: ":".join(paths)} if paths else {})}

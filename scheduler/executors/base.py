@@ -25,6 +25,7 @@ from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.model import Block, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wire.submission import JobOptions
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
@@ -64,8 +65,9 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     ``files``; these are the same in every attempt of a job. ``workers`` are those of the attempt. ``grace`` is the
     time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
     there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts.
-    ``datasets`` are the declared datasets that ``options`` names. ``test_run``: the attempt only shows whether the
-    program runs.
+    ``datasets`` are the declared datasets that ``options`` names. ``tree`` is the
+    project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``: the attempt only shows whether
+    the program runs.
     """
 
     key: AttemptKey
@@ -83,8 +85,15 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     sweep: str | None = None
     trial: int | None = None
     history: bytes | None = None
+    tree: ProjectTree | None = None
+    packed: bytes = b""
     test_run: bool = False
     datasets: tuple[Dataset, ...] = ()
+
+    @property
+    def copies_tree(self) -> bool:
+        """Whether the job runs in a copy of its project."""
+        return self.tree is not None and self.tree.digest is not None and not self.options.in_place
 
 
 class AttemptPhase(StrEnum):

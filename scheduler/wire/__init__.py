@@ -128,6 +128,7 @@ from springtide.scheduler.wire.sweeps import (
     Trials,
     TrialsEdit,
 )
+from springtide.scheduler.wire.trees import ProjectTree, SentTree
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,
@@ -251,6 +252,7 @@ __all__ = [
     "ProjectChoice",
     "ProjectEdit",
     "ProjectOutlook",
+    "ProjectTree",
     "ProjectView",
     "PythonEnvironment",
     "Reason",
@@ -259,6 +261,7 @@ __all__ = [
     "Request",
     "Rerun",
     "RerunOf",
+    "SentTree",
     "Sentence",
     "Shift",
     "ShownMetric",

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request, Word
+from springtide.scheduler.wire.trees import ProjectTree
 
 
 class ImageContents(Answer, frozen=True, kw_only=True):
@@ -88,3 +89,5 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     variables: list[str] = []
     requirements: tuple[str, ...] = ()
     """Packages that are installed for the job."""
+    tree: ProjectTree | None = None
+    """The project of which the job has a copy; None if it runs without one."""

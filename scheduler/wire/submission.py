@@ -27,6 +27,7 @@ from springtide.scheduler.wire.shapes import (
     Word,
 )
 from springtide.scheduler.wire.sweeps import Trials
+from springtide.scheduler.wire.trees import ProjectTree
 
 MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
 """Maximum time limit of a job, in seconds."""
@@ -226,6 +227,16 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(ge=0, le=100),
         Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
     ] = 0
+    in_place: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the job runs in the project folder itself and reads its files as they are when it runs, "
+            "instead of in a copy of its own.",
+            off="--no-in-place",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+        ),
+    ] = False
     env: Annotated[
         dict[str, str],
         Option(
@@ -354,7 +365,8 @@ class Submission(Wish, frozen=True, kw_only=True):
     path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
     accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
-    the Python found to run it, if that is known.
+    the Python found to run it, if that is known. With a ``tree`` the job runs in a copy of its project, which
+    ``{project_tree}`` means in ``argv`` and ``env`` values; a ``cwd`` in the project means the same place there.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -365,6 +377,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     key: Annotated[str, Meta(max_length=128)] | None = None
     trials: Trials | None = None
     environment: PythonEnvironment | None = None
+    tree: ProjectTree | None = None
 
 
 def _table() -> Iterator[Option]:

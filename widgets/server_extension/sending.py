@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -60,25 +60,27 @@ def send(request: Sending, root: Path, pool: Pool) -> Sent:
     for name, words in problems.items():
         raise GateError(Problem(status=422, code="invalid", message=words, field=name))
     with _as_problems():
-        job: Job = pool.send(_captured(request, root), {**request.options, **typed})
+        options = {**request.options, **typed}
+        job: Job = pool.send(_captured(request, root, options), options)
     return Sent(job.id, list(job.notes))
 
 
 def describe(request: Sending, root: Path, pool: Pool) -> Described:
     """Return the environment of a job of the file or the command. Raises `GateError`."""
     with _as_problems():
-        environment = pool.environment_of(_captured(request, root), typed_options(request.typed)[0])
+        options = typed_options(request.typed)[0]
+        environment = pool.environment_of(_captured(request, root, options), options)
     return Described(environment.told, environment.image)
 
 
-def _captured(request: Sending, root: Path) -> Captured:
+def _captured(request: Sending, root: Path, options: Mapping[str, Any]) -> Captured:
     if request.command:
         work: str | Path = request.command
         place = locate_directory(request.directory, root)
     else:
         file = locate(request.path, root)
         work, place = Path(file.name), file.parent
-    return capture(work, (), {}, Here(place, sys.executable))
+    return capture(work, (), {}, Here(place, sys.executable, in_place=options.get("in_place") is True))
 
 
 @contextmanager

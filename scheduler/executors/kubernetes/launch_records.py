@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from springtide.scheduler.executors.environment import (
     command,
     contract,
     job_environment,
+    tree_step,
     working_directory,
 )
 from springtide.scheduler.executors.files.layout import (
@@ -36,6 +37,7 @@ from springtide.scheduler.executors.files.layout import (
     leave_request,
     make_places,
     opened,
+    write_packed,
 )
 from springtide.scheduler.executors.files.plain import make_directory, write_tree
 from springtide.scheduler.executors.kubernetes.objects import manifests
@@ -114,27 +116,29 @@ class LaunchRecords:
             raise ExecutorError("The job was given no worker to run.")
         check_datasets(spec)
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
-        if home is None and in_home:
+        if home is None and in_home and not spec.copies_tree:
             raise ExecutorError(
                 f"The working directory {given(spec.cwd, LONG_GIVEN)} is in a home, but {spec.user} has none in "
                 f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
                 "Start a notebook once, or leave out cwd."
             )
-        without_files = replace(spec, files={}, history=None)
+        without_files = replace(spec, files={}, history=None, packed=b"")
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
         return LaunchRecord(without_files, image, home, self.program, digest, resources, per_gpu)
 
-    def save_record(self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None) -> None:
-        """Write a launch record and the job's files, before any pod of it is created.
+    def save_record(self, record: LaunchRecord, spec: AttemptSpec) -> None:
+        """Write a launch record and the files of its spec, before any pod of it is created.
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
         key, spec_json = record.key, _supervisor_spec(record)
         places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
-        make_places(places, files, self._owner, history)
+        make_places(places, spec.files, self._owner, spec.history)
+        if spec.tree is not None:
+            write_packed(places, spec.tree.root, spec.packed, self._owner)
         directory = f"{ATTEMPTS}/{key.attempt}"
         with opened(places.root) as root:
             make_directory(ATTEMPTS, 0o711, within=root)
@@ -229,9 +233,10 @@ def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
         "job": spec.key.job,
         "attempt": spec.key.attempt,
         "epoch": spec.epoch,
-        "argv": command(spec, places.code),
+        "argv": command(spec, places),
+        "tree": tree_step(spec, places),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, {}, places.code, contract(spec, places, directory)),
+        "env": job_environment(spec, {}, places, contract(spec, places, directory)),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,
