@@ -220,6 +220,8 @@ class Project:
     def notes(self) -> tuple[str, ...]:
         """Return the sentences for whoever submits the project."""
         total = sum(len(file.content) for file in self.files.values())
+        if not (self.files or self.linked):
+            return ()
         sent = f"{count(len(self.files), 'file')} ({size(total)})"
         notes = [f"Sent {sent} of {self.root}: the job runs in a copy of its own."]
         if self.linked:

@@ -40,7 +40,9 @@ def write(root: Path, **files: str) -> None:
 
 
 def test_a_program_finds_its_project_by_its_own_place(project: Path, here: Here, tmp_path: Path) -> None:
-    write(project, lib__words_dot_py="WORD = 'before'", templates__page_dot_j2="page before", data__x_dot_npy="data")
+    write(
+        project, lib__words_dot_py="WORD = 'before'", templates__page_dot_j2="page before", data__x_dot_npy="data"
+    )
     (project / "scripts").mkdir()
     (project / "scripts" / "train.py").write_text(
         "import pathlib, sys\n"
@@ -105,7 +107,12 @@ def test_folders_that_link_to_each_other_end(project: Path, here: Here, tmp_path
 
 
 def test_data_beside_code_is_linked_and_written_in_place(project: Path, here: Here, tmp_path: Path) -> None:
-    write(project, train_dot_py="open('data/new', 'w').write('x'); open('own', 'w')", data__a_dot_bin="", b_dot_bin="")
+    write(
+        project,
+        train_dot_py="open('data/new', 'w').write('x'); open('own', 'w')",
+        data__a_dot_bin="",
+        b_dot_bin="",
+    )
     captured = capture_words(["python", "train.py"], here)
     assert "Read and written in place: data/, b.bin." in captured.notes
     tree = copy_of(captured, tmp_path / "job")
@@ -167,7 +174,9 @@ def test_environments_caches_and_secrets_are_not_sent(project: Path, here: Here,
 
 
 def test_ignored_files_stay_in_place(project: Path, here: Here, tmp_path: Path) -> None:
-    write(project, train_dot_py="", gen__a_dot_py="", gen__keep__b_dot_py="", sub__x_dot_json="", sub__y_dot_json="")
+    write(
+        project, train_dot_py="", gen__a_dot_py="", gen__keep__b_dot_py="", sub__x_dot_json="", sub__y_dot_json=""
+    )
     (project / ".gitignore").write_text("gen/\n")
     (project / "sub" / ".gitignore").write_text("x.json\n")
     (project / ".springtideignore").write_text("!gen/keep/\n")
@@ -215,7 +224,9 @@ def test_of_a_home_directory_only_its_own_files_and_packages_are_copied(tmp_path
 
 
 def test_a_script_of_another_folder_runs_from_the_copy_of_its_own_project(tmp_path: Path, project: Path) -> None:
-    write(project, train_dot_py="import helper, os; print(helper.WORD, os.getcwd())", helper_dot_py="WORD = 'sent'")
+    write(
+        project, train_dot_py="import helper, os; print(helper.WORD, os.getcwd())", helper_dot_py="WORD = 'sent'"
+    )
     home = project.parent
     captured = capture_words(["python", "study/train.py"], Here(home, home=home))
     write(project, helper_dot_py="WORD = 'live'")
@@ -225,7 +236,13 @@ def test_a_script_of_another_folder_runs_from_the_copy_of_its_own_project(tmp_pa
 
 def test_absolute_paths_of_copied_files_lead_to_the_copies(project: Path, here: Here) -> None:
     write(project, train_dot_py="", conf__a_dot_yaml="", data__x_dot_npy="")
-    words = ["python", f"{project}/train.py", f"--config={project}/conf/a.yaml", f"{project}/data/x.npy", "/etc/hosts"]
+    words = [
+        "python",
+        f"{project}/train.py",
+        f"--config={project}/conf/a.yaml",
+        f"{project}/data/x.npy",
+        "/etc/hosts",
+    ]
     captured = capture_words(words, here)
     assert captured.argv[1:] == (
         "{project_tree}/train.py",
