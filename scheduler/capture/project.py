@@ -126,12 +126,15 @@ TEXTS = frozenset(
     ]
 )
 """Suffixes of settings, templates and texts, which are copied up to `Caps.text_bytes`."""
+KNOWN = CODE | TEXTS
 BARE = frozenset(
     {"Makefile", "GNUmakefile", "Dockerfile", "Snakefile", "Procfile", "Justfile", "LICENSE", "README"}
 )
 SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_]account.*\.json|kaggle\.json")
 """Names of files with secrets, which are read in place and never sent."""
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
+SHORT = 256
+"""Length of a path in ASCII up to which any file system takes it, in characters."""
 CACHES = frozenset({"__pycache__"})
 """Names of what the job neither gets nor sees."""
 
@@ -359,7 +362,7 @@ class _Walk:
         files: list[os.DirEntry[str]] = []
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name in CACHES or not is_plain_path(path):
+            if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
                 continue
             if entry.name != ".git" and (not folder or _is_folder(entry)):
                 self.places.append(f"{path}/" if _is_folder(entry) else path)
@@ -413,7 +416,7 @@ class _Walk:
             self.links[f"{path}/{below}"] = to
 
     def _choose(self, folder: str, entries: list[os.DirEntry[str]], ignores: Ignores) -> None:
-        unknown = [entry for entry in entries if _suffix(entry.name) not in CODE | TEXTS]
+        unknown = [entry for entry in entries if _suffix(entry.name) not in KNOWN]
         peek = len(unknown) <= self.caps.texts
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
@@ -496,7 +499,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()  # noqa: PTH122 - thousands of files
+    dot = name.rfind(".")
+    return name[dot:].lower() if dot > 0 else ""
 
 
 def _may_be_script(entry: os.DirEntry[str]) -> bool:

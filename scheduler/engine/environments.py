@@ -85,5 +85,5 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         file_bytes=kept.file_bytes,
         variables=sorted(spec.options.env),
         requirements=spec.options.requirements,
-        tree=spec.tree,
+        tree=None if spec.options.in_place else spec.tree,
     )

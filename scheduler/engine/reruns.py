@@ -112,9 +112,12 @@ class RerunCalls:
         )
 
     async def _files(self, spec: JobSpec) -> Mapping[str, bytes]:
-        if spec.bundle is None:
-            return {}
+        """Return the files of a job. Raises `Refusal` if they, or its project tree, are kept no longer."""
         try:
+            if spec.tree is not None and spec.tree.digest is not None:
+                await self._threads.call(self._threads.store.check_stored, spec.tree.digest)
+            if spec.bundle is None:
+                return {}
             return await self._threads.call(self._threads.store.files, spec.bundle)
         except FilesGoneError:
             kept = wording.duration(self._settings.keep_files_days * DAY)

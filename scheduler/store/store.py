@@ -175,6 +175,12 @@ class Store:
         """Return the files of a bundle. Raises `FilesGoneError` if they are not there any more."""
         return unpack(self.content(digest))
 
+    def check_stored(self, digest: str) -> None:
+        """Raise `FilesGoneError` if a bundle is not there any more."""
+        known, _ = self.read(reading.bundle, digest)
+        if not known:
+            raise FilesGoneError("The job's files are not in the store.")
+
     def content(self, digest: str) -> bytes:
         """Return the content of a bundle. Raises `FilesGoneError` if it is not there any more."""
         known, content = self.read(reading.bundle, digest)

@@ -108,7 +108,8 @@ async def test_the_copy_belongs_to_the_account_of_the_job() -> None:
 async def test_files_that_the_job_wrote_or_changed_are_its_own(bench: LocalBench, tmp_path: Path) -> None:
     root = tmp_path / "study"
     (root / "data").mkdir(parents=True)
-    text = "import os; os.mkdir('runs'); open('runs/x', 'w').write('1'); open('b.py', 'a').write('2'); open('data/y', 'w')"
+    text = "import os; os.mkdir('runs'); open('runs/x', 'w').write('1'); open('b.py', 'a').write('2')"
+    text += "; open('data/y', 'w')"
     await bench.run(sent(bench, root, text, {"a.py": "", "b.py": ""}))
     files = list_own_files(places(bench), 10)
     assert [(file.name, file.size) for file in files] == [("study/b.py", 1), ("study/runs/x", 1)]
