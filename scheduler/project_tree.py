@@ -27,6 +27,10 @@ MOST_BYTES: Final = 256 * MIB
 """Maximum size of the files of a tree, in bytes."""
 MOST_PACKED: Final = MOST_BYTES + 16 * MIB
 """Maximum size of a packed tree, in bytes."""
+CACHES: Final = frozenset(
+    {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
+)
+"""Names of what is neither copied nor linked, as in `springtide.scheduler.executors.supervisor.tree`."""
 LONGEST_PATH: Final = 1024
 LONGEST_PART: Final = 255
 

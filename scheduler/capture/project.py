@@ -17,6 +17,7 @@ from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.ignore import IGNORE_FILE, Ignores
 from springtide.scheduler.capture.repository import Commit, current_commit
 from springtide.scheduler.project_tree import (
+    CACHES,
     MOST_BYTES,
     MOST_FILES,
     TreeFile,
@@ -135,8 +136,6 @@ SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
 SHORT = 256
 """Length of a path in ASCII up to which any file system takes it, in characters."""
-CACHES = frozenset({"__pycache__"})
-"""Names of what the job neither gets nor sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +363,7 @@ class _Walk:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
                 continue
-            if entry.name != ".git" and (not folder or _is_folder(entry)):
+            if not folder or _is_folder(entry):
                 self.places.append(f"{path}/" if _is_folder(entry) else path)
             if entry.is_symlink():
                 self._follow(path, entry, ignores)
@@ -392,7 +391,7 @@ class _Walk:
             return
         if target.is_relative_to(self.root):
             inside = target.relative_to(self.root).as_posix()
-            if inside != "." and not any(part in CACHES or part == ".git" for part in inside.split("/")):
+            if inside != "." and not any(part in CACHES for part in inside.split("/")):
                 self.links[path] = os.path.relpath(inside, path.rpartition("/")[0] or ".")
         elif entry.is_dir():
             if not (self.shallow or self.outside or ignores.has(f"{path}/")):

@@ -11,9 +11,11 @@ import pytest
 from local_bench import LocalBench, account_bench
 from msgspec.structs import replace
 
+from springtide.scheduler import project_tree
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExitKind
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout
 from springtide.scheduler.executors.files.outputs import list_own_files
+from springtide.scheduler.executors.supervisor import tree as unpacking
 from springtide.scheduler.executors.supervisor.tree import make_tree
 from springtide.scheduler.project_tree import HEAD, TreeError, TreeFile, digest_of, pack, read_manifest
 from springtide.scheduler.wire import ProjectTree
@@ -118,6 +120,11 @@ async def test_files_that_the_job_wrote_or_changed_are_its_own(bench: LocalBench
 # ---------- packed trees
 
 
+def test_both_sides_agree_on_the_format_and_on_what_is_left_out() -> None:
+    assert unpacking.HEAD == project_tree.HEAD
+    assert unpacking.CACHES == project_tree.CACHES
+
+
 def test_equal_trees_are_equal_bytes() -> None:
     one = pack({"b": TreeFile(b"1"), "a": TreeFile(b"2", executable=True)}, {"l": "a"})
     other = pack({"a": TreeFile(b"2", executable=True), "b": TreeFile(b"1")}, {"l": "a"})
@@ -167,6 +174,6 @@ def test_nothing_is_written_outside_of_the_copy(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "packed").write_bytes(packed([["../../escaped", 1, False]], [], b"x"))
     spec = {"tree": f"{tmp_path}/job/tree", "packed": f"{tmp_path}/packed", "root": str(tmp_path), "cwd": "/"}
-    with pytest.raises(ValueError, match="not inside the project"):
+    with pytest.raises(ValueError, match="leads out of the project"):
         make_tree(spec)
     assert not (tmp_path / "escaped").exists()

@@ -88,7 +88,7 @@ def _write(file: Any, content: bytes) -> None:
 
 def _make_parents(new: str, path: str, folders: set[str]) -> None:
     if path.startswith("/") or ".." in path.split("/"):
-        raise ValueError(f"{path!r} is not inside the project")
+        raise ValueError("a path of the packed files leads out of the project")
     folder = path.rpartition("/")[0]
     if folder in folders:
         return
