@@ -137,10 +137,18 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The job's environment; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
     """The id of the job tested by this test run; None for any other job."""
+    submitters: tuple[str, ...] = ()
+    """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
 
     def with_options(self, **changes: Any) -> JobSpec:
         """Return the spec with changed options."""
         return structs.replace(self, options=structs.replace(self.options, **changes))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The submitters of what its program submits: its own and itself; for a trial its sweep."""
+        own = self.id if self.trial is None else self.trial.sweep
+        return (*self.submitters, self.tests or own)
 
     @property
     def workers(self) -> int:
