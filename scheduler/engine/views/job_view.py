@@ -380,6 +380,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         rerun=rerun_of(spec.rerun),
         test_run=_test_run(standing.test_run),
         tests=spec.tests,
+        submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
 

@@ -138,6 +138,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The job's environment; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
     """The id of the job tested by this test run; None for any other job."""
+    submitters: tuple[str, ...] = ()
+    """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
 
     def with_options(self, **changes: Any) -> JobSpec:
         """Return the spec with changed options."""
@@ -151,6 +153,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         if self.trial is not None:
             return Workload.TRIAL
         return Workload.TRAINING if self.tests is None else Workload.TEST_RUN
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The submitters of what its program submits: its own and itself; for a trial its sweep."""
+        own = self.id if self.trial is None else self.trial.sweep
+        return (*self.submitters, self.tests or own)
 
     @property
     def workers(self) -> int:
