@@ -19,6 +19,7 @@ import cloudpickle
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
 from springtide.widgets.errors import CaptureError
+from springtide.widgets.submission.definitions import namespace_of, payload_dumps
 from springtide.widgets.submission.explain import find_culprit, parts, try_pickle, used_globals
 from springtide.widgets.submission.imports import lazy_imports, needed_modules
 from springtide.widgets.submission.names import imported_names, needed_names
@@ -41,6 +42,23 @@ class Payload:
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     imports: Imports = Imports()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a payload: the function, the rest of its call, and variables of the notebook."""
+
+    function: Call | Cell
+    call: Mapping[str, Any]
+    namespaces: Sequence[dict[str, Any]]
+
+    def pickled(self, modules: Sequence[types.ModuleType] = ()) -> bytes | Exception:
+        """Return the payload with these modules by value, or the error of pickling it."""
+        try:
+            with _by_value(modules):
+                return payload_dumps(self.function, self.call, self.namespaces, modules)
+        except Exception as error:  # noqa: BLE001 - reported in words
+            return error
 
 
 def pickle_call(
@@ -69,7 +87,7 @@ def pickle_payload(
     ``named`` are the values sent with it, by the name the user knows them under, and ``words`` the lines that
     people read below the function. Raises `CaptureError` if something cannot be pickled, naming it.
     """
-    whole = {"function": Call(function, dict(_unfiled_sources(function))), **call}
+    whole = Parts(Call(function, dict(_unfiled_sources(function))), call, namespace_of(_plain(function)))
     modules = list(sources.local_modules(workdir))
     data, notes = _pickle(whole, called(function), [("", function), *named], modules)
     files, imports = sources_of(function, [value for _, value in named], workdir, modules)
@@ -120,10 +138,10 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     variables = {name: namespace[name] for name in sorted(wanted) if name in namespace}
     anchor = types.FunctionType(_nothing.__code__, namespace, "cell")
     texts = dict(pair for value in variables.values() for pair in _unfiled_sources(value))
-    call = {"function": Cell(text, anchor, variables, texts), "args": (), "kwargs": {}}
+    whole = Parts(Cell(text, anchor, variables, texts), {"args": (), "kwargs": {}}, [namespace])
     modules = list(sources.local_modules(workdir))
     named = [(f"variable `{name}`", value) for name, value in variables.items()]
-    data, notes = _pickle(call, "the cell", named, modules)
+    data, notes = _pickle(whole, "the cell", named, modules)
     own = sources.module_files(modules)
     files = {**sources.imported_files(imported_names(tree), workdir), **own}
     needed = needed_modules(variables.values(), {"__main__", *(module.__name__ for module in modules)})
@@ -154,13 +172,12 @@ def source_of(function: Callable[..., Any]) -> str:
 
 
 def _pickle(
-    call: Mapping[str, Any], name: str, named: Sequence[tuple[str, Any]], modules: Sequence[types.ModuleType]
+    whole: Parts, name: str, named: Sequence[tuple[str, Any]], modules: Sequence[types.ModuleType]
 ) -> tuple[bytes, tuple[str, ...]]:
-    with _by_value(modules):
-        pickled = try_pickle(call)
+    pickled = whole.pickled(modules)
     if isinstance(pickled, bytes):
         return pickled, ()
-    pickled = try_pickle(call)
+    pickled = whole.pickled()
     if isinstance(pickled, bytes):
         names = ", ".join(module.__name__ for module in modules)
         note = f"Not everything in {names} can be pickled, so the job imports a copy of the files made just now."
