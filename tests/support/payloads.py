@@ -12,7 +12,7 @@ from springtide.widgets.submission.definitions import namespace_of, payload_dump
 def payload_of(call: dict[str, Any]) -> bytes:
     """The payload of a call with its function, as a notebook sends it."""
     rest = {name: value for name, value in call.items() if name != "function"}
-    return payload_dumps(call["function"], rest, namespace_of(call["function"]))
+    return payload_dumps(call["function"], rest, namespace_of(call["function"])).data
 
 
 def content_of(payload: bytes) -> dict[str, Any]:
