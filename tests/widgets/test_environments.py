@@ -176,7 +176,7 @@ def test_nothing_is_said_of_what_an_image_lacks(image_service: str, script: Path
     pool = Pool(Connection(Client(image_service, "susan")))
     shown = repr(pool.environment("python main.py"))
     assert "Image: lab/base:1" in shown
-    assert "in the notebook; the image has its own" in shown
+    assert "where it was submitted; the image has its own" in shown
     assert "Missing" not in shown
 
 

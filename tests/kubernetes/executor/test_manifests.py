@@ -155,11 +155,16 @@ def test_another_request_is_another_pod_and_none_is_that_of_earlier_versions() -
 
 
 def test_threads_are_as_many_as_cores_unless_the_job_says_otherwise() -> None:
-    assert job_environment(spec(cpus=2.5), {}, Path("/code"), {}) == {"OMP_NUM_THREADS": "2"}
-    assert job_environment(spec(cpus=0.5), {"OMP_NUM_THREADS": "9"}, Path("/code"), {}) == {"OMP_NUM_THREADS": "1"}
-    own = spec(cpus=8.0, env={"OMP_NUM_THREADS": "3"})
-    assert job_environment(own, {}, Path("/code"), {}) == {"OMP_NUM_THREADS": "3"}
-    assert job_environment(spec(), {}, Path("/code"), {}) == {}
+    def threads(asked: AttemptSpec, cores: float = 0.0) -> dict[str, str]:
+        return job_environment(asked, {"OMP_NUM_THREADS": "9"}, Path("/code"), {}, cores)
+
+    assert set(threads(spec(cpus=2.5)).values()) == {"2"}
+    assert threads(spec(cpus=2.5)).keys() >= {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
+    assert set(threads(spec(cpus=0.5)).values()) == {"1"}
+    assert set(threads(spec(), cores=6.9).values()) == {"6"}
+    own = threads(spec(cpus=8.0, env={"OMP_NUM_THREADS": "3"}))
+    assert (own["OMP_NUM_THREADS"], own["MKL_NUM_THREADS"]) == ("3", "8")
+    assert threads(spec()) == {"OMP_NUM_THREADS": "9"}
 
 
 def test_each_worker_asks_for_the_resource_of_its_own_gpus() -> None:
