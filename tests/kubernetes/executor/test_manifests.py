@@ -20,6 +20,7 @@ from springtide.scheduler.executors.base import (
     ExecutorError,
     Exit,
     ExitKind,
+    FoundProgram,
 )
 from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
@@ -304,3 +305,19 @@ def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them()
         "ingress": [{"from": [{"podSelector": gang}]}],
     }
     assert all(gang["matchLabels"].items() <= pod(place=place)["metadata"]["labels"].items() for place in (0, 1))
+
+
+def test_pods_get_nothing_of_the_place_of_the_submission_and_the_threads_of_their_cores(tmp_path: Path) -> None:
+    records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
+    records.prepare_volume()
+    found = FoundProgram("/venv/bin/python", "/venv/bin/python", {"PATH": "/venv/bin", "VIRTUAL_ENV": "/venv"})
+    asked = spec(argv=("python", "train.py"), found=found)
+    for settings, cores in ((SETTINGS, "4"), (replace(SETTINGS, cpu_per_gpu=1.0), "2")):
+        records = LaunchRecords(replace(settings, state_dir=tmp_path), None)
+        made = records.make_record(asked, "hub/train:1", None, [GPU_NODE] * 2)
+        records.save_record(made, {})
+        written = (records.layout.attempt(made.key) / "spec.json").read_text()
+        assert json.loads(written)["argv"] == ["python", "train.py"]
+        assert json.loads(written)["env"]["OMP_NUM_THREADS"] == cores
+        kept = (tmp_path / "jobs" / "abc" / "launches" / "3.json").read_text()
+        assert "/venv" not in written + kept
