@@ -18,14 +18,19 @@ from springtide.scheduler.workload import Line, Rules, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRecord:
-    """The Python where a job was submitted, the packages of what its code imports, and its first files.
+    """The environment where a job was submitted, the packages of what its code imports, and its first files.
 
+    ``program`` is the absolute path of its program, ``name`` the name of its Python's environment, and
+    ``variables`` are those that activate it.
     ``packages`` are versions by name, ``imports`` the modules that the code cannot do without, ``missing`` those
     of them that are not there where the job runs.
     """
 
+    program: str = ""
     python: str = ""
     path: str = ""
+    name: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
