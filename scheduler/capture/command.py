@@ -6,16 +6,24 @@ Later edits of code, settings or templates do not change the job. Only data is r
 from __future__ import annotations
 
 import json
-import re
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
+from springtide.scheduler.capture.program import (
+    PYTHON,
+    SCRIPT_SUFFIXES,
+    Here,
+    find,
+    is_file,
+    is_python,
+    program_of,
+    require,
+)
 from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
@@ -23,21 +31,19 @@ from springtide.scheduler.wording import given, listed
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
-SCRIPT_SUFFIXES = frozenset({".py", ".sh"})
-SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
-
-
 LONGEST = 4096
 """Maximum length of a path in a command, in characters."""
+SEARCH_PATH = "PYTHONPATH"
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
     """A captured program: the parts of a `Submission` that define what runs.
 
-    ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes`` the bytes of its
-    largest variables, ``imports`` its imports from outside of ``files`` and ``project``. Without a project the job
-    runs in the user's own folder.
+    ``program`` is the absolute path of the program that the first word means at the place of submission, empty
+    if there is none. ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes``
+    the bytes of its largest variables, ``imports`` its imports from outside of ``files`` and ``project``. Without
+    a project the job runs in the user's own folder.
     """
 
     kind: str
@@ -46,6 +52,7 @@ class Captured:
     files: Mapping[str, bytes]
     cwd: str
     source: str = ""
+    program: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -58,26 +65,14 @@ class Captured:
         return None if self.project is None else self.project.packed
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
-    """The place of the submission: the working directory, its interpreter, the open notebook, the home directory.
+def project_of(here: Here, place: Path, always: Sequence[Path] = ()) -> Project | None:
+    """Return the project that a folder is in, with the files ``always`` copied; None for a job in place."""
+    return None if here.in_place else capture_project(place, here.home, always)
 
-    With ``in_place`` nothing of the project is copied.
-    """
 
-    cwd: Path
-    python: str = sys.executable
-    notebook: Path | None = None
-    in_place: bool = False
-    home: Path = field(default_factory=Path.home)
-
-    def project_of(self, place: Path, always: Sequence[Path] = ()) -> Project | None:
-        """Return the project that a folder is in, with the files ``always`` copied; None for a job in place."""
-        return None if self.in_place else capture_project(place, self.home, always)
-
-    def in_place_note(self) -> str:
-        """Return the sentence about a job that runs in place."""
-        return f"The job runs in {self.cwd} itself: it reads the files as they are when it runs."
+def in_place_note(here: Here) -> str:
+    """Return the sentence about a job that runs in place."""
+    return f"The job runs in {here.cwd} itself: it reads the files as they are when it runs."
 
 
 def capture_words(words: Sequence[str], here: Here) -> Captured:
@@ -90,29 +85,32 @@ def capture_words(words: Sequence[str], here: Here) -> Captured:
 def capture_notebook(path: Path, here: Here) -> Captured:
     """Capture a notebook as it was last saved, with the project that it is in."""
     whole = here.cwd / path
-    _require(whole)
+    require(whole)
     content = sources.read(whole)
     cells = _code_cells(content, path)
     imports = imports_of_cells(cells)
     notes = [f"Sent {path.name} as it was last saved."]
     if here.notebook is not None and here.notebook.resolve() == whole.resolve():
         notes = [f"Sent {path.name} as it was last saved: changes made after that are not part of the job."]
-    project = here.project_of(whole.resolve().parent, [whole])
+    python, folder = find(here.interpreter, here) or here.python, whole.resolve().parent
+    project = project_of(here, folder, [whole])
     if project is None:
-        files, name, notes = {path.name: content}, f"{{code}}/{path.name}", [*notes, here.in_place_note()]
+        files, name, notes = {path.name: content}, f"{{code}}/{path.name}", [*notes, in_place_note(here)]
         modules = sources.imported_files(imports.all, whole.parent)
     else:
-        files, name = {}, _placed(str(whole.resolve()), project, whole.resolve().parent)
-        modules = project.modules(_places(project, whole.parent, here.python))
+        files, name = {}, _placed(str(folder / whole.name), project, folder)
+        modules = project.modules(_places(project, folder, python))
+        notes += project.notes()
     return Captured(
         kind="notebook",
         name=path.stem,
-        argv=(here.python, "-m", RUNNER, "notebook", name),
+        argv=(here.interpreter, "-m", RUNNER, "notebook", name),
+        program=find(here.interpreter, here),
         files=files,
-        cwd=str(whole.parent.resolve()),
+        cwd=str(folder),
         source="\n\n".join(cells)[:SOURCE_CAP],
-        env={} if project is None else search_path_variable(project, here),
-        notes=(*notes, *(project.notes() if project else ())),
+        env={} if project is None else search_path_variable(project, here, python),
+        notes=tuple(notes),
         imports=reached_imports(modules, (), imports),
         project=project,
     )
@@ -121,52 +119,74 @@ def capture_notebook(path: Path, here: Here) -> Captured:
 def capture_command(argv: Sequence[str], here: Here) -> Captured:
     """Capture a command with the project that its script or the working directory is in.
 
-    ``python`` means the notebook's own interpreter. The job runs at the same place of its own copy of the project;
-    absolute paths of copied files become paths of the copy.
+    ``python`` means the interpreter of the place of submission. The job runs at the same place of its own copy of
+    the project; absolute paths of copied files become paths of the copy.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
-    words = [_interpreter(argv[0], here), *argv[1:]]
+    program = program_of(argv, here)
+    words = list(program.words)
     module = _module_option(words) if is_python(words[0]) else None
-    own = module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is not None
-    place = None if own else _script_place(words, here.cwd)
+    if module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is None:
+        module = None
+    place = program.script if module is None else None
+    if place is None and module is None:
+        place = _script_place(words, here.cwd)
     script = None if place is None else here.cwd / words[place]
     if script is not None:
-        _require(script)
-    if place == 0 and script is not None:
-        words[:1] = [word or words[0] for word in _launcher(script, here)]
-    project = here.project_of(_base(here, script), [script] if script is not None else [])
-    first = Imports(frozenset({module[1], f"{module[1]}.__main__"})) if own and module else Imports()
-    name = module[1].rpartition(".")[2] if own and module else script.stem if script else Path(argv[0]).name
-    if project is None:
-        modules = {} if script is None else {script.name: sources.read(script)}
-        notes: tuple[str, ...] = (here.in_place_note(),)
-    else:
-        modules = project.modules(_places(project, here.cwd if script is None else script.parent, words[0]))
-        notes = (*project.notes(), *_live_notes(words, project))
-        words = [words[0] if is_python(words[0]) else _placed(words[0], project, here.cwd)] + [
-            _placed(word, project, here.cwd) for word in words[1:]
-        ]
-    return Captured(
+        require(script)
+    captured = Captured(
         kind="command",
-        name=name,
-        argv=tuple(words),
+        name=module[1].rpartition(".")[2] if module else script.stem if script else Path(program.command[0]).name,
+        argv=program.words,
         files={},
         cwd=str(here.cwd),
-        source=shlex.join(argv)[:SOURCE_CAP],
-        env={} if project is None else search_path_variable(project, here, words[0]),
-        notes=notes,
-        imports=reached_imports(modules, [script.name] if script else [], first),
+        source=shlex.join(program.command)[:SOURCE_CAP],
+        program=program.path,
+        env=program.variables,
+        notes=program.notes,
+    )
+    first = Imports(frozenset({module[1], f"{module[1]}.__main__"})) if module else Imports()
+    project = project_of(here, _base(here, script), [] if script is None else [script])
+    if project is None:
+        modules = {} if script is None else {script.name: sources.read(script)}
+        captured = replace(captured, notes=(*program.notes, in_place_note(here)))
+    else:
+        python = _python_of(program.path or words[0], here)
+        modules = project.modules(_places(project, here.cwd if script is None else script.parent, python))
+        captured = _in_project(captured, project, here, python)
+    return replace(captured, imports=reached_imports(modules, [script.name] if script else [], first))
+
+
+def _in_project(captured: Captured, project: Project, here: Here, python: str) -> Captured:
+    """Return the command with the places of its project in its words, and the program of the copy if it is one."""
+    words, variables = captured.argv, dict(captured.env)
+    program = captured.program
+    if program and (place := project.place_of(Path(program))) is not None and project.copies(place):
+        program = _at(place)
+    env = {**variables, **search_path_variable(project, here, python, variables.get(SEARCH_PATH, ""))}
+    return replace(
+        captured,
+        argv=tuple(_placed(word, project, here.cwd) for word in words),
+        program=program,
+        env=env,
+        notes=(*captured.notes, *project.notes(), *_live_notes(words, project)),
         project=project,
     )
 
 
-def search_path_variable(project: Project, here: Here, python: str | None = None) -> dict[str, str]:
-    """Return PYTHONPATH with the places of the project that the interpreter imports from."""
+def _python_of(program: str, here: Here) -> str:
+    """Return the interpreter of a program that is one, else that of the place of submission."""
+    return program if is_python(program) else find(PYTHON, here) or here.python
+
+
+def search_path_variable(project: Project, here: Here, python: str, own: str = "") -> dict[str, str]:
+    """Return PYTHONPATH: the job's ``own``, then the places of the project that the interpreter imports from."""
     cwd = project.place_of(here.cwd)
-    found = [place for place in _search_places(project, python or here.python) if place != cwd]
-    return {"PYTHONPATH": ":".join(map(_at, found))} if found else {}
+    found = [_at(place) for place in _search_places(project, python) if place != cwd]
+    items = [*([placed_path(own, project)] if own else []), *found]
+    return {SEARCH_PATH: ":".join(items)} if items else {}
 
 
 def placed_path(value: str, project: Project) -> str:
@@ -236,36 +256,6 @@ def _live_notes(words: Sequence[str], project: Project) -> list[str]:
     return [f"Read in place by its absolute path: {listed(live)}."] if live else []
 
 
-def split_command(command: str) -> list[str]:
-    """Return the words of a command given as one text. Raises `CaptureError` for a command that needs a shell."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        msg = f"The command {given(command)} cannot be read: {error}."
-        raise CaptureError(msg) from None
-    if not words:
-        msg = "The command is empty. Say what to run, such as 'python train.py'."
-        raise CaptureError(msg)
-    shell = [word for word in words if word in SHELL]
-    if shell:
-        msg = (
-            f"A command runs without a shell, so {given(shell[0])} means nothing in it. For a shell's features "
-            f"send ['bash', '-c', {command!r}]."
-        )
-        raise CaptureError(msg)
-    return words
-
-
-def _interpreter(word: str, here: Here) -> str:
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    return here.python if word in {"python", "python3", version} else word
-
-
-def is_python(word: str) -> bool:
-    """Return whether a word of a command is a Python interpreter."""
-    return re.fullmatch(r"(python|pypy)[0-9.]*", Path(word).name) is not None
-
-
 def _module_option(words: Sequence[str]) -> tuple[int, str] | None:
     place = _first_operand(words)
     if place is None or words[place] != "-m" or place + 1 >= len(words):
@@ -285,43 +275,18 @@ def _first_operand(words: Sequence[str]) -> int | None:
 
 
 def _script_place(words: Sequence[str], cwd: Path) -> int | None:
+    """Return the index of a command's script; the program text of a shell, which may end like one, is none."""
     if is_python(words[0]):
         first = _first_operand(words)
         if first is None or words[first] == "-c":
             return None
         if words[first] != "-m":
             return first
-    for place, word in enumerate(words):
-        if Path(word).suffix in SCRIPT_SUFFIXES and (place == 0 or not word.startswith("-")):
-            return place
-        if place == 0 and "/" in word and not Path(word).is_absolute() and (cwd / word).is_file():
+    for place, word in enumerate(words[1:], 1):
+        is_text = any(map(str.isspace, word)) and not is_file(cwd, word)
+        if Path(word).suffix in SCRIPT_SUFFIXES and not word.startswith("-") and not is_text:
             return place
     return None
-
-
-def _launcher(script: Path, here: Here) -> list[str]:
-    """Return the words that start a script named by itself, by its first line: the copy is not executable."""
-    first = sources.read(script)[:200].split(b"\n", 1)[0].decode(errors="replace")
-    if first.startswith("#!"):
-        words = shlex.split(first[2:])
-        if words and Path(words[0]).name == "env":
-            words = words[1:]
-        if words:
-            return [_interpreter(Path(words[0]).name, here) if is_python(words[0]) else words[0], *words[1:], ""]
-    if script.suffix == ".py":
-        return [here.python, ""]
-    msg = f"{script.name} does not say what runs it. Begin it with a line such as #!/bin/bash."
-    raise CaptureError(msg)
-
-
-def _require(path: Path) -> None:
-    if path.is_file():
-        return
-    what = "is a directory, not a file" if path.is_dir() else "does not exist"
-    near = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
-    hint = f" {path.parent} has {', '.join(near[:5])}." if near else ""
-    msg = f"The file {path} {what}.{hint} Give its path from the working directory."
-    raise CaptureError(msg)
 
 
 def _code_cells(content: bytes, path: Path) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
@@ -12,6 +13,12 @@ from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
+
+THREADS: Final = (
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
+    *("NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS"),
+)
+"""The variables by which libraries choose their number of threads; without one they take all cores of the node."""
 
 
 def resolve(text: str, spec: AttemptSpec, places: JobPlaces) -> str:
@@ -39,11 +46,14 @@ def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, str] | None:
     }
 
 
-def command(spec: AttemptSpec, places: JobPlaces) -> list[str]:
-    """Return the command line of the job. Raises `ExecutorError` if it cannot be run."""
-    if not spec.argv or not spec.argv[0] or any("\0" in part for part in spec.argv):
+def command(spec: AttemptSpec, places: JobPlaces, program: str = "") -> list[str]:
+    """Return the command line of the job. Raises `ExecutorError` if it cannot be run.
+
+    ``program`` is the path of its program; if it is empty, the program is looked up when the job starts.
+    """
+    if not spec.argv or not spec.argv[0] or any("\0" in part for part in (*spec.argv, program)):
         raise ExecutorError("The job has no command that can be run: it is empty or contains a zero byte.")
-    return [resolve(part, spec, places) for part in spec.argv]
+    return [resolve(part, spec, places) for part in (program or spec.argv[0], *spec.argv[1:])]
 
 
 def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
@@ -62,12 +72,13 @@ def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
 
 
 def job_environment(
-    spec: AttemptSpec, base: Mapping[str, str], places: JobPlaces, contract: Mapping[str, str]
+    spec: AttemptSpec, base: Mapping[str, str], places: JobPlaces, contract: Mapping[str, str], cores: float = 0.0
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
-    Libraries start as many threads as the requested number of cores, unless the job sets its own. The mark of the
-    submitting notebook is left out: the job is not one of its processes.
+    Libraries start as many threads as a worker has cores: those that the job asks for, else ``cores`` (0:
+    unknown), unless the job sets a number. The mark of the submitting notebook is left out: the job is not one of
+    its processes.
 
     Raises `ExecutorError` for a name or value that no environment can contain.
     """
@@ -76,7 +87,8 @@ def job_environment(
             raise ExecutorError(
                 f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
-    threads = {"OMP_NUM_THREADS": str(max(1, int(spec.options.cpus)))} if spec.options.cpus else {}
+    number = spec.options.cpus or cores
+    threads = dict.fromkeys(THREADS, str(max(1, int(number)))) if number else {}
     own = {key: resolve(value, spec, places) for key, value in spec.options.env.items() if key != VARIABLE}
     return {**base, **threads, **own, **contract}
 

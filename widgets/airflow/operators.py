@@ -108,7 +108,7 @@ class SpringtideOperator(BaseOperator):
 
     def _captured(self) -> tuple[Captured, dict[str, Any]]:
         directory = self.directory or (self.dag.folder if self.has_dag() else None)
-        here = Here(Path(directory or Path.cwd()), self.python, in_place=self.options.get("in_place") is True)
+        here = Here(Path(directory or Path.cwd()), self.python).for_job(self.options)
         try:
             return capture(self.work, self.op_args, self.op_kwargs, here), checked(self.options)
         except (CaptureError, OptionError) as error:

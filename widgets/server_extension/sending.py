@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.capture import Captured, CaptureError, Here
+from springtide.scheduler.capture import Captured, CaptureError, kernel_place
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
 from springtide.scheduler.wire.form_fields import typed_options
@@ -80,7 +79,7 @@ def _captured(request: Sending, root: Path, options: Mapping[str, Any]) -> Captu
     else:
         file = locate(request.path, root)
         work, place = Path(file.name), file.parent
-    return capture(work, (), {}, Here(place, sys.executable, in_place=options.get("in_place") is True))
+    return capture(work, (), {}, kernel_place(place).for_job(options))
 
 
 @contextmanager
