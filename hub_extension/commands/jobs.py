@@ -113,7 +113,7 @@ def show(*, job_id: str, as_json: bool) -> None:
     facts = {**facts_of(job, time.time()), "files": ", ".join(file.name for file in left)}
     for name, value in facts.items():
         if value:
-            click.echo(f"  {name:<10} {one_line(value)}")
+            click.echo(f"  {name:<12} {one_line(value)}")
     if job.environment is not None:
         click.echo("It runs with")
         for head, words in descriptions.facts(job.environment, job.options.image):
@@ -138,6 +138,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "exit code": "" if job.exit_code is None else str(job.exit_code),
         "progress": progress(job),
         "reported": values,
+        "resumes from": descriptions.resumes_from(job, now),
         "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
         "attempts": str(job.attempt or ""),
         "GPU-hours": f"{job.gpu_seconds / 3600:.2f}",

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from springtide.scheduler import wording
-from springtide.scheduler.wire import Advice, Forecast, JobEnvironment, MeasuredPlacement, Starts
-from springtide.scheduler.wording import count, listed, plural, size
+from springtide.scheduler.model import JobState
+from springtide.scheduler.wire import Advice, Forecast, Job, JobEnvironment, MeasuredPlacement, Starts
+from springtide.scheduler.wording import ago, count, listed, plural, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
@@ -40,6 +41,21 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Variables", ", ".join(environment.variables)),
     ]
     return [(head, words) for head, words in shown if words]
+
+
+def resumes_from(job: Job, now: float) -> str:
+    """Return from what a job goes on after a pause; empty before its first start and after its end."""
+    if JobState(job.state).final or job.started is None or job.trials is not None or not job.options.gpus:
+        return ""
+    if job.saved is None:
+        return "nothing: it has saved no checkpoint"
+    when = ago(job.saved, now)
+    if job.checkpoint is None:
+        step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
+        return f"its checkpoint{step}, saved {when}"
+    found = job.checkpoint
+    how = f"passed as: {job.options.resume}" if found.passed else "if its program loads it when it starts"
+    return f"{found.path} ({found.by}, {size(found.size)}, written {when}), {how}"
 
 
 def python_words(environment: JobEnvironment, image: str | None) -> str:

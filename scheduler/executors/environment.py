@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.notebooks import VARIABLE
+from springtide.scheduler.resuming import named_paths
 from springtide.scheduler.wording import LONG_GIVEN, given
+
+SEARCH_INTERVAL: Final = 60.0
+"""Interval at which a running job's folders are searched for checkpoints, in seconds."""
 
 
 def resolve(text: str, code: Path) -> str:
@@ -21,7 +26,18 @@ def command(spec: AttemptSpec, code: Path) -> list[str]:
     """Return the command line of the job. Raises `ExecutorError` if it cannot be run."""
     if not spec.argv or not spec.argv[0] or any("\0" in part for part in spec.argv):
         raise ExecutorError("The job has no command that can be run: it is empty or contains a zero byte.")
-    return [resolve(part, code) for part in spec.argv]
+    return [*(resolve(part, code) for part in spec.argv), *spec.resume]
+
+
+def search(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any]:
+    """Return in which folders, and how often, the attempt's supervisor searches for checkpoints."""
+    return {
+        "roots": [working_directory(spec, places), str(places.checkpoints), str(places.output)],
+        "named": named_paths(spec.options.resume or ""),
+        "since": spec.since,
+        "every": SEARCH_INTERVAL,
+        "reports": str(places.reports),
+    }
 
 
 def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:

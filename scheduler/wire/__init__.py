@@ -30,6 +30,7 @@ from springtide.scheduler.wire.forecast import (
 from springtide.scheduler.wire.jobs import (
     Alternative,
     Attempt,
+    FoundCheckpoint,
     GpuRef,
     Hold,
     HoldRequest,
@@ -198,6 +199,7 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "FoundCheckpoint",
     "FreeRequest",
     "GpuCell",
     "GpuReading",

@@ -169,6 +169,7 @@ class Broadcast:
                     "progress": msgspec.to_builtins(job_view.progress(job)),
                     "saved": job.standing.saved,
                     "saved_step": job.standing.saved_step,
+                    "checkpoint": msgspec.to_builtins(job_view.checkpoint(job)),
                 }
                 yield wire.Event(kind="progress", data=data, at=now)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from springtide.scheduler import model, sentences, wire
+from springtide.scheduler import model, resuming, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
@@ -293,6 +293,15 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     return _rendered(now, _said(now, *([] if hold is None else [messages.on_hold(hold, runs=True)])))
 
 
+def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
+    """Return the newest checkpoint of a job that was recognised among its files; None if it reports its own."""
+    found = record.standing.checkpoint
+    if found is None:
+        return None
+    passed = bool(resuming.arguments(record.spec.options.resume, found, saved=True))
+    return wire.FoundCheckpoint(path=found.path, size=found.size, by=found.by, passed=passed)
+
+
 def _never_saved(job: JobRecord, context: ViewContext) -> bool:
     """Return whether a pause would lose all that the job has done so far, as far as the pool knows."""
     return job.standing.saved is None and job.spec.tests is None and context.can_be_paused(job)
@@ -359,6 +368,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
         saved_step=standing.saved_step,
+        checkpoint=checkpoint(record),
         ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,

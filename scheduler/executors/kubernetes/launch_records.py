@@ -27,6 +27,7 @@ from springtide.scheduler.executors.environment import (
     command,
     contract,
     job_environment,
+    search,
     working_directory,
 )
 from springtide.scheduler.executors.files.layout import (
@@ -238,6 +239,7 @@ def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
         "grace": spec.grace,
         "limits": {},
         "log_cap": LOG_CAP,
+        "search": search(spec, places),
         "cgroup": None,
         "cgroup_files": {},
         "message": manifests.TERMINATION_LOG,

@@ -22,6 +22,7 @@ from springtide.scheduler.executors.environment import (
     contract,
     gpu_environment,
     job_environment,
+    search,
     working_directory,
 )
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
@@ -158,6 +159,7 @@ class Launcher:
             "kill_after": KILL_AFTER,
             "limits": {name: list(pair) for name, pair in limits.rlimits().items()},
             "log_cap": self.log_cap,
+            "search": search(spec, resolved),
             "disk": self.limits.disk_cap(resolved),
             "run_time_interval": RUN_TIME_INTERVAL,
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,

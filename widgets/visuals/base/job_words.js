@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { when } from "./glyphs.js";
-import { amount, clean, count, duration, exact } from "./words.js";
+import { ago, amount, clean, count, duration, exact, size } from "./words.js";
 
 const SOON_S = 10;
 const LATE_S = 60;
@@ -76,7 +76,7 @@ function running(job, now) {
     attempt?.started &&
     h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
   const left = timeLeft(job, now);
-  return [...sentencesOf(job.reason), since, left !== null && `About ${duration(left)} to go.`];
+  return [...sentencesOf(job.reason), since, checkpointWords(job, now), left !== null && `About ${duration(left)} to go.`];
 }
 
 function pausing(job) {
@@ -86,7 +86,9 @@ function pausing(job) {
 function paused(job, now) {
   const last = job.attempts.at(-1);
   const since = last?.ended && h("span", { key: "since" }, "Paused ", when(last.ended, now), ".");
-  const saved = Number.isFinite(job.saved_step) && `Saved at step ${amount(job.saved_step)}.`;
+  const saved = Number.isFinite(job.saved_step)
+    ? `Saved at step ${amount(job.saved_step)}.`
+    : checkpointWords(job, now);
   const happened = sentencesOf(job.reason, (role) => HAPPENED.has(role));
   const follows = sentencesOf(job.reason, (role) => !HAPPENED.has(role));
   return [since, ...happened, saved, ...follows, startWords(job, now)];
@@ -122,6 +124,14 @@ function gpuTime(seconds) {
 /** The sentences of a reason, optionally only those whose role is `wanted`. They are shown unchanged or not at all. */
 export function sentencesOf(reason, wanted = () => true) {
   return (reason?.sentences ?? []).filter(({ role }) => wanted(role)).map(({ text }) => clean(text));
+}
+
+/** The newest checkpoint among a job's files, null if none was recognised: `Newest checkpoint: last.ckpt (…).` */
+export function checkpointWords({ checkpoint, saved }, now) {
+  if (!checkpoint) return null;
+  const { path, by, size: bytes, passed } = checkpoint;
+  const begins = passed ? "Resumes from" : "Newest checkpoint:";
+  return `${begins} ${clean(path)} (${clean(by)}, ${size(bytes)}, written ${ago(saved, now)}).`;
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */

@@ -116,8 +116,13 @@ export class LiveJob {
     this.changed();
   }
 
-  hearProgress({ progress, saved, saved_step: savedStep }) {
-    this.#hearPart({ progress, saved: saved ?? this.job?.saved, saved_step: savedStep ?? this.job?.saved_step });
+  hearProgress({ progress, saved, saved_step: savedStep, checkpoint }) {
+    this.#hearPart({
+      progress,
+      saved: saved ?? this.job?.saved,
+      saved_step: savedStep ?? this.job?.saved_step,
+      checkpoint,
+    });
   }
 
   hearUsage({ usage }) {
