@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from springtide.scheduler import wording
-from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Advice, Forecast, Job, JobEnvironment, MeasuredPlacement, Starts
 from springtide.scheduler.wording import ago, count, listed, plural, size
 
@@ -44,8 +43,8 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
 
 
 def resumes_from(job: Job, now: float) -> str:
-    """Return from what a job goes on after a pause; empty before its first start and after its end."""
-    if JobState(job.state).final or job.started is None or job.trials is not None or not job.options.gpus:
+    """Return from which checkpoint a job resumes; empty before its first start and after its end."""
+    if job.ended is not None or job.started is None or job.trials is not None or not job.options.gpus:
         return ""
     if job.saved is None:
         return "nothing: it has saved no checkpoint"

@@ -106,7 +106,7 @@ class Supervisor:
             self._search_if_due()
             self._wait()
         self._drain()
-        if self.asked != "kill" and (self.asked or self.failed):
+        if self.asked == "pause" or (self.asked is None and self.failed is not None):
             self.search.search_at_end()
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
