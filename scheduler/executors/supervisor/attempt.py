@@ -106,7 +106,7 @@ class Supervisor:
             self._search_if_due()
             self._wait()
         self._drain()
-        if self.asked == "pause" or (self.asked is None and self.failed is not None):
+        if self._may_resume():
             self.search.search_at_end()
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
@@ -222,6 +222,10 @@ class Supervisor:
         if not self.ending and (over := self.disk.exceeded()) is not None:
             self.over_disk = over
             self._end(KILL_AFTER)
+
+    def _may_resume(self) -> bool:
+        """Return whether the job may run again after this end: it was paused, or failed by itself."""
+        return self.asked == "pause" or (self.asked is None and self.failed is not None)
 
     @property
     def _search_due(self) -> float | None:
