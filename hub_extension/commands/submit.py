@@ -19,6 +19,7 @@ from springtide.scheduler.capture import (
     Here,
     capture_words,
     environment_shown,
+    pause_words,
     submission,
     terminal_place,
     uncarried_words,
@@ -111,10 +112,12 @@ def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
     environment = environment_shown(request, image, contents, left)
     if left:
         say(_uncarried(left))
+    pauses = pause_words(request)
     if as_json:
-        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image})
+        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image, "pause": pauses})
         return
     click.echo(one_line(f"{prospect(forecast)} Nothing was sent."))
+    click.echo(one_line(f"Pause: {pauses}"))
     for head, words in facts(environment, image):
         click.echo(one_line(f"{head}: {words}"))
 
