@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from springtide.scheduler.executors.supervisor.checkpoints import (
+    CONVENTIONS,
     Checkpoint,
     File,
     ends_well,
@@ -166,3 +167,9 @@ def test_links_are_neither_checkpoints_nor_followed(tmp_path: Path) -> None:
     assert [each.path for each in listed(str(work))] == ["epoch=1.ckpt"]
     assert listed(str(work / "folder")) == []
     assert listed(str(work / "missing")) == []
+
+
+def test_the_manual_names_every_convention() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    table = manual.partition("## Checkpoints that your framework makes")[2].partition("\n## ")[0]
+    assert [each.by for each in CONVENTIONS if each.by not in table] == []
