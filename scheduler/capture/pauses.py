@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
+from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.imports import MAGIC, imports_of_tree
 from springtide.scheduler.wire import Submission
 from springtide.scheduler.wording import LONG_GIVEN, given, listed
@@ -94,13 +96,13 @@ def _dotted(node: ast.expr) -> str:
     return ".".join(reversed(parts))
 
 
-def pause_words(request: Submission) -> str:
+def pause_words(request: Submission, captured: Captured) -> str:
     """Return what a pause would cost a job, as sentences; honest about what cannot be known from the text."""
     if not request.gpus or not request.is_preemptible:
         return "It is not paused for others."
     if request.resume is not None:
         return f"If it has saved something, it runs again with {given(request.resume, LONG_GIVEN)}."
-    texts = dict(_texts(request))
+    texts = dict(_texts(request, captured))
     if not texts:
         program = request.argv[0].rpartition("/")[2]
         return f"The text of {program} is not known: a pause starts it again from the beginning unless it resumes."
@@ -125,18 +127,23 @@ def pause_words(request: Submission) -> str:
     return f"No sign of checkpoints found in {name}: a pause would start it again from the beginning."
 
 
-def _texts(request: Submission) -> Iterator[tuple[str, str]]:
+def _texts(request: Submission, captured: Captured) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of the program's own Python files, the one that it starts with first."""
     if request.kind != "command":
-        yield request.name or request.kind, request.source
+        yield captured.name or request.kind, captured.source
         return
-    for path in _reached(request.files, request.argv):
-        yield path, request.files[path].decode(errors="replace")
+    files = {path: content for path, content in captured.files.items() if path.endswith(".py")}
+    if captured.project is not None:
+        files |= captured.project.modules(["."])
+    for path in _reached(files, request.argv):
+        yield path, files[path].decode(errors="replace")
 
 
-def _reached(files: Mapping[str, bytes], argv: list[str]) -> list[str]:
+def _reached(files: Mapping[str, bytes], argv: Sequence[str]) -> list[str]:
     """Return the paths of the program's files: those in its command, and the modules that they import in turn."""
-    pending = [path for path in files if path.endswith(".py") and any(word.endswith(f"/{path}") for word in argv)]
+    pending = [path for path in files if any(word == path or word.endswith(f"/{path}") for word in argv)]
+    pending += [path for before, word in pairwise(argv) if before == "-m" for path in _modules(word, [""], files)]
+    folders = ["", "src/", *(f"{path.rpartition('/')[0]}/" for path in pending if "/" in path)]
     seen: list[str] = []
     while pending:
         path = pending.pop(0)
@@ -148,6 +155,12 @@ def _reached(files: Mapping[str, bytes], argv: list[str]) -> list[str]:
         except (SyntaxError, ValueError, RecursionError):
             continue
         for name in sorted(names):
-            base = name.replace(".", "/")
-            pending += [each for each in (f"{base}.py", f"{base}/__init__.py") if each in files]
+            pending += _modules(name, folders, files)
     return seen
+
+
+def _modules(name: str, folders: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
+    """Return the files of a module in these folders."""
+    base = name.replace(".", "/")
+    paths = (f"{folder}{base}{end}" for folder in folders for end in (".py", "/__init__.py", "/__main__.py"))
+    return [path for path in paths if path in files]

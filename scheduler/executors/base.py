@@ -26,6 +26,7 @@ from springtide.scheduler.executors.supervisor.search import GONE
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wire.submission import JobOptions
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
@@ -78,9 +79,9 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
     there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts.
     ``datasets`` are the declared datasets that ``options`` names. ``found`` is its program where it was submitted.
-    ``test_run``: the attempt only shows whether the program runs. ``resume`` are the words added to ``argv``
-    because the job resumes; ``since`` is when its first attempt started, None in that one: older files are not the
-    job's.
+    ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``: the attempt
+    only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job resumes;
+    ``since`` is when its first attempt started, None in that one: older files are not the job's.
     """
 
     key: AttemptKey
@@ -98,11 +99,18 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     sweep: str | None = None
     trial: int | None = None
     history: bytes | None = None
+    tree: ProjectTree | None = None
+    packed: bytes = b""
     test_run: bool = False
     datasets: tuple[Dataset, ...] = ()
     resume: tuple[str, ...] = ()
     since: float | None = None
     found: FoundProgram = FoundProgram()
+
+    @property
+    def copies_tree(self) -> bool:
+        """Whether the job runs in a copy of its project."""
+        return self.tree is not None and self.tree.digest is not None and not self.options.in_place
 
 
 class AttemptPhase(StrEnum):

@@ -132,6 +132,7 @@ from springtide.scheduler.wire.sweeps import (
     Trials,
     TrialsEdit,
 )
+from springtide.scheduler.wire.trees import ProjectTree, SentTree
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,
@@ -258,6 +259,7 @@ __all__ = [
     "ProjectChoice",
     "ProjectEdit",
     "ProjectOutlook",
+    "ProjectTree",
     "ProjectView",
     "PythonEnvironment",
     "Reason",
@@ -266,6 +268,7 @@ __all__ = [
     "Request",
     "Rerun",
     "RerunOf",
+    "SentTree",
     "Sentence",
     "Shift",
     "ShownMetric",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.pauses import pause_words, signs_of
+from springtide.scheduler.capture.project import Project
+from springtide.scheduler.project_tree import TreeFile
 from springtide.scheduler.wire import Submission
 
 
+def words_of(argv: list[str], files: dict[str, str], **more: Any) -> str:
+    """Return what is said about a command in a project with these files."""
+    project = Project(Path("/work"), {path: TreeFile(text.encode()) for path, text in files.items()})
+    captured = Captured("command", "train", tuple(argv), {}, "/work", project=project)
+    return pause_words(Submission(argv=argv, **more), captured)
+
+
 def said(text: str, **more: Any) -> str:
-    files = {"train.py": text.encode(), **more.pop("files", {})}
-    return pause_words(Submission(argv=["/usr/bin/python", "{code}/train.py"], files=files, **more))
+    files = {"train.py": text, **more.pop("files", {})}
+    return words_of(["/usr/bin/python", "{project_tree}/train.py"], files, **more)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +72,7 @@ def test_a_handler_of_its_own_is_named() -> None:
 
 
 def test_modules_that_the_script_imports_count_and_others_beside_it_do_not() -> None:
-    library = {"engine.py": b"import springtide.training", "other.py": b"import springtide.training"}
+    library = {"engine.py": "import springtide.training", "other.py": "import springtide.training"}
     assert "Signs that train.py" in said("import engine", files=library)
     assert "No sign" in said("print()", files=library)
 
@@ -75,7 +86,7 @@ def test_what_the_options_say_comes_first() -> None:
 
 
 def test_nothing_is_claimed_of_a_program_whose_text_is_unknown() -> None:
-    words = pause_words(Submission(argv=["/opt/bin/trainer", "x"]))
+    words = words_of(["/opt/bin/trainer", "x"], {"train.py": "import springtide.training"})
     assert words.startswith("The text of trainer is not known")
 
 
@@ -84,7 +95,21 @@ def test_text_that_is_no_python_is_no_sign(text: str) -> None:
     assert "No sign of checkpoints" in said(text)
 
 
+@pytest.mark.parametrize(
+    ("argv", "place"),
+    [
+        (["python", "{project_tree}/scripts/train.py"], "scripts/train.py"),
+        (["python", "-m", "vision.train"], "vision/train.py"),
+        (["torchrun", "--nproc-per-node", "2", "-m", "vision.train"], "vision/train.py"),
+    ],
+)
+def test_the_program_is_found_in_its_project(argv: list[str], place: str) -> None:
+    files = {place: "import library", "src/library.py": "import springtide.training"}
+    assert words_of(argv, files).startswith(f"Signs that {place} resumes")
+
+
 def test_a_notebook_is_read_by_its_cells() -> None:
+    argv = ("python", "x.ipynb")
     cells = "%matplotlib inline\nimport springtide.training"
-    notebook = Submission(argv=["python", "x.ipynb"], kind="notebook", source=cells, name="study")
-    assert "Signs that study resumes" in pause_words(notebook)
+    notebook = Captured("notebook", "study", argv, {}, "/work", source=cells)
+    assert "Signs that study resumes" in pause_words(Submission(argv=list(argv), kind="notebook"), notebook)

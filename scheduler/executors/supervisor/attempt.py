@@ -28,6 +28,8 @@ RELOOK = 1.0
 """Interval at which a pausing pod looks for a request to kill, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
+TREE_WAIT = 900.0
+"""Time for the first worker of a gang of pods to make the copy of the project, in seconds."""
 RESERVED = 4096
 """Size of the exit record that is reserved on disk, in bytes."""
 
@@ -80,7 +82,7 @@ class Supervisor:
         self._read_requests()
         if self.asked:
             return self._ended("exited", detail="It was asked to stop before it started.")
-        problem = self._prepare()
+        problem = self._make_tree() or (None if self.asked else self._prepare())
         if self.asked:
             return self._ended("exited", detail="It was asked to stop before it started.")
         problem = problem or self._start()
@@ -113,6 +115,39 @@ class Supervisor:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
         return self._ended("exited", code=code, number=number)
 
+    def _make_tree(self) -> Problem | None:
+        """Make the job's copy of its project unless it has one; return None, or why that failed.
+
+        Of the pods of a gang, that of the first worker makes it; the others wait for it.
+        """
+        step, first = self.spec.get("tree"), self.spec["workers"][0]["rank"]
+        if step is None or os.path.lexists(step["tree"]):
+            return None
+        if self.names.rank not in (None, first):
+            due = time.monotonic() + TREE_WAIT
+            while not (self.asked or os.path.lexists(step["tree"])):
+                if time.monotonic() >= due:
+                    return "blocked", f"The job's copy of its project was not made within {TREE_WAIT:g} s."
+                self._wait(time.monotonic() + RELOOK)
+            return None
+        if (problem := self._make_own_cgroup()) is not None:
+            return problem
+        trouble = self._fork({**self.spec, "makes_tree": True}, first, {})
+        while self._reap():
+            self._end_if_due()
+            self._wait()
+        self._drain()
+        failed = self.failed
+        self._forget_step()
+        problem = self._trouble([trouble])
+        if problem is None and failed is not None and not self.asked:
+            return "blocked", "The job's copy of its project cannot be made: the step ended unexpectedly."
+        return problem
+
+    def _forget_step(self) -> None:
+        """Forget how a step before the workers ended."""
+        self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
+
     def _prepare(self) -> Problem | None:
         """Run the preparation, in the way of the workers; return None, or why it failed.
 
@@ -135,7 +170,7 @@ class Supervisor:
             self._wait(None if late else due)
         self._drain()
         said, failed = self.said.decode(errors="replace"), self.failed
-        self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
+        self._forget_step()
         if late:
             return "refused", f"{step['problem']}: it took longer than {step['seconds']:g} s."
         if problem is None and failed is not None:

@@ -13,6 +13,7 @@ from msgspec import structs
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.workload import Line, Rules, Workload
 
 
@@ -129,6 +130,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     bundle: str | None = None
     bundle_bytes: int = 0
+    tree: ProjectTree | None = None
+    """The project of which the job has a copy; None if it runs without one."""
+    tree_bytes: int = 0
+    """Size of the packed tree, in bytes."""
     source: str = ""
     key: str | None = None
     fastest: Spread | None = None
@@ -145,6 +150,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the job tested by this test run; None for any other job."""
     submitters: tuple[str, ...] = ()
     """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
+
+    @property
+    def stored(self) -> Mapping[str, int]:
+        """The sizes of the job's files and of its packed tree in the store, by digest."""
+        tree = None if self.tree is None else self.tree.digest
+        parts = ((self.bundle, self.bundle_bytes), (tree, self.tree_bytes))
+        return {digest: size for digest, size in parts if digest is not None}
 
     def with_options(self, **changes: Any) -> JobSpec:
         """Return the spec with changed options."""
