@@ -19,6 +19,7 @@ from springtide.scheduler.capture import (
     Here,
     capture_words,
     environment_shown,
+    pause_words,
     submission,
     terminal_place,
     uncarried_words,
@@ -63,7 +64,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     for note in captured.notes:
         say(note)
     if dry_run:
-        print_prospect(request, here, as_json=as_json)
+        print_prospect(request, captured, here, as_json=as_json)
         return
     with Client() as client:
         left = unsent(request, here, client.me().noted_variables)
@@ -98,7 +99,7 @@ def advise(*, as_json: bool, **options: Any) -> None:
 advise.params[:0] = [each for each in flags.flags(Surface.COMMAND) if each.name in Wish.__struct_fields__]
 
 
-def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
+def print_prospect(request: Submission, captured: Captured, here: Here, *, as_json: bool) -> None:
     """Print when the job would start if it were sent now, and its environment.
 
     Raises `click.UsageError` if its program is not there.
@@ -113,10 +114,12 @@ def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
     environment = environment_shown(request, image, contents, left)
     if left:
         say(_uncarried(left))
+    pauses = pause_words(request, captured)
     if as_json:
-        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image})
+        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image, "pause": pauses})
         return
     click.echo(one_line(f"{prospect(forecast)} Nothing was sent."))
+    click.echo(one_line(f"Pause: {pauses}"))
     for head, words in facts(environment, image):
         click.echo(one_line(f"{head}: {words}"))
 

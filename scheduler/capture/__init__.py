@@ -11,6 +11,7 @@ from springtide.scheduler.capture.command import (
     capture_words,
 )
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.pauses import pause_words
 from springtide.scheduler.capture.place import kernel_place, terminal_place, with_training
 from springtide.scheduler.capture.program import Here, split_command
 from springtide.scheduler.capture.request import environment_shown, submission, unsent, with_carried
@@ -27,6 +28,7 @@ __all__ = [
     "capture_words",
     "environment_shown",
     "kernel_place",
+    "pause_words",
     "split_command",
     "submission",
     "terminal_place",

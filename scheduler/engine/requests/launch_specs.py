@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from springtide.scheduler import resuming
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine.requests.datasets import granted, lineage
 from springtide.scheduler.engine.settings import EngineSettings
@@ -60,7 +61,7 @@ class LaunchSpecs:
     def _attempt_spec(
         self, job: JobRecord, number: int, placement: Placement, files: Mapping[str, bytes]
     ) -> AttemptSpec:
-        spec, trial = job.spec, job.spec.trial
+        spec, trial, standing = job.spec, job.spec.trial, job.standing
         return AttemptSpec(
             key=AttemptKey(job.id, number),
             epoch=self._threads.store.epoch,
@@ -76,6 +77,8 @@ class LaunchSpecs:
             files=files,
             tree=spec.tree,
             test_run=spec.tests is not None,
+            resume=resuming.arguments(spec.options.resume, standing.checkpoint, saved=standing.saved is not None),
+            since=standing.started,
             sweep=None if trial is None else trial.sweep,
             trial=None if trial is None else trial.number,
             found=_found(spec.environment),
