@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.capture import Captured, Here, environment_shown, submission
+from springtide.scheduler.capture import Captured, Here, check_kernel, environment_shown, submission
+from springtide.scheduler.capture import CaptureError as UnfitError
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import image_of, missing_words, prospect
 from springtide.widgets.comparison import Comparison
@@ -23,7 +24,7 @@ from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import jobs_output, pool_output
 from springtide.widgets.display.plain import Environment
-from springtide.widgets.errors import SpringtideError
+from springtide.widgets.errors import CaptureError, SpringtideError
 from springtide.widgets.handle import show
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import Advised, frame, job_rows
@@ -98,7 +99,9 @@ class Pool:
         - a function, called with ``args`` and the keywords that are no options:
           ``pool.submit(train, 0.1, gpus=4)``
         - a command: ``pool.submit("python train.py --epochs 3", gpus=4)``, or a list of its words
-        - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept
+        - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept.
+          Keywords that are no options are its parameters: ``pool.submit("story.ipynb", lr=0.1)`` sets the
+          variable ``lr`` after the cell with the tag ``parameters``, or at the top if there is none
 
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.
@@ -201,8 +204,14 @@ class Pool:
         return self._send_sweep(plan, at_least, at_most, options, wanted)
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
-        """Send captured work."""
-        accepted = self._accepted(_request(captured, options), captured)
+        """Send captured work. Raises `CaptureError` for a notebook whose kernel is not there."""
+        request = _request(captured, options)
+        if captured.kind == "notebook":
+            try:
+                check_kernel(captured, image_of(request.image, self.me.images))
+            except UnfitError as error:
+                raise CaptureError(str(error)) from None
+        accepted = self._accepted(request, captured)
         return Job(accepted.id, self._way, (*captured.notes, *_missing(accepted)))
 
     def _send_sweep(

@@ -10,7 +10,15 @@ import msgspec
 
 from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say, table
-from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words, environment_shown, submission
+from springtide.scheduler.capture import (
+    Captured,
+    CaptureError,
+    Here,
+    capture_words,
+    check_kernel,
+    environment_shown,
+    submission,
+)
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import (
     HEADS,
@@ -36,13 +44,16 @@ from springtide.scheduler.wire import Job, Submission, Surface, Wish
 def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ...], **options: Any) -> None:
     """Send a command to the pool, such as: springtide submit --gpus 4 -- python train.py.
 
-    The script and the Python files beside it are sent as they are now. A notebook is run from top to bottom.
+    The script and the Python files beside it are sent as they are now. A notebook is run from top to bottom;
+    its parameters follow it: springtide submit study.ipynb -p lr 0.1.
     With --follow the exit code is 0 only if the job succeeded.
     """
     captured = capture(command)
     request = submission(captured, flags.given(options))
     for note in captured.notes:
         say(note)
+    if captured.kind == "notebook":
+        require_kernel(captured, request)
     if dry_run:
         print_prospect(request, as_json=as_json)
         return
@@ -95,6 +106,16 @@ def capture(command: tuple[str, ...]) -> Captured:
     """Capture the command. Raises `click.UsageError` if it cannot be sent."""
     try:
         return capture_words(command, Here(Path.cwd()))
+    except CaptureError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def require_kernel(captured: Captured, request: Submission) -> None:
+    """Raise `click.UsageError` if the Python that runs a notebook does not have its kernel."""
+    with Client() as client:
+        image = image_of(request.image, client.me().images)
+    try:
+        check_kernel(captured, image)
     except CaptureError as error:
         raise click.UsageError(str(error)) from error
 

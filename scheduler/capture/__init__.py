@@ -9,10 +9,16 @@ from springtide.scheduler.capture.command import (
     Here,
     capture_command,
     capture_notebook,
-    capture_words,
     split_command,
 )
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.notebook import (
+    capture_words,
+    check_kernel,
+    known_parameters,
+    names_notebook,
+    with_parameters,
+)
 from springtide.scheduler.capture.request import environment_shown, submission
 
 __all__ = [
@@ -24,7 +30,11 @@ __all__ = [
     "capture_command",
     "capture_notebook",
     "capture_words",
+    "check_kernel",
     "environment_shown",
+    "known_parameters",
+    "names_notebook",
     "split_command",
     "submission",
+    "with_parameters",
 ]

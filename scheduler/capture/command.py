@@ -54,13 +54,6 @@ class Here:
     notebook: Path | None = None
 
 
-def capture_words(words: Sequence[str], here: Here) -> Captured:
-    """Capture the words of a command line: a notebook named alone, or a command."""
-    if len(words) == 1 and str(words[0]).endswith(".ipynb"):
-        return capture_notebook(Path(words[0]), here)
-    return capture_command(words, here)
-
-
 def capture_notebook(path: Path, here: Here) -> Captured:
     """Capture a notebook as it was last saved, with the modules it imports from its own directory."""
     whole = here.cwd / path

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from springtide.scheduler import capture as commands
-from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, sources, split_command
+from springtide.scheduler.capture import (
+    RUNNER,
+    SOURCE_CAP,
+    Captured,
+    Here,
+    capture_words,
+    names_notebook,
+    sources,
+    split_command,
+    with_parameters,
+)
 from springtide.scheduler.wording import article, given
 from springtide.training.names import MAIN, MAIN_TEXT, PAYLOAD
 from springtide.widgets.errors import CaptureError
@@ -26,10 +36,12 @@ def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: He
     """Capture any kind of work. Raises `CaptureError` if it cannot be sent."""
     with _own_errors():
         if isinstance(work, (str, Path)) or not callable(work):
+            captured = capture_words(_words(work, here), here)
+            if captured.kind == "notebook" and not args:
+                return with_parameters(captured, kwargs)
             if args or kwargs:
-                msg = f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
-                raise CaptureError(msg)
-            return capture_words(_words(work), here)
+                raise CaptureError(_no_arguments(work, captured))
+            return captured
         payload = pickle_call(work, args, kwargs, here.cwd)
         return _pickled(payload, called(work), here)
 
@@ -52,9 +64,17 @@ def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], he
         return _pickled(pickle_cell(text, namespace, hidden, here.cwd), "cell", here)
 
 
-def _words(work: str | Path | Sequence[str]) -> list[str]:
+def _no_arguments(work: Work, captured: Captured) -> str:
+    if captured.kind == "notebook":
+        return f"A notebook takes its parameters by name: pool.submit({str(work)!r}, lr=0.1)."
+    return f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
+
+
+def _words(work: str | Path | Sequence[str], here: Here) -> list[str]:
     if isinstance(work, Path):
         return ["python", str(work)] if work.suffix == ".py" else [str(work)]
+    if names_notebook(work) and (here.cwd / str(work)).is_file():
+        return [str(work)]
     if isinstance(work, str):
         return split_command(work)
     if isinstance(work, Sequence):
