@@ -6,10 +6,8 @@ from springtide.scheduler.capture.command import (
     RUNNER,
     SOURCE_CAP,
     Captured,
-    Here,
     capture_command,
     capture_notebook,
-    split_command,
 )
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.notebook import (
@@ -19,7 +17,10 @@ from springtide.scheduler.capture.notebook import (
     names_notebook,
     with_parameters,
 )
-from springtide.scheduler.capture.request import environment_shown, submission
+from springtide.scheduler.capture.place import kernel_place, terminal_place, with_training
+from springtide.scheduler.capture.program import Here, split_command
+from springtide.scheduler.capture.request import environment_shown, submission, unsent, with_carried
+from springtide.scheduler.capture.variables import uncarried_words
 
 __all__ = [
     "RUNNER",
@@ -32,9 +33,15 @@ __all__ = [
     "capture_words",
     "check_kernel",
     "environment_shown",
+    "kernel_place",
     "known_parameters",
     "names_notebook",
     "split_command",
     "submission",
+    "terminal_place",
+    "uncarried_words",
+    "unsent",
+    "with_carried",
     "with_parameters",
+    "with_training",
 ]

@@ -16,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from springtide.scheduler.capture.command import SOURCE_CAP, Captured, Here, capture_command, capture_notebook
+from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.program import Here
 from springtide.scheduler.wording import article, given, listed
 
 TAG: Final = "parameters"
@@ -213,7 +214,7 @@ def check_kernel(captured: Captured, image: str | None) -> None:
     """
     if captured.kind != "notebook" or image is not None:
         return
-    name, python = _file_of(captured), captured.argv[0]
+    name, python = _file_of(captured), captured.program or captured.argv[0]
     notebook = json.loads(captured.files[name])
     spec = (notebook.get("metadata") or {}).get("kernelspec") or {}
     kernel = str(spec.get("name") or PYTHON_KERNEL)

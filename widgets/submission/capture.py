@@ -34,14 +34,14 @@ Work: TypeAlias = Callable[..., Any] | str | Path | Sequence[str]
 
 def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: Here) -> Captured:
     """Capture any kind of work. Raises `CaptureError` if it cannot be sent."""
-    with _own_errors():
+    with own_errors():
         if isinstance(work, (str, Path)) or not callable(work):
-            captured = capture_words(_words(work, here), here)
-            if captured.kind == "notebook" and not args:
-                return with_parameters(captured, kwargs)
-            if args or kwargs:
-                raise CaptureError(_no_arguments(work, captured))
-            return captured
+            words = _words(work, here.cwd)
+            is_notebook = bool(words) and names_notebook(words[0])
+            if args or (kwargs and not is_notebook):
+                raise CaptureError(_no_arguments(work, is_notebook=is_notebook))
+            captured = capture_words(words, here)
+            return with_parameters(captured, kwargs) if is_notebook else captured
         payload = pickle_call(work, args, kwargs, here.cwd)
         return _pickled(payload, called(work), here)
 
@@ -60,23 +60,23 @@ def capture_sources(function: Callable[..., Any], here: Here) -> Captured:
 
 def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], here: Here) -> Captured:
     """Capture a notebook cell with the variables it reads. Raises `CaptureError`."""
-    with _own_errors():
+    with own_errors():
         return _pickled(pickle_cell(text, namespace, hidden, here.cwd), "cell", here)
 
 
-def _no_arguments(work: Work, captured: Captured) -> str:
-    if captured.kind == "notebook":
+def _no_arguments(work: object, *, is_notebook: bool) -> str:
+    if is_notebook:
         return f"A notebook takes its parameters by name: pool.submit({str(work)!r}, lr=0.1)."
     return f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
 
 
-def _words(work: str | Path | Sequence[str], here: Here) -> list[str]:
+def _words(work: str | Path | Sequence[str], cwd: Path) -> list[str]:
     if isinstance(work, Path):
         return ["python", str(work)] if work.suffix == ".py" else [str(work)]
-    if names_notebook(work) and (here.cwd / str(work)).is_file():
+    if names_notebook(work) and (cwd / str(work)).is_file():
         return [str(work)]
     if isinstance(work, str):
-        return split_command(work)
+        return split_command(work, cwd)
     if isinstance(work, Sequence):
         return list(work)
     msg = f"A job is a function, a command or a notebook; {given(work)} is {article(type(work).__name__)}."
@@ -87,7 +87,8 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
     return Captured(
         kind="function",
         name=name,
-        argv=(here.python, "-m", RUNNER, "function", f"{{code}}/{PAYLOAD}"),
+        argv=(here.interpreter, "-m", RUNNER, "function", f"{{code}}/{PAYLOAD}"),
+        program=here.python if here.searches else "",
         files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
@@ -98,7 +99,8 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
 
 
 @contextmanager
-def _own_errors() -> Iterator[None]:
+def own_errors() -> Iterator[None]:
+    """Raise `CaptureError` of notebooks for those of capture."""
     try:
         yield
     except commands.CaptureError as error:
