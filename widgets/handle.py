@@ -15,7 +15,7 @@ from springtide.scheduler import capture, wire
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import BadOption
 from springtide.scheduler.wire.submission import checked
-from springtide.widgets.connection import Connection, connection, own
+from springtide.widgets.connection import Connection, PoolError, connection, own
 from springtide.widgets.display import phrases, progress_bar
 from springtide.widgets.display.document import job_output
 from springtide.widgets.display.feed import JobFeed
@@ -23,6 +23,8 @@ from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.errors import CaptureError, OptionError, SpringtideError, UntrustedResultError
 
+ENDED = 409
+"""Status of the refusal to cancel a job that has ended."""
 NO_LONGER = "No longer waiting. The job continues; pool.job('{}') brings it back."
 
 
@@ -121,9 +123,14 @@ class Handle(ABC):
         """Let the job run again after `pause`."""
         self._connection.ask(Client.resume, self.id)
 
-    def cancel(self) -> None:
-        """End the job for good."""
-        self._connection.ask(Client.cancel, self.id)
+    def cancel(self, *, children: bool = False) -> None:
+        """End the job for good; with ``children`` also the unfinished jobs that its program has submitted."""
+        if not children:
+            self._connection.ask(Client.cancel, self.id)
+            return
+        for acted in self._connection.ask(Client.cancel_with_children, self.id):
+            if acted.problem is not None and acted.problem.status != ENDED:
+                raise PoolError(acted.problem)
 
     def mark_finished(self) -> None:
         """End the job, which waits after an attempt, as succeeded: it is complete, and is not run again."""

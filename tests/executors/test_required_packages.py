@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pip
 import pytest
 from local_bench import LocalBench
 from msgspec import structs
+from wheels import write_wheel
 
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import ExitKind, FoundProgram
@@ -35,14 +35,7 @@ def wheels() -> Iterator[Path]:
     """A directory with one package, which every account may read."""
     place = Path(tempfile.mkdtemp(prefix="springtide-wheels-"))
     place.chmod(0o755)
-    info = "tidal-1.2.dist-info"
-    with zipfile.ZipFile(place / "tidal-1.2-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("tidal.py", "WORD = 'ebb'\n")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tidal\nVersion: 1.2\n")
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "tidal.py,,\n")
+    write_wheel(place)
     yield place
     shutil.rmtree(place)
 

@@ -14,10 +14,9 @@ from typing import Any, TypeAlias
 from springtide.scheduler import capture as commands
 from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, sources, split_command
 from springtide.scheduler.wording import article, given
+from springtide.training.names import MAIN, MAIN_TEXT, PAYLOAD
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.functions import Payload, called, pickle_call, pickle_cell, sources_of
-
-PAYLOAD = "payload.pkl"
 
 Work: TypeAlias = Callable[..., Any] | str | Path | Sequence[str]
 """A function; a command; a script or notebook by its path; a command in words."""
@@ -70,7 +69,7 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         name=name,
         argv=(here.interpreter, "-m", RUNNER, "function", f"{{code}}/{PAYLOAD}"),
         program=here.python if here.searches else "",
-        files={**payload.files, PAYLOAD: payload.data},
+        files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
         notes=payload.notes,

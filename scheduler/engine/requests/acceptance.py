@@ -134,6 +134,22 @@ def _check_file_name(name: str) -> None:
         raise invalid_field("files", f"The path {wording.given(name, 60)} is too long.")
 
 
+def check_lineage(lineage: Sequence[str], settings: EngineSettings) -> None:
+    """Raise `Refusal` if the jobs whose programs led to a submission are more than the pool allows."""
+    most = settings.job_depth
+    if len(lineage) <= most:
+        return
+    if not most:
+        raise Refusal(403, "too_deep", "Jobs of this pool may not submit jobs.", hint="Submit it from a notebook.")
+    raise Refusal(
+        403,
+        "too_deep",
+        f"The job {lineage[-1]} may not submit jobs: {wording.count(len(lineage) - 1, 'job')} led to it, each "
+        f"submitted by the one before. This pool allows {wording.count(most, 'such step')}.",
+        hint="Submit all jobs from the first one, or from a notebook.",
+    )
+
+
 def default_name(submission: wire.Submission) -> str:
     """Return the default name of a job: that of its script, else of its command."""
     names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError, FoundProgram
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.environment import (
     check_datasets,
     command,
@@ -69,13 +70,17 @@ class Flags:
 class LaunchRecords:
     """The records of attempts on the volume of jobs, which is mounted at ``state_dir``.
 
-    ``owner`` is the user and group that the files of jobs are given to, None if these are the service's own.
+    ``owner`` is the user and group that the files of jobs are given to, None if these are the service's own. With
+    ``credentials`` jobs can use the pool's API.
     """
 
-    def __init__(self, settings: KubernetesSettings, owner: tuple[int, int] | None) -> None:
+    def __init__(
+        self, settings: KubernetesSettings, owner: tuple[int, int] | None, credentials: Credentials | None = None
+    ) -> None:
         self.layout = Layout(settings.state_dir.absolute())
         self._settings = settings
         self._owner = owner
+        self._credentials = credentials
         self.program = ""
 
     def prepare_volume(self) -> None:
@@ -131,7 +136,8 @@ class LaunchRecords:
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
-        key, spec_json = record.key, _supervisor_spec(record, manifests.cores(record, self._settings))
+        key = record.key
+        spec_json = _supervisor_spec(record, self._credentials, manifests.cores(record, self._settings))
         places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
         make_places(places, files, self._owner, history)
@@ -143,6 +149,8 @@ class LaunchRecords:
             write_record(handle, "spec.json", spec_json, durable=False)
             if self._owner is not None:
                 os.chown("spec.json", *self._owner, dir_fd=handle, follow_symlinks=False)
+        if self._credentials is not None:
+            self._credentials.write(key, self.layout.attempt(key), self._owner)
         if record.gang:
             self._write(key, "json", msgspec.to_builtins(record))
 
@@ -217,7 +225,7 @@ class LaunchRecords:
         return self._directory(key) / f"{key.attempt}.{kind}"
 
 
-def _supervisor_spec(record: LaunchRecord, cores: float) -> dict[str, Any]:
+def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, cores: float) -> dict[str, Any]:
     """Return the spec for the supervisors of an attempt; paths are those within pods.
 
     The program and the environment of the place of submission do not count there: images have their own.
@@ -225,6 +233,7 @@ def _supervisor_spec(record: LaunchRecord, cores: float) -> dict[str, Any]:
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)
+    base = {} if credentials is None else credentials.variables(directory)
     hosts = record.hosts if record.gang else ["localhost"]
     addresses = tuple(f"{host}:{manifests.WORKER_PORT}" for host in hosts)
     meeting = Rendezvous(hosts[0], manifests.RENDEZVOUS_PORT, addresses, len(spec.placement[0].gpus))
@@ -234,7 +243,7 @@ def _supervisor_spec(record: LaunchRecord, cores: float) -> dict[str, Any]:
         "epoch": spec.epoch,
         "argv": command(spec, places.code),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, {}, places.code, contract(spec, places, directory), cores),
+        "env": job_environment(spec, base, places.code, contract(spec, places, directory), cores),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,

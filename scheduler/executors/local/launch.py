@@ -16,6 +16,7 @@ from typing import Any
 from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
 from springtide.scheduler.executors.accounts.account import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, BlockedError, ExecutorError
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.environment import (
     check_datasets,
     command,
@@ -49,7 +50,7 @@ class Launcher:
     With ``accounts``, each job runs as its user's account, else as the service's own. ``base_env`` is the common
     environment of all jobs, which the variables of a submission's environment override; ``cores`` are those of
     this machine; ``log_cap`` bounds each worker's log per attempt, in bytes; ``packages`` are the
-    settings for the installation of required packages.
+    settings for the installation of required packages; with ``credentials`` jobs can use the pool's API.
     """
 
     layout: Layout
@@ -60,6 +61,7 @@ class Launcher:
     log_cap: int
     packages: PackageSettings
     cores: float
+    credentials: Credentials | None = None
 
     def make_places(self, spec: AttemptSpec) -> Path:
         """Create the attempt's directory; the job's writable directories are given to its account later."""
@@ -82,6 +84,8 @@ class Launcher:
                 if os.path.lexists(path):
                     hand_over(path, owner)
         make_places(places, spec.files, owner, spec.history)
+        if self.credentials is not None:
+            self.credentials.write(spec.key, directory, owner)
         record = self._record(spec, places, directory, account)
         with opened(directory) as handle:
             write_record(handle, "spec.json", record)
@@ -134,6 +138,8 @@ class Launcher:
         limits = self.limits.of_job(spec.options.cpus or 0.0, spec.options.memory or 0)
         cgroup = limits.cgroup
         base = {**self.base_env, **(account.environment if account else {}), **spec.found.variables}
+        if self.credentials is not None:
+            base |= self.credentials.variables(directory.resolve())
         argv, required = command(spec, code, spec.found.path), spec.options.requirements
         python = spec.found.python or "python3"
         return {

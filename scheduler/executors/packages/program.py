@@ -21,6 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator, NoReturn, Sequence  # noqa: UP035 - of Python 3.9
 
+PIP_VARIABLES = {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+"""Variables with which pip installs into an environment, without questions."""
 COMPLETE = "complete"
 """Name of the file with the size of a complete environment, in bytes; its time is that of the latest use."""
 
@@ -68,16 +70,22 @@ def install(root: Path, requirements: Sequence[str]) -> bool:
     """Make the environment on top of this Python, and install the requirements; return whether pip could."""
     sys.stdout.write(f"Installing {len(requirements)} required: {', '.join(requirements)}\n")
     sys.stdout.flush()
+    pip = make(root)
+    environment = {**os.environ, **PIP_VARIABLES}
+    return subprocess.run([*pip, "install", *requirements], check=False, cwd=root, env=environment).returncode == 0
+
+
+def make(root: Path) -> list[str]:
+    """Make an environment on top of this Python and its packages; return the command of its pip."""
     subprocess.run([sys.executable, "-I", "-m", "venv", "--without-pip", str(root)], check=True)
     python = root / "bin" / "python"
     within = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     lines = (f"import site; site.addsitedir({path!r})\n" for path in base_directories())
     (root / within / "springtide-base.pth").write_text("".join(lines))
-    environment = {**os.environ, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     pip = [str(python), "-I", "-m", "pip"]
     if subprocess.run([*pip, "--version"], check=False, capture_output=True, cwd=root).returncode:
         subprocess.run([str(python), "-I", "-m", "ensurepip"], check=False, cwd=root)
-    return subprocess.run([*pip, "install", *requirements], check=False, cwd=root, env=environment).returncode == 0
+    return pip
 
 
 def size_of(root: Path) -> int:

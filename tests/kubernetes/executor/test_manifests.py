@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from springtide.scheduler.executors.base import (
     ExitKind,
     FoundProgram,
 )
+from springtide.scheduler.executors.credentials import CREDENTIAL, Credentials
 from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
@@ -305,6 +307,23 @@ def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them()
         "ingress": [{"from": [{"podSelector": gang}]}],
     }
     assert all(gang["matchLabels"].items() <= pod(place=place)["metadata"]["labels"].items() for place in (0, 1))
+
+
+def test_pods_find_the_credential_of_their_attempt_in_a_file_and_not_among_their_variables(tmp_path: Path) -> None:
+    credentials = Credentials("http://springtide.pool:8090/services/springtide", b"secret")
+    records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None, credentials)
+    made = records.make_record(spec(), "hub/train:1", None, [GPU_NODE] * 2)
+    records.prepare_volume()
+    records.save_record(made, {})
+    directory = tmp_path / f"jobs/{made.key.job}/attempts/{made.key.attempt}"
+    file = directory / CREDENTIAL
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert credentials.attempt(file.read_text()) == made.key
+    supervised = (directory / "spec.json").read_text()
+    assert file.read_text() not in supervised + json.dumps(manifests.pod(made, 0, SETTINGS))
+    env = json.loads(supervised)["env"]
+    assert env["SPRINGTIDE_URL"] == credentials.url
+    assert env["SPRINGTIDE_TOKEN_FILE"] == f"/springtide/job/attempts/{made.key.attempt}/{CREDENTIAL}"
 
 
 def test_pods_get_nothing_of_the_place_of_the_submission_and_the_threads_of_their_cores(tmp_path: Path) -> None:
