@@ -11,7 +11,7 @@ from springtide.scheduler.capture.command import (
     capture_words,
 )
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.place import kernel_place, terminal_place, with_training
+from springtide.scheduler.capture.place import elsewhere, kernel_place, terminal_place, with_training
 from springtide.scheduler.capture.program import Here, split_command
 from springtide.scheduler.capture.request import environment_shown, submission, unsent, with_carried
 from springtide.scheduler.capture.variables import uncarried_words
@@ -25,6 +25,7 @@ __all__ = [
     "capture_command",
     "capture_notebook",
     "capture_words",
+    "elsewhere",
     "environment_shown",
     "kernel_place",
     "split_command",
