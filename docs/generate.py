@@ -63,7 +63,7 @@ def spec_properties() -> list[str]:
 def api_table() -> list[str]:
     """Return the table of the calls of the API."""
     heads = ("call", "what it does", "who", "takes", "answers")
-    return _table(heads, [(f"`{_call(r)}`", r.summary, str(r.who), _takes(r), _answers(r)) for r in ROUTES])
+    return _table(heads, [(f"`{_call(r)}`", r.summary, r.callers, _takes(r), _answers(r)) for r in ROUTES])
 
 
 def gpu_metric_table() -> list[str]:

@@ -64,6 +64,7 @@ COMMANDS = {
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),
+    "env": Entry(f"{HERE}.env:env", "", "Make environments of your own, with kernels for your notebooks."),
     "image-contents": Entry(
         "springtide.scheduler.capture.environment:image_contents",
         "",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from springtide.scheduler import client as pool_client
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, own_token
 from springtide.scheduler.wire import Problem
 from springtide.widgets.errors import NotOnHubError, SpringtideError
 
@@ -22,6 +22,11 @@ NOT_ON_HUB = (
     "There is no pool here: this notebook was not started by a hub with Springtide. Log in to your hub and open "
     "the notebook there, or start a hub of your own on this machine with the command `springtide up`. The code "
     "itself runs without a pool as well."
+)
+
+NOT_IN_JOBS = (
+    "Jobs of this pool cannot use the pool themselves: its administrator has set no address for it "
+    "(Springtide.jobs_url). Submit the next job from a notebook, or ask the administrator."
 )
 
 
@@ -65,8 +70,8 @@ def connection() -> Connection:
     """Return this process's connection. Raises `NotOnHubError` if there is no pool."""
     url = os.environ.get("SPRINGTIDE_URL", "")
     if not url:
-        raise NotOnHubError(NOT_ON_HUB)
-    token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
+        raise NotOnHubError(NOT_IN_JOBS if os.environ.get("SPRINGTIDE_JOB_ID") else NOT_ON_HUB)
+    token = own_token()
     with _lock:
         if (url, token) not in _connections:
             _connections[url, token] = Connection(Client(url, token, patience=PATIENCE_S))

@@ -10,6 +10,7 @@ import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import HEADS, advice_words, placement_rows
+from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import ago, count, size
 from springtide.widgets.display import plain
 from springtide.widgets.display.phrases import clean, escape
@@ -114,7 +115,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     try:
         import pandas as pd  # noqa: PLC0415 - not needed for anything else
     except ModuleNotFoundError:
-        msg = "A frame needs pandas, which is not installed here: %pip install pandas"
+        msg = f"A frame needs pandas, which is not installed here: {how_to_install('pandas')}"
         raise MissingPackageError(msg) from None
     return pd.DataFrame([dict(row) for row in rows])
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
+from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import count
 from springtide.training.adapters.optuna import frozen_trial
 from springtide.training.trials import FILE
@@ -169,7 +170,7 @@ class Sweep(Handle):
         try:
             optuna = import_module("optuna")
         except ModuleNotFoundError:
-            msg = "A study needs Optuna, which is not installed here: %pip install 'springtide[sweeps]'"
+            msg = f"A study needs Optuna, which is not installed here: {how_to_install('optuna')}"
             raise MissingPackageError(msg) from None
         info, rows = self.info, self.trials()
         with ThreadPoolExecutor(AT_ONCE) as threads:

@@ -23,9 +23,13 @@ from springtide.scheduler.wording import given
 async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
     """Return the project to submit for: the named one, else the caller's default, only, or latest job's one.
 
+    A program of a job submits for the project of the job.
+
     Raises `Refusal` if the project does not exist, is not permitted, or cannot be determined. A default project
     that the caller may not submit for any more is refused, too: nothing is submitted for another one in its place.
     """
+    if named is None and caller.job is not None:
+        named = caller.job.project
     if named is not None:
         if not permissions.may(caller, Action.SUBMIT, named):
             check_may_submit(pool, caller, named)
@@ -46,7 +50,9 @@ async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
 
 
 def default_of(pool: Pool, caller: Caller) -> str | None:
-    """Return the project that the caller chose as the default, None if there is none."""
+    """Return the project that the caller chose as the default, that of its job for a program; None if none is."""
+    if caller.job is not None:
+        return caller.job.project
     return None if caller.service else pool.engine.default_projects.of(caller.name)
 
 
@@ -60,6 +66,10 @@ def check_may_submit(pool: Pool, caller: Caller, project: str, *, field: str = "
     own = own_projects(pool, caller)
     if not pool.engine.has_project(project):
         raise unknown_project(project, own, field=field)
+    if caller.job is not None and caller.job.project != project:
+        message = f"A program of a job submits for the project of its job, {given(caller.job.project)}."
+        hint = f"Leave out the project, or submit for {given(project)} from a notebook."
+        raise Refusal(403, "forbidden", message, field=field, hint=hint)
     if not permissions.may(caller, Action.SUBMIT, project):
         raise Refusal(403, "forbidden", f"You are not in project {given(project)}.", field=field, hint=_yours(own))
 
@@ -107,7 +117,7 @@ def usable(pool: Pool, caller: Caller) -> list[DatasetView]:
     return [DatasetView(name=each.name, path=each.place, projects=mine) for each, mine in found.values()]
 
 
-@route("GET", "/datasets", Who.LOGGED_IN)
+@route("GET", "/datasets", Who.LOGGED_IN, jobs=True)
 async def datasets(call: Call) -> DatasetList:
     """Return the datasets that the caller may use."""
     return DatasetList(items=usable(call.pool, call.caller))
@@ -119,7 +129,7 @@ class ImageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     image: Annotated[str, Meta(max_length=MAX_IMAGE)] = ""
 
 
-@route("GET", "/images/contents", Who.LOGGED_IN)
+@route("GET", "/images/contents", Who.LOGGED_IN, jobs=True)
 async def contents(call: Call, query: ImageQuery) -> DeclaredContents:
     """Return the contents of an image, as administrators declared them."""
     declared = call.pool.engine.settings.image_contents

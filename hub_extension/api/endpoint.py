@@ -73,6 +73,13 @@ class RoutedHandler(SiteHandler):
         if caller is None:
             raise unknown_caller()
         self.caller = caller
+        if caller.job is not None and not route.jobs:
+            raise Refusal(
+                403,
+                "forbidden",
+                "A program of a job may not do this.",
+                hint="Programs of jobs submit, follow and end jobs of their user in their own project.",
+            )
         if route.who is Who.ADMINS and not permissions.may_administer(caller):
             raise Refusal(403, "forbidden", "Only administrators of the pool may do this.")
         if route.who is Who.PROJECT_ADMINS and not caller.administers_some:

@@ -16,7 +16,7 @@ LARGEST = 256 * 1024
 """Maximum size of the body of a forecast request, in bytes."""
 
 
-@route("POST", "/forecast", Who.LOGGED_IN, most=LARGEST)
+@route("POST", "/forecast", Who.LOGGED_IN, most=LARGEST, jobs=True)
 async def forecast(call: Call, body: WhatIf) -> Forecast:
     """Return the forecast for an additional job and, for administrators, for other projects and nodes."""
     caller, pool, question = call.caller, call.pool, body
@@ -45,7 +45,7 @@ async def accuracy(call: Call) -> ForecastAccuracy:
     return await call.pool.engine.forecast_record.accuracy()
 
 
-@route("POST", "/advice", Who.LOGGED_IN, most=LARGEST)
+@route("POST", "/advice", Who.LOGGED_IN, most=LARGEST, jobs=True)
 async def advice(call: Call, body: Wish) -> Advice:
     """Return advice on the GPUs of a job from earlier runs of the caller."""
     caller, pool = call.caller, call.pool

@@ -109,7 +109,7 @@ class PointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
-@route("POST", "/jobs", Who.LOGGED_IN, status=201, also=(200,))
+@route("POST", "/jobs", Who.LOGGED_IN, status=201, also=(200,), jobs=True)
 async def submit(call: Call, body: Submission) -> Reply[Job]:
     """Accept a job; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
@@ -119,8 +119,13 @@ async def submit(call: Call, body: Submission) -> Reply[Job]:
         size = sum(map(len, body.files.values())) + parameters_size(body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         requested_at = pool.clock()
-        accepted = await pool.engine.submit(body, caller.name, project)
+        accepted = await pool.engine.submit(body, caller.name, project, lineage=lineage_of(caller))
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
+
+
+def lineage_of(caller: Caller) -> tuple[str, ...]:
+    """Return the ids of the jobs that led to what the caller submits; empty unless a program of a job calls."""
+    return () if caller.job is None else caller.job.lineage
 
 
 def hold_intake(pool: Pool) -> AbstractContextManager[None]:
@@ -151,7 +156,7 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
         raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
 
 
-@route("GET", "/jobs", Who.LOGGED_IN)
+@route("GET", "/jobs", Who.LOGGED_IN, jobs=True)
 async def jobs(call: Call, query: JobsQuery) -> JobPage:
     """Return a page of the jobs visible to the caller, newest first by default."""
     caller = call.caller
@@ -176,7 +181,7 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
         tag=query.tag,
         sweep=query.sweep,
         order=query.order,
-        viewer=None if visible is None else "" if caller.service else caller.name,
+        viewer=None if visible is None else "" if caller.service or caller.job is not None else caller.name,
         viewer_projects=tuple(sorted(visible or ())),
     )
     engine = call.pool.engine
@@ -224,7 +229,7 @@ async def _record_reading(call: Call, job: Job, what: str) -> None:
         await _record(call, job, what)
 
 
-@route("GET", "/jobs/{id}", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}", Who.LOGGED_IN, jobs=True)
 async def job(call: Call, id: str) -> Job:
     """Return one job, with its expected start if it waits."""
     job = await seen(call, id)
@@ -233,13 +238,13 @@ async def job(call: Call, id: str) -> Job:
     return job
 
 
-@route("POST", "/jobs/{id}/pause", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/pause", Who.LOGGED_IN, jobs=True)
 async def pause(call: Call, id: str) -> Job:
     """Pause a job at its next checkpoint, until it is resumed."""
     return await call.pool.engine.pause((await _owned(call, id)).id, call.caller.name)
 
 
-@route("POST", "/jobs/{id}/resume", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/resume", Who.LOGGED_IN, jobs=True)
 async def resume(call: Call, id: str) -> Job:
     """Resume a job that was paused by a user."""
     job = await _owned(call, id)
@@ -249,13 +254,13 @@ async def resume(call: Call, id: str) -> Job:
     return await call.pool.engine.resume(job.id, call.caller.name)
 
 
-@route("POST", "/jobs/{id}/cancel", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/cancel", Who.LOGGED_IN, jobs=True)
 async def cancel(call: Call, id: str) -> Job:
     """Cancel a job permanently."""
     return await call.pool.engine.cancel((await _owned(call, id)).id, call.caller.name)
 
 
-@route("POST", "/jobs/{id}/finish", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/finish", Who.LOGGED_IN, jobs=True)
 async def finish(call: Call, id: str) -> Job:
     """Mark a job that waits after an attempt as finished: it ends as succeeded."""
     return await call.pool.engine.finish((await _owned(call, id)).id, call.caller.name)
@@ -295,7 +300,7 @@ class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_TRIALS_PAGE)] = 100
 
 
-@route("GET", "/jobs/{id}/trials", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/trials", Who.LOGGED_IN, jobs=True)
 async def trials(call: Call, id: str, query: TrialsQuery) -> TrialPage:
     """Return a page of the trials of a sweep, also of those that have not begun."""
     sweep = (await seen(call, id)).id
@@ -303,7 +308,7 @@ async def trials(call: Call, id: str, query: TrialsQuery) -> TrialPage:
     return await call.pool.engine.sweeps.trials(sweep, wanted, query.cursor, query.limit)
 
 
-@route("POST", "/jobs/{id}/retry", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/retry", Who.LOGGED_IN, jobs=True)
 async def retry(call: Call, id: str) -> Job:
     """Put the failed trials of a sweep in again."""
     job = await _owned(call, id)
@@ -312,7 +317,7 @@ async def retry(call: Call, id: str) -> Job:
     return await call.pool.engine.job(job.id)
 
 
-@route("PATCH", "/jobs/{id}/trials", Who.LOGGED_IN)
+@route("PATCH", "/jobs/{id}/trials", Who.LOGGED_IN, jobs=True)
 async def edit_trials(call: Call, id: str, body: TrialsEdit) -> Job:
     """Change the number or the bounds of a sweep's trials."""
     job = await _owned(call, id)
@@ -321,12 +326,18 @@ async def edit_trials(call: Call, id: str, body: TrialsEdit) -> Job:
     return await call.pool.engine.job(job.id)
 
 
+ENDED = 409
+"""Status of the refusal of an action on a job that has ended, or is not in the state for it."""
 ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
 
 
-@route("POST", "/jobs/actions", Who.LOGGED_IN)
+@route("POST", "/jobs/actions", Who.LOGGED_IN, jobs=True)
 async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
-    """Pause, resume or cancel several jobs, each by itself: a refusal of one does not stop the others."""
+    """Pause, resume or cancel several jobs, each by itself: a refusal of one does not stop the others.
+
+    With ``children`` it is also done to the unfinished jobs that programs of these have submitted, as far as the
+    caller may see these.
+    """
 
     async def act(job_id: str) -> JobActed:
         try:
@@ -334,11 +345,14 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
         except Refusal as refusal:
             return JobActed(id=job_id, problem=problem_of(refusal, ""))
 
-    chosen = dict.fromkeys(body.jobs)
-    return JobsActed(results=list(await asyncio.gather(*map(act, chosen))))
+    results = await asyncio.gather(*map(act, dict.fromkeys(body.jobs)))
+    if body.children:
+        acted = [result.id for result in results if result.problem is None or result.problem.status == ENDED]
+        results += await asyncio.gather(*map(act, call.pool.engine.descendants(acted)))
+    return JobsActed(results=list(results))
 
 
-@route("GET", "/jobs/{id}/log", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/log", Who.LOGGED_IN, jobs=True)
 async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     """Return a part of a worker's log."""
     job = await seen(call, id)
@@ -346,7 +360,7 @@ async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     return await call.pool.engine.log(job.id, query.rank, query.offset, query.limit, query.wait)
 
 
-@route("GET", "/jobs/{id}/points", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/points", Who.LOGGED_IN, jobs=True)
 async def points(call: Call, id: str, query: PointsQuery) -> Points:
     """Return the job's reports in order."""
     return await call.pool.engine.points((await seen(call, id)).id, query.after, query.limit)
@@ -359,7 +373,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     end: Annotated[float, Meta(ge=0, le=1e11)] | None = None
 
 
-@route("GET", "/jobs/{id}/usage", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/usage", Who.LOGGED_IN, jobs=True)
 async def usage(call: Call, id: str, query: UsageQuery) -> UsageSeries:
     """Return the measured use of the job's GPUs over time. Raises `Refusal` 422 for an invalid time span."""
     job = await seen(call, id)
@@ -372,7 +386,7 @@ async def usage(call: Call, id: str, query: UsageQuery) -> UsageSeries:
     return await call.pool.engine.usage.of_job(job.id, start, end)
 
 
-@route("GET", "/jobs/{id}/output", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/output", Who.LOGGED_IN, jobs=True)
 async def outputs(call: Call, id: str) -> OutputList:
     """Return the files that the job left so far."""
     job = await seen(call, id)
@@ -380,7 +394,7 @@ async def outputs(call: Call, id: str) -> OutputList:
     return await call.pool.engine.outputs(job.id)
 
 
-@route("GET", "/jobs/{id}/output/{name:path}", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/output/{name:path}", Who.LOGGED_IN, jobs=True)
 async def output(call: Call, id: str, name: str) -> File:
     """Return a file of the job's output directory."""
     job = await seen(call, id)
@@ -388,7 +402,7 @@ async def output(call: Call, id: str, name: str) -> File:
     return File(name.rpartition("/")[2], await call.pool.engine.output(job.id, name))
 
 
-@route("PATCH", "/jobs/{id}/tags", Who.LOGGED_IN)
+@route("PATCH", "/jobs/{id}/tags", Who.LOGGED_IN, jobs=True)
 async def edit_tags(call: Call, id: str, body: TagsEdit) -> Job:
     """Change the tags of a job, also of one that has ended."""
     job = await seen(call, id)
@@ -405,7 +419,7 @@ class CompareQuery(Struct, frozen=True, forbid_unknown_fields=True):
     jobs: Annotated[str, Meta(min_length=1, max_length=130 * MAX_COMPARED)]
 
 
-@route("GET", "/comparison", Who.LOGGED_IN)
+@route("GET", "/comparison", Who.LOGGED_IN, jobs=True)
 async def compare(call: Call, query: CompareQuery) -> Comparison:
     """Return jobs side by side, with their differences.
 
@@ -418,7 +432,7 @@ async def compare(call: Call, query: CompareQuery) -> Comparison:
     return await call.pool.engine.reruns.compared([await seen(call, job_id) for job_id in ids])
 
 
-@route("GET", "/jobs/{id}/tracking", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/tracking", Who.LOGGED_IN, jobs=True)
 async def tracking(call: Call, id: str) -> TrackerLinks:
     """Return the addresses of a job in trackers, such as MLflow and TensorBoard, that know it and answer."""
     job = await seen(call, id)

@@ -122,8 +122,11 @@ def role_in(caller: Caller, project: str) -> Role:
 def may(caller: Caller, action: Action, project: str, user: str | None = None) -> bool:
     """Return whether the caller may do this in a project; ``user`` is whose job it is done to.
 
-    A service submits nothing unless it administers the pool: jobs have the name and the rights of a person.
+    A service submits nothing unless it administers the pool: jobs have the name and the rights of a person. A
+    program of a job does nothing outside of the job's project.
     """
+    if caller.job is not None and caller.job.project != project:
+        return False
     rule = TABLE[action]
     role = role_in(caller, project)
     if action is Action.SUBMIT and caller.service and role < Role.POOL_ADMIN:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import project_for
-from springtide.hub_extension.api.jobs import hold_intake, parameters_size, seen, take
+from springtide.hub_extension.api.jobs import hold_intake, lineage_of, parameters_size, seen, take
 from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
@@ -36,7 +36,7 @@ async def _first(call: Call, job_id: str) -> JobSpec:
     return await call.pool.engine.reruns.first(job.id)
 
 
-@route("POST", "/jobs/{id}/rerun", Who.LOGGED_IN, status=201, also=(200,))
+@route("POST", "/jobs/{id}/rerun", Who.LOGGED_IN, status=201, also=(200,), jobs=True)
 async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Job]:
     """Submit a job once more, with some other options; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
@@ -54,11 +54,12 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         submission = await pool.engine.reruns.submission(first.id, changes, key)
         take(pool.uploads, caller, sent, parameters_size(submission))
         requested_at = pool.clock()
-        accepted = await pool.engine.submit(submission, caller.name, project, again=first)
+        lineage = lineage_of(caller)
+        accepted = await pool.engine.submit(submission, caller.name, project, again=first, lineage=lineage)
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 
-@route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN)
+@route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN, jobs=True)
 async def form(call: Call, id: str) -> Form:
     """Return the form to edit a job with before it is run again, filled in; variables are left out."""
     first = await _first(call, id)

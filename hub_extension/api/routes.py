@@ -161,6 +161,7 @@ class Route:
     ``path`` is below ``/api/v1``; ``parts`` are the types of its ``{parts}``. ``query`` is the type of the
     parameters, ``body`` that of the body, ``answer`` that of the answer with ``status``; ``also`` are further
     status codes of success. ``most`` is the maximum size of the body, in bytes, if it is smaller than the pool's.
+    ``jobs``: programs of running jobs may call it, too, for their users and within their projects.
     """
 
     method: str
@@ -175,6 +176,12 @@ class Route:
     also: tuple[int, ...] = ()
     media: str = JSON
     most: int | None = None
+    jobs: bool = False
+
+    @property
+    def callers(self) -> str:
+        """Return who may make the call, in words."""
+        return f"{self.who}; programs of jobs" if self.jobs else str(self.who)
 
     @property
     def pattern(self) -> str:
@@ -209,13 +216,14 @@ def route(
     status: int | None = None,
     also: tuple[int, ...] = (),
     most: int | None = None,
+    jobs: bool = False,
 ) -> Callable[[Callable[Concatenate[Call, P], Awaitable[A]]], Operation[P, A]]:
     """Make an asynchronous function a route of the API.
 
     Its first parameter is the `Call`. The others are the parts of the path by name, ``query`` and ``body``, whose
     annotations are the types that requests are converted to; the annotation of the result is the type of the
     answer. The first sentence of the docstring is the summary in documents. ``status`` is 200 by default, 204 if
-    the function returns None. Raises `RouteError` if any of this is missing.
+    the function returns None. ``jobs`` is as in `Route`. Raises `RouteError` if any of this is missing.
     """
 
     def declare(function: Callable[Concatenate[Call, P], Awaitable[A]]) -> Operation[P, A]:
@@ -247,6 +255,7 @@ def route(
             also=also,
             media=media,
             most=most,
+            jobs=jobs,
             function=function,
         )
 

@@ -39,14 +39,14 @@ class Health(Struct, frozen=True, omit_defaults=True):
     unrecorded: str = ""
 
 
-@route("GET", "/pool", Who.LOGGED_IN)
+@route("GET", "/pool", Who.LOGGED_IN, jobs=True)
 async def pool(call: Call) -> Encoded[PoolView]:
     """Return the current state of the pool: which job or notebook holds which GPU."""
     view = call.pool.engine.pool()
     return Encoded(msgspec.json.encode(call.pool.nodes.pool(call.caller, msgspec.structs.asdict(view))))
 
 
-@route("GET", "/pool/idle", Who.LOGGED_IN)
+@route("GET", "/pool/idle", Who.LOGGED_IN, jobs=True)
 async def idle(call: Call) -> Idle:
     """Return how many train GPUs are idle, and why."""
     return call.pool.engine.idle_gpus()
@@ -58,7 +58,7 @@ async def history(call: Call, query: HistoryQuery) -> History:
     return await call.pool.engine.history(*_span(query, call.pool.clock()))
 
 
-@route("GET", "/pool/gpus", Who.LOGGED_IN)
+@route("GET", "/pool/gpus", Who.LOGGED_IN, jobs=True)
 async def gpus(call: Call) -> PoolUsage:
     """Return the latest reading of each GPU."""
     return call.pool.engine.usage.pool()

@@ -14,6 +14,7 @@ from typing import Self
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import ApiError, Lease, LeaseLostError, connect
@@ -72,9 +73,9 @@ class Cluster:
     def _another(self, holder: str) -> None:
         raise LeaseLostError(f"The service {holder} is at work on the pool {given(self._settings.pool)} now.")
 
-    def executor(self) -> KubernetesExecutor:
-        """Return the executor that runs jobs on this cluster."""
-        return KubernetesExecutor(self._settings, self._api)
+    def executor(self, credentials: Credentials | None) -> KubernetesExecutor:
+        """Return the executor that runs jobs on this cluster; with ``credentials`` they can use the pool's API."""
+        return KubernetesExecutor(self._settings, self._api, credentials=credentials)
 
     def train_jobs(self, engine: Engine, namespaces: Sequence[str]) -> TrainJobs:
         """Return the intake of TrainJobs of these namespaces; ``*`` means all namespaces."""

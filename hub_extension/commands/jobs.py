@@ -11,7 +11,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.model import JobState
-from springtide.scheduler.wire import Job, TagsEdit
+from springtide.scheduler.wire import Job, JobActed, TagsEdit
 from springtide.scheduler.wording import ago
 
 FOLLOW_WAIT_S = 20.0
@@ -140,6 +140,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "reported": values,
         "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
         "attempts": str(job.attempt or ""),
+        "sent by": "" if job.submitted_by is None else f"job {job.submitted_by}",
         "GPU-hours": f"{job.gpu_seconds / 3600:.2f}",
     }
 
@@ -220,9 +221,16 @@ def release(*, job_ids: tuple[str, ...], user: str | None, as_json: bool) -> Non
 @click.option("--all", "everything", is_flag=True, help="All of your own jobs that have not ended.")
 @click.option("--project", help="With --all: only those of this project.")
 @click.option("--tag", help="With --all: only those with this tag.")
+@click.option("--children", is_flag=True, help="Also the unfinished jobs that programs of these have submitted.")
 @json_option
 def cancel(
-    *, job_ids: tuple[str, ...], everything: bool, project: str | None, tag: str | None, as_json: bool
+    *,
+    job_ids: tuple[str, ...],
+    everything: bool,
+    project: str | None,
+    tag: str | None,
+    children: bool,
+    as_json: bool,
 ) -> None:
     """End jobs for good. One that cannot be ended does not keep the others; then the exit code is 1."""
     if bool(job_ids) == everything or ((project or tag) and not everything):
@@ -233,12 +241,21 @@ def cancel(
         found = client.all_jobs(state=UNFINISHED, mine=True, project=project, tag=tag) if everything else ()
         for job_id in job_ids or [job.id for job in found]:
             try:
-                _print(client.cancel(job_id), as_json=as_json)
+                acted = client.cancel_with_children(job_id) if children else [_cancel(client, job_id)]
             except PoolError as error:
-                if not (everything and error.status == ENDED):
-                    problems.append(one_line(f"{job_id}: {error}"))
+                acted = [JobActed(id=job_id, problem=error.problem)]
+            quiet = everything or len(acted) > 1
+            for each in acted:
+                if each.job is not None:
+                    _print(each.job, as_json=as_json)
+                elif each.problem is not None and not (quiet and each.problem.status == ENDED):
+                    problems.append(one_line(f"{each.id}: {PoolError(each.problem)}"))
     if problems:
         raise click.ClickException("\n".join(problems))
+
+
+def _cancel(client: Client, job_id: str) -> JobActed:
+    return JobActed(id=job_id, job=client.cancel(job_id))
 
 
 @click.command()

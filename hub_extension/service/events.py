@@ -58,6 +58,7 @@ class EventsHandler(RoutedHandler):
         summary="Stream the pool's server-sent events, resuming after the header Last-Event-ID",
         query=EventsQuery,
         media="text/event-stream",
+        jobs=True,
     )
 
     def initialize(self, *, pool: Pool, relay: Relay, recheck: float, **settings: Any) -> None:

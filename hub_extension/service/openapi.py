@@ -56,7 +56,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{words}",
         "summary": route.summary,
-        "description": f"For {route.who}.",
+        "description": f"For {route.callers}.",
         "responses": {str(status): _answer(route) for status in (route.status, *route.also)},
     }
     operation["responses"]["default"] = {

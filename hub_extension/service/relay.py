@@ -84,7 +84,8 @@ class Frames:
             return None
         if caller.spawner:
             return SPAWNER, visible
-        held = frozenset[str]() if caller.service else self.holdings(event).get(caller.name, frozenset())
+        narrow = caller.service or caller.job is not None
+        held = frozenset[str]() if narrow else self.holdings(event).get(caller.name, frozenset())
         return caller.name if held - visible else "", visible
 
     def holdings(self, event: Event) -> dict[str, frozenset[str]]:
@@ -349,7 +350,7 @@ def is_shown(event: Event, caller: Caller, job: str | None) -> bool:
         return job is None and caller.admin
     data = event.data
     if event.kind == EVENT_KIND:
-        return permissions.owns(caller, data["user"]) and BROWSER in data["channels"]
+        return caller.job is None and permissions.owns(caller, data["user"]) and BROWSER in data["channels"]
     if job is not None and job != (data.get("id") or data.get("job")):
         return False
     return permissions.may_see_of(caller, data["user"], data["project"])

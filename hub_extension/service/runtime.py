@@ -37,6 +37,7 @@ from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine import ConfigurationError, Engine, open_engine, process_tuning
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
@@ -121,8 +122,11 @@ class Runtime:
         oauth = hub_oauth(setup)
         state = StateDir(setup.state_dir)
         cookie_secret = state.secret("cookie-secret").encode()
+        credentials = None
+        if setup.jobs_url is not None:
+            credentials = Credentials(setup.jobs_url, state.secret("job-secret").encode())
         sockets = await self._listen()
-        self._pool_engine = engine = await self._engine()
+        self._pool_engine = engine = await self._engine(credentials)
         await _adopt_workspaces(engine)
         groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth))
         hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear)
@@ -150,6 +154,7 @@ class Runtime:
             recheck=settings.auth_cache,
             hub=Hub(oauth, oauth.hub_prefix, oauth.hub_host),
             allowed_hosts=settings.allowed_hosts,
+            credentials=credentials,
         )
         server = serve(site, sockets)
         self._stack.push_async_callback(_close, server)
@@ -187,14 +192,14 @@ class Runtime:
                 self._stack.callback(one.close)
             return sockets
 
-    async def _engine(self) -> Engine:
+    async def _engine(self, credentials: Credentials | None) -> Engine:
         setup = self._setup
         cluster = await self._cluster()
         store = await asyncio.to_thread(
             Store.open, setup.database_url, setup.state_dir, lock_wait=setup.settings.takeover_wait
         )
         self._stack.callback(store.close)
-        executor = await self._local_executor() if cluster is None else cluster.executor()
+        executor = await self._local_executor(credentials) if cluster is None else cluster.executor(credentials)
         process_tuning.return_when_freed()
         with process_tuning.loading():
             engine = await open_engine(
@@ -207,7 +212,7 @@ class Runtime:
             await self._stack.enter_async_context(cluster.train_jobs(engine, setup.settings.train_jobs))
         return engine
 
-    async def _local_executor(self) -> Executor:
+    async def _local_executor(self, credentials: Credentials | None) -> Executor:
         setup, settings = self._setup, self._setup.settings
         machine = await asyncio.to_thread(
             discover, settings.simulated_gpus, settings.build_gpus, setup.engine.types
@@ -223,6 +228,7 @@ class Runtime:
             limits=setup.limits,
             log_cap=settings.log_cap,
             packages=settings.packages,
+            credentials=credentials,
         )
 
     async def _cluster(self) -> Cluster | None:

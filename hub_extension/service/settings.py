@@ -47,6 +47,12 @@ class ServiceSettings:
     service_prefix: str = setting(
         "", "The path under which browsers reach the service. By default it is the hub's for the service."
     )
+    jobs_url: str = setting(
+        "",
+        "The address at which programs of jobs reach this service, such as "
+        "http://springtide.pool.svc:8090/services/springtide, so that jobs can submit jobs. On one machine it is "
+        "the address that the service listens on; on a cluster jobs use the API only if it is set.",
+    )
     simulated_gpus: AtLeastOne | Mapping[str, AtLeastOne] | None = setting(
         None,
         "The number of GPUs to simulate, build and train together, instead of using the machine's; a number "

@@ -12,6 +12,7 @@ import msgspec
 
 from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.cluster.settings import cluster_settings
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.datasets import declared_datasets
 from springtide.hub_extension.service.settings import ServiceSettings
@@ -27,6 +28,7 @@ from springtide.scheduler.wording import LONG_GIVEN, given
 
 ON_CLUSTERS: Final = ("kubernetes", "images", "image_contents", "train_jobs")
 """Settings that need a cluster."""
+EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 PREFIX_ENV: Final = "JUPYTERHUB_SERVICE_PREFIX"
 
 
@@ -36,7 +38,7 @@ class Setup:
 
     ``prefix`` has slashes at both ends. Jobs run on this machine unless ``cluster`` is set. ``accounts`` are the
     accounts that jobs on this machine run as, None for the service's own account. ``engine`` are the complete
-    settings of the engine.
+    settings of the engine. ``jobs_url`` is the address at which jobs reach the service, None if they do not.
     """
 
     settings: ServiceSettings
@@ -49,6 +51,7 @@ class Setup:
     limits: Limits
     accounts: Accounts | None
     cluster: KubernetesSettings | None
+    jobs_url: str | None
 
 
 def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
@@ -60,11 +63,12 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
     settings.tracking.check()
     cluster = _cluster(settings, state_dir, types) if on_cluster else None
     prefix = settings.service_prefix or os.environ.get(PREFIX_ENV, "/services/springtide/")
+    prefix = f"/{prefix.strip('/')}/".replace("//", "/")
     return Setup(
         settings=settings,
         state_dir=state_dir,
         database_url=settings.database_url or f"sqlite:///{state_dir / 'springtide.sqlite'}",
-        prefix=f"/{prefix.strip('/')}/".replace("//", "/"),
+        prefix=prefix,
         projects=_by_name(settings.projects, "projects"),
         engine=replace(
             settings.engine,
@@ -78,7 +82,18 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
         limits=settings.limits.limits(),
         accounts=None if on_cluster else _accounts(settings, state_dir),
         cluster=cluster,
+        jobs_url=_jobs_url(settings, prefix),
     )
+
+
+def _jobs_url(settings: ServiceSettings, prefix: str) -> str | None:
+    """Return the address at which jobs reach the service: on this machine that at which it listens."""
+    if settings.jobs_url:
+        return settings.jobs_url.rstrip("/")
+    if settings.executor == "kubernetes":
+        return None
+    host = LOOPBACK if settings.ip in EVERY_ADDRESS else settings.ip
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}{prefix}".rstrip("/")
 
 
 def _gpu_types(settings: ServiceSettings) -> DeclaredTypes:

@@ -23,7 +23,9 @@ from springtide.hub_extension.web.auth import Authenticator
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import CallbackHandler, NotFoundHandler
 from springtide.hub_extension.web.hosts import guard
+from springtide.hub_extension.web.job_callers import JobCallers
 from springtide.scheduler.engine import Engine
+from springtide.scheduler.executors.credentials import Credentials
 
 log = logging.getLogger("springtide")
 
@@ -69,6 +71,7 @@ class Site:
     """Parts of the application. ``prefix`` begins and ends with a slash.
 
     ``recheck`` is the interval at which event streams check their caller's permissions, in seconds.
+    ``credentials`` verifies those of jobs, None if jobs have none.
     """
 
     pool: Pool
@@ -78,12 +81,15 @@ class Site:
     recheck: float
     hub: Hub | None = None
     allowed_hosts: tuple[str, ...] = ()
+    credentials: Credentials | None = None
 
     def application(self) -> Application:
         """Return the Tornado application."""
+        engine = self.pool.engine
+        callers = JobCallers(self.authenticator, engine, self.pool.groups, self.credentials)
         application = Application(
             [*self._api(), *self._pages()],
-            authenticator=RoleResolver(self.authenticator, self.pool.engine),
+            authenticator=RoleResolver(callers, engine),
             hub_auth=None if self.hub is None else self.hub.oauth,
             cookie_secret=self.cookie_secret,
             xsrf_cookie_kwargs={"httponly": True},

@@ -10,6 +10,14 @@ EVERY: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
+class RunningJob:
+    """The job whose program calls: its project, and the ids of the jobs that led to it, itself last."""
+
+    project: str
+    lineage: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """A user or service of the hub.
 
@@ -18,7 +26,8 @@ class Caller:
     administration of the whole pool. ``views`` and ``administers`` are the projects whose jobs the token may see
     and which it may administer; `EVERY` means all. ``spawner`` is true for the hub itself, which uses the
     service's own token; ``hub_admin`` is true for one that may open the hub's own page for admins. ``token``
-    authorizes requests to the hub in the caller's name.
+    authorizes requests to the hub in the caller's name. ``job`` is set for a program of a running job, which acts
+    for the job's user, within the job's project alone.
     """
 
     name: str
@@ -30,6 +39,7 @@ class Caller:
     service: bool = False
     spawner: bool = False
     token: str = field(default="", repr=False)
+    job: RunningJob | None = None
 
     @property
     def administers_some(self) -> bool:

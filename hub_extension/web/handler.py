@@ -156,9 +156,15 @@ class PageHandler(SiteHandler):
             )
 
     async def prepare(self) -> None:
-        """Identify the caller; redirect to the login page if there is none."""
-        if await self.identify() is None:
+        """Identify the caller; redirect to the login page if there is none.
+
+        Raises `Refusal` 403 for a program of a job.
+        """
+        caller = await self.identify()
+        if caller is None:
             self.redirect(self.get_login_url())
+        elif caller.job is not None:
+            raise Refusal(403, "forbidden", "Pages are for people.", hint="Programs of jobs use the API.")
 
     def get_login_url(self) -> str:
         """Return the address of the hub's login, which redirects back to this page."""

@@ -29,11 +29,26 @@ NO_URL = (
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
+def own_token() -> str:
+    """Return the token of this process: its ``JUPYTERHUB_API_TOKEN``, else that of the job; empty if it has none.
+
+    Each attempt of a job has a token of its own, in the file ``SPRINGTIDE_TOKEN_FILE``.
+    """
+    token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
+    file = os.environ.get("SPRINGTIDE_TOKEN_FILE", "")
+    if token or not file:
+        return token
+    try:
+        return Path(file).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 class Client:
     """The pool, as one caller sees it.
 
     ``url`` is the service's address without ``/api/v1`` (default: ``SPRINGTIDE_URL``), ``token`` the caller's
-    hub token (default: ``JUPYTERHUB_API_TOKEN``), ``timeout`` the seconds to wait for an answer.
+    token (default: `own_token`), ``timeout`` the seconds to wait for an answer.
 
     Every method raises `PoolError` when the pool refuses, and `Unreachable` when it does not answer. Reading
     and submitting are tried again for a second or two before that, and for ``patience`` seconds while nothing
@@ -53,8 +68,7 @@ class Client:
         if not address:
             raise Unreachable(NO_URL)
         self._timeout = timeout
-        token = token or os.environ.get("JUPYTERHUB_API_TOKEN")
-        self._http = Transport(address, token, timeout, patience, transport)
+        self._http = Transport(address, token or own_token(), timeout, patience, transport)
 
     @property
     def url(self) -> str:
@@ -181,6 +195,14 @@ class Client:
     def cancel(self, job_id: str) -> wire.Job:
         """End a job for good."""
         return self._control(job_id, "cancel")
+
+    def cancel_with_children(self, job_id: str) -> list[wire.JobActed]:
+        """End a job for good, and the unfinished jobs that its program has submitted.
+
+        Returns the result for each.
+        """
+        body = wire.JobsAction(action="cancel", jobs=[job_id], children=True)
+        return self._http.struct(wire.JobsActed, "POST", "jobs/actions", body=body, repeat=True).results
 
     def finish(self, job_id: str) -> wire.Job:
         """Mark a job that waits after an attempt as finished: it ends as succeeded, and is not run again."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, TypeVar
 
 from msgspec.structs import replace
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.parts import EngineParts
@@ -22,7 +23,7 @@ from springtide.scheduler.engine.requests import (
     validation,
     workspaces,
 )
-from springtide.scheduler.engine.requests.acceptance import validate_trials
+from springtide.scheduler.engine.requests.acceptance import check_lineage, validate_trials
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
@@ -31,7 +32,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
-from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
+from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
@@ -116,15 +117,23 @@ class Engine:
     # ---------- jobs
 
     async def submit(
-        self, submission: wire.Submission, user: str, project: str, *, again: JobSpec | None = None
+        self,
+        submission: wire.Submission,
+        user: str,
+        project: str,
+        *,
+        again: JobSpec | None = None,
+        lineage: tuple[str, ...] = (),
     ) -> wire.Job:
         """Accept a job, which is on disk when this returns. For a key accepted before, return that job.
 
-        ``again`` is what the job was submitted with that this one repeats.
+        ``again`` is what the job was submitted with that this one repeats. ``lineage`` are the jobs whose programs
+        led to this one, the first one first.
         """
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
+        check_lineage(lineage, self.settings)
         parts, nodes, types, projects = self._parts, self._nodes, self._state.types, self._state.projects
         context = validation.ValidationContext(nodes.possible(), projects, self.settings, types, nodes.by_type)
         spec = validation.validate_submission(
@@ -132,13 +141,30 @@ class Engine:
         )
         trials, parameters = validate_trials(submission.trials)
         rerun = None if again is None else reference(again, spec)
-        spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun))
+        spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         bundle = await self._bundle(submission.files, spec)
         job_id = await parts.mailbox.request(
             lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)
         )
         self.stats.submits += 1
         return await self.job(job_id)
+
+    def running_spec(self, attempt: AttemptKey) -> JobSpec | None:
+        """Return the spec of an attempt's job, None if it does not run or the job is being cancelled."""
+        job = self._state.jobs.get(attempt.job)
+        if job is None or job.live is None or job.live.number != attempt.attempt:
+            return None
+        return None if job.standing.stopping == messages.CANCEL else job.spec
+
+    def descendants(self, job_ids: Collection[str]) -> list[str]:
+        """Return the unfinished jobs that programs of these jobs have led to, oldest first, without trials."""
+        above = set(job_ids)
+        found = [
+            job.spec
+            for job in self._state.jobs.values()
+            if not job.state.final and job.spec.trial is None and above.intersection(job.spec.submitters)
+        ]
+        return [spec.id for spec in sorted(found, key=lambda spec: spec.seq) if spec.id not in above]
 
     async def job_of_key(self, user: str, key: str) -> wire.Job | None:
         """Return the job that a user's submission key was accepted for, None if there is none."""

@@ -99,6 +99,13 @@ class EngineSettings:
     queue_cap_per_user: int = setting(
         1_000, "Maximum number of unfinished jobs of one person, running ones too; more are refused.", ge=1
     )
+    job_depth: int = setting(
+        5,
+        "How deep jobs may submit jobs: 1 lets a job of a person submit jobs, 2 those as well, and so forth; 0 "
+        "refuses all submissions from jobs.",
+        ge=0,
+        le=20,
+    )
     kept_bytes_per_user: int = setting(
         1024 * MIB, "Maximum size of the files sent with one person's unfinished jobs.", unit="bytes", ge=MIB
     )
@@ -124,6 +131,11 @@ class EngineSettings:
         4,
         "Number of jobs without GPUs that run at a time in a project that has no number of its own; 0: none.",
         ge=0,
+    )
+    noted_variables: tuple[str, ...] = setting(
+        (),
+        "Environment variables of your programs, by name or beginning such as LAB_*. If they are set where a job "
+        "is submitted and not sent with it, the submission says so, as for those of well-known tools.",
     )
     explore_placements: bool = setting(
         False,

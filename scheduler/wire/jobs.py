@@ -251,6 +251,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """Its test run; None for a job without one."""
     tests: str | None = None
     """The id of the job whose test run it is; None for any other job."""
+    submitted_by: str | None = None
+    """The id of the job, or of the sweep of the trial, whose program submitted it; None if a person did."""
     environment: JobEnvironment | None = None
     """Its environment, in answers about one job; None in lists and events, and if nothing was kept."""
 
@@ -263,10 +265,11 @@ class JobPage(Answer, frozen=True, kw_only=True):
 
 
 class JobsAction(Request, frozen=True, kw_only=True):
-    """An action on several jobs, named by their ids."""
+    """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted."""
 
     action: Literal["pause", "resume", "cancel", "finish"]
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
+    children: bool = False
 
 
 class JobActed(Answer, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from springtide.scheduler import model, wire
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.engine.settings import IdleSettings
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry import discover
@@ -115,6 +116,7 @@ class Running:
     people: People
     pool: Pool
     stack: AsyncExitStack
+    credentials: Credentials
 
     def as_(self, name: str | None, **headers: str) -> httpx.AsyncClient:
         """A client with a person's token."""
@@ -189,7 +191,10 @@ class Start:
         state.mkdir()
         store = open_store(state)
         self._stack.callback(store.close)
-        executor = LocalExecutor(state, discover(6, 2))
+        sockets = bind_sockets(0, "127.0.0.1")
+        port = sockets[0].getsockname()[1]
+        credentials = Credentials(f"http://127.0.0.1:{port}{PREFIX.rstrip('/')}", b"job secret")
+        executor = LocalExecutor(state, discover(6, 2), credentials=credentials)
         channels = channels or Channels()
         settings = EngineSettings(
             policy=model.Settings(grace=1.0),
@@ -218,13 +223,11 @@ class Start:
             channels=channels,
             trackers=trackers,
         )
-        site = Site(pool, people, PREFIX, b"secret", recheck)
-        sockets = bind_sockets(0, "127.0.0.1")
-        port = sockets[0].getsockname()[1]
+        site = Site(pool, people, PREFIX, b"secret", recheck, credentials=credentials)
         server = serve(site, sockets)
         self._stack.push_async_callback(server.close_all_connections)
         self._stack.callback(server.stop)
-        return Running(f"http://127.0.0.1:{port}{PREFIX}", people, pool, self._stack)
+        return Running(f"http://127.0.0.1:{port}{PREFIX}", people, pool, self._stack, credentials)
 
 
 async def _end_jobs(engine: Engine) -> None:

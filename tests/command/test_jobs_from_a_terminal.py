@@ -51,6 +51,29 @@ def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run:
     assert "succeeded" in done.err
 
 
+PARENT = """
+import subprocess, sys
+
+command = [sys.executable, "-m", "springtide.hub_extension.command"]
+subprocess.run([*command, "submit", "--name", "child", "--gpus", "0", "--", "sleep", "600"], check=True)
+subprocess.run([*command, "jobs", "--mine", "--state", "running,queued,starting"], check=True)
+"""
+
+
+def test_a_script_in_the_pool_sends_jobs_by_the_same_command(run: Run, directory: Path) -> None:
+    (directory / "parent.py").write_text(PARENT)
+    done = run("submit", "--gpus", "0", "--follow", "--", "python", "parent.py")
+    assert done.code == 0, done.out + done.err
+    parent = done.err.split()[0]
+    [child] = [job for job in run("jobs", "--mine", "--json").json["items"] if job["submitted_by"] == parent]
+    assert (child["name"], child["user"]) == ("child", "susan")
+    assert f"sent by    job {parent}" in run("show", child["id"]).out
+    ended = run("cancel", "--children", parent)
+    assert ended.code == 0, ended.err
+    assert child["id"] in ended.out
+    until("its end", lambda: state_of(run, child["id"]) == "cancelled")
+
+
 def test_a_followed_job_that_fails_is_a_failure(run: Run, directory: Path) -> None:
     (directory / "bad.py").write_text("raise SystemExit(3)\n")
     done = run("submit", "--follow", "--", "python", "bad.py")

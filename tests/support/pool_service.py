@@ -27,6 +27,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups, Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import EngineSettings, JobFilter, open_engine
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
@@ -66,7 +67,11 @@ async def main(state, port: int, *images: str):
         policy = model.Settings(grace=10.0, min_runtime=0.0)
         contents = {"lab/torch:*": wire.ImageContents(python="3.11", modules=["msgspec"])} if images else {}
         settings = EngineSettings(policy=policy, images=images or None, image_contents=contents)
-        engine = await open_engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), settings)
+        sockets = bind_sockets(port, "127.0.0.1")
+        address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
+        credentials = Credentials(address.rstrip("/"), b"job secret")
+        executor = LocalExecutor(state, discover(BUILD + TRAIN, BUILD), credentials=credentials)
+        engine = await open_engine(store, executor, settings)
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)
         for name, (quota, _) in PROJECTS.items():
@@ -74,9 +79,7 @@ async def main(state, port: int, *images: str):
                 await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
         buckets = Buckets(1000.0, 1000, asyncio.get_running_loop().time)
         pool = Pool(engine, cast("Groups", People()), buckets, MAX_BODY, 10.0, "0", time.time)
-        sockets = bind_sockets(port, "127.0.0.1")
-        address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
-        server = serve(Site(pool, People(), PREFIX, b"secret", 60.0), sockets)
+        server = serve(Site(pool, People(), PREFIX, b"secret", 60.0, credentials=credentials), sockets)
         stack.callback(server.stop)
         print(address, flush=True)
         await asyncio.to_thread(sys.stdin.read)

@@ -101,6 +101,12 @@
 {{- default $own .Values.service.url | trimSuffix "/" }}
 {{- end }}
 
+{{/* The API's address for programs of jobs, whose pods may be in another namespace. */}}
+{{- define "springtide.jobsUrl" -}}
+{{- $own := printf "http://%s.%s:%v" (include "springtide.fullname" .) .Release.Namespace .Values.service.port }}
+{{- printf "%s%s" (default $own .Values.service.url | trimSuffix "/") (include "springtide.servicePrefix" .) }}
+{{- end }}
+
 {{- define "springtide.hubUrl" -}}
 {{- if .Values.hub.enabled }}
 {{- $own := printf "http://%s-hub:8081" (include "springtide.fullname" .) }}

@@ -68,6 +68,7 @@
   "database_url" "sqlite:////var/lib/springtide-store/springtide.sqlite"
   "ip" "0.0.0.0"
   "port" (int .Values.service.port)
+  "jobs_url" (include "springtide.jobsUrl" .)
 }}
 {{- if not (kindIs "invalid" .Values.service.webhookHosts) }}
 {{- $_ := set $settings "webhook_hosts" .Values.service.webhookHosts }}

@@ -12,7 +12,7 @@ from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.wire import Me, MeEdit
 
 
-@route("GET", "/me", Who.LOGGED_IN)
+@route("GET", "/me", Who.LOGGED_IN, jobs=True)
 async def me(call: Call) -> Me:
     """Return the caller's identity and the choices of the form for jobs."""
     caller, pool = call.caller, call.pool
@@ -35,6 +35,7 @@ async def me(call: Call) -> Me:
         images=list(pool.engine.settings.images or ()),
         datasets=[each.name for each in usable(pool, caller)],
         default_project=default_of(pool, caller),
+        noted_variables=list(pool.engine.settings.noted_variables),
     )
 
 

@@ -38,6 +38,10 @@ MAX_NAMES = 64
 def check_program(submission: wire.Submission, settings: EngineSettings) -> None:
     """Raise `Refusal` for a program that no machine can run, or whose parts are too large."""
     _check_texts(submission, settings)
+    image = None if settings.images is None else submission.image or ""
+    missing = wire.missing_program(submission.environment, submission.argv[0], image, submission.requirements)
+    if missing is not None:
+        raise invalid_field("argv", *missing)
     _check_files(submission.files, settings)
 
 
@@ -128,6 +132,22 @@ def _check_file_name(name: str) -> None:
         )
     if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 1024:
         raise invalid_field("files", f"The path {wording.given(name, 60)} is too long.")
+
+
+def check_lineage(lineage: Sequence[str], settings: EngineSettings) -> None:
+    """Raise `Refusal` if the jobs whose programs led to a submission are more than the pool allows."""
+    most = settings.job_depth
+    if len(lineage) <= most:
+        return
+    if not most:
+        raise Refusal(403, "too_deep", "Jobs of this pool may not submit jobs.", hint="Submit it from a notebook.")
+    raise Refusal(
+        403,
+        "too_deep",
+        f"The job {lineage[-1]} may not submit jobs: {wording.count(len(lineage) - 1, 'job')} led to it, each "
+        f"submitted by the one before. This pool allows {wording.count(most, 'such step')}.",
+        hint="Submit all jobs from the first one, or from a notebook.",
+    )
 
 
 def default_name(submission: wire.Submission) -> str:

@@ -35,6 +35,7 @@ from springtide.scheduler.executors.base import (
     WorkspacePlaces,
     exit_of,
 )
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
 from springtide.scheduler.executors.kubernetes.agents import NodeAgents
@@ -64,19 +65,26 @@ class KubernetesExecutor(Executor):
     """Runs attempts as pods of a cluster, one for each worker.
 
     The cluster is the source of truth: every pod has a finalizer until its end is recorded in the store, so no end
-    is missed while the service is away. The jobs' files are on a volume that service and pods share. ``now`` is
-    the wall clock.
+    is missed while the service is away. The jobs' files are on a volume that service and pods share. With
+    ``credentials`` jobs can use the pool's API. ``now`` is the wall clock.
     """
 
     name = "kubernetes"
     concurrent_launches = CREATED_TOGETHER
     checks_starts = True
 
-    def __init__(self, settings: KubernetesSettings, api: Api, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        api: Api,
+        *,
+        credentials: Credentials | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._settings = settings
         self._api = api
         self._now = now
-        self._records = LaunchRecords(settings, _owner(settings))
+        self._records = LaunchRecords(settings, _owner(settings), credentials)
         self._layout = self._records.layout
         self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)

@@ -21,7 +21,8 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.executors import supervisor
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError, FoundProgram
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.environment import (
     check_datasets,
     command,
@@ -69,13 +70,17 @@ class Flags:
 class LaunchRecords:
     """The records of attempts on the volume of jobs, which is mounted at ``state_dir``.
 
-    ``owner`` is the user and group that the files of jobs are given to, None if these are the service's own.
+    ``owner`` is the user and group that the files of jobs are given to, None if these are the service's own. With
+    ``credentials`` jobs can use the pool's API.
     """
 
-    def __init__(self, settings: KubernetesSettings, owner: tuple[int, int] | None) -> None:
+    def __init__(
+        self, settings: KubernetesSettings, owner: tuple[int, int] | None, credentials: Credentials | None = None
+    ) -> None:
         self.layout = Layout(settings.state_dir.absolute())
         self._settings = settings
         self._owner = owner
+        self._credentials = credentials
         self.program = ""
 
     def prepare_volume(self) -> None:
@@ -120,7 +125,7 @@ class LaunchRecords:
                 f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
                 "Start a notebook once, or leave out cwd."
             )
-        without_files = replace(spec, files={}, history=None)
+        without_files = replace(spec, files={}, history=None, found=FoundProgram())
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
@@ -131,7 +136,8 @@ class LaunchRecords:
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
-        key, spec_json = record.key, _supervisor_spec(record)
+        key = record.key
+        spec_json = _supervisor_spec(record, self._credentials, manifests.cores(record, self._settings))
         places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
         make_places(places, files, self._owner, history)
@@ -143,6 +149,8 @@ class LaunchRecords:
             write_record(handle, "spec.json", spec_json, durable=False)
             if self._owner is not None:
                 os.chown("spec.json", *self._owner, dir_fd=handle, follow_symlinks=False)
+        if self._credentials is not None:
+            self._credentials.write(key, self.layout.attempt(key), self._owner)
         if record.gang:
             self._write(key, "json", msgspec.to_builtins(record))
 
@@ -217,11 +225,15 @@ class LaunchRecords:
         return self._directory(key) / f"{key.attempt}.{kind}"
 
 
-def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
-    """Return the spec for the supervisors of an attempt; paths are those within pods."""
+def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, cores: float) -> dict[str, Any]:
+    """Return the spec for the supervisors of an attempt; paths are those within pods.
+
+    The program and the environment of the place of submission do not count there: images have their own.
+    """
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)
+    base = {} if credentials is None else credentials.variables(directory)
     hosts = record.hosts if record.gang else ["localhost"]
     addresses = tuple(f"{host}:{manifests.WORKER_PORT}" for host in hosts)
     meeting = Rendezvous(hosts[0], manifests.RENDEZVOUS_PORT, addresses, len(spec.placement[0].gpus))
@@ -231,7 +243,7 @@ def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
         "epoch": spec.epoch,
         "argv": command(spec, places.code),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, {}, places.code, contract(spec, places, directory)),
+        "env": job_environment(spec, base, places.code, contract(spec, places, directory), cores),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,

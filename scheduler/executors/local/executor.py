@@ -36,6 +36,7 @@ from springtide.scheduler.executors.base import (
     WorkspacePlaces,
     exit_of,
 )
+from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import (
     DISCARDED,
@@ -57,6 +58,7 @@ from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
+from springtide.scheduler.telemetry.processor import machine_capacity
 from springtide.scheduler.wording import given, listed, plural
 
 log = logging.getLogger(__name__)
@@ -82,8 +84,8 @@ class LocalExecutor(Executor):
     """Runs attempts as processes of this machine.
 
     ``accounts`` are the accounts of jobs, for which the service has to run as root; None if all users trust each
-    other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap`` and ``packages`` are as
-    in `Launcher`. ``now`` is the wall clock.
+    other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap``, ``packages`` and
+    ``credentials`` are as in `Launcher`. ``now`` is the wall clock.
     """
 
     name = "local"
@@ -99,6 +101,7 @@ class LocalExecutor(Executor):
         limits: Limits | None = None,
         log_cap: int = LOG_CAP,
         packages: PackageSettings | None = None,
+        credentials: Credentials | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._layout = Layout(Path(state_dir).absolute())
@@ -113,6 +116,8 @@ class LocalExecutor(Executor):
             limits=self._limits,
             log_cap=log_cap,
             packages=packages or PackageSettings(),
+            credentials=credentials,
+            cores=machine_capacity()[0],
         )
         self._now = now
         self._reader = Reader(self._layout, now)

@@ -21,6 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator, NoReturn, Sequence  # noqa: UP035 - of Python 3.9
 
+PIP_VARIABLES = {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+"""Variables with which pip installs into an environment, without questions."""
 COMPLETE = "complete"
 """Name of the file with the size of a complete environment, in bytes; its time is that of the latest use."""
 
@@ -68,16 +70,22 @@ def install(root: Path, requirements: Sequence[str]) -> bool:
     """Make the environment on top of this Python, and install the requirements; return whether pip could."""
     sys.stdout.write(f"Installing {len(requirements)} required: {', '.join(requirements)}\n")
     sys.stdout.flush()
+    pip = make(root)
+    environment = {**os.environ, **PIP_VARIABLES}
+    return subprocess.run([*pip, "install", *requirements], check=False, cwd=root, env=environment).returncode == 0
+
+
+def make(root: Path) -> list[str]:
+    """Make an environment on top of this Python and its packages; return the command of its pip."""
     subprocess.run([sys.executable, "-I", "-m", "venv", "--without-pip", str(root)], check=True)
     python = root / "bin" / "python"
     within = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     lines = (f"import site; site.addsitedir({path!r})\n" for path in base_directories())
     (root / within / "springtide-base.pth").write_text("".join(lines))
-    environment = {**os.environ, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     pip = [str(python), "-I", "-m", "pip"]
     if subprocess.run([*pip, "--version"], check=False, capture_output=True, cwd=root).returncode:
         subprocess.run([str(python), "-I", "-m", "ensurepip"], check=False, cwd=root)
-    return subprocess.run([*pip, "install", *requirements], check=False, cwd=root, env=environment).returncode == 0
+    return pip
 
 
 def size_of(root: Path) -> int:
@@ -117,13 +125,30 @@ def run(place: Path, requirements: Sequence[str], most: int, argv: Sequence[str]
             os.set_inheritable(lock, True)
             path = f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
             environment = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(root)}
-            words = [str(root / "bin" / "python") if argv[0] == sys.executable else argv[0], *argv[1:]]
+            words = within(root, argv)
             try:
                 os.execvpe(words[0], words, environment)  # noqa: S606 - there is no shell on purpose
             except OSError as error:
                 raise SystemExit(
                     f"The program “{repr(words[0])[1:-1]}” cannot be run: {error.strerror}."
                 ) from None
+
+
+def within(root: Path, argv: Sequence[str]) -> list[str]:
+    """Return the command with the environment's Python in place of the Python below, also for its scripts."""
+    python = str(root / "bin" / "python")
+    if argv[0] == sys.executable:
+        return [python, *argv[1:]]
+    name = Path(argv[0]).name
+    if Path(argv[0]).parent != Path(sys.executable).parent:
+        return list(argv)
+    if (root / "bin" / name).exists():
+        return [str(root / "bin" / name), *argv[1:]]
+    with suppress(OSError), Path(argv[0]).open("rb") as script:
+        first = script.readline(1000).strip()
+        if first.startswith(f"#!{Path(sys.executable).parent}/python".encode()):
+            return [python, *argv]
+    return list(argv)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -31,11 +31,39 @@ def test_train_pods_are_reached_by_their_own_gang_alone(template: Template) -> N
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["ingress"] == []
     assert told["network_policy"] is True
-    [gang, dns, outside] = policy["egress"]
+    [gang, _service, dns, outside] = policy["egress"]
     assert gang == {"to": [{"podSelector": policy["podSelector"]}]}
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
     assert reaches(outside, "93.184.216.34")
     assert not reaches(outside, "169.254.169.254")
+
+
+@pytest.mark.parametrize("train", [{}, {"namespace": {"name": "jobs"}}])
+def test_programs_of_jobs_reach_the_api_of_the_service_and_no_other_pod(
+    template: Template, train: dict[str, Any]
+) -> None:
+    shared = {"nfs": {"server": "10.0.0.9", "path": "/jobs"}} if train else {}
+    objects = template({"train": {**train, **shared}})
+    policies = of_kind(objects, "NetworkPolicy")
+    [rule] = [
+        rule
+        for rule in policies["springtide-train"]["spec"]["egress"]
+        if any("podSelector" in peer and "namespaceSelector" in peer for peer in rule["to"])
+        and len(rule["to"]) == 1
+    ]
+    [peer] = rule["to"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": "http"}]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "service"
+    incoming = policies["springtide-service"]["spec"]["ingress"][0]["from"]
+    pool = service_settings(objects)["kubernetes"]
+    assert {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": pool["namespace"]}},
+        "podSelector": {"matchLabels": {"springtide.io/pool": pool["pool"]}},
+    } in incoming
+    url = service_settings(objects)["jobs_url"]
+    namespace = peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    assert url.startswith(f"http://springtide.{namespace}:")
+    assert url.endswith("/services/springtide/")
 
 
 @pytest.mark.parametrize("part", ["train", "notebooks"])

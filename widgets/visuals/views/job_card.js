@@ -10,7 +10,7 @@ import { renderJobLife } from "../charts/job_life.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
-import { rerunForm, rerunLine, testLine } from "./rerun_form.js";
+import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
 
 /**
  * Draws a job's card.
@@ -35,6 +35,7 @@ export function renderJobCard(element, data, actions = {}) {
     cardHeader(data, aboutWords(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
     rerunLine(job, data.pageOf, data.target),
+    submitterLine(job, data.pageOf, data.target),
     testLine(job, data.pageOf, data.target),
     wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
     drawProgress(job, data.colour),

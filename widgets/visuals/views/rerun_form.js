@@ -17,6 +17,19 @@ export function testLine({ test_run: test }, pageOf, target) {
   return test && runLine("test", test, { href: pageOf?.(test.job), target }, "Its page");
 }
 
+/** Returns the line of a job that another job's program has submitted, with a link if pages of jobs are known. */
+export function submitterLine({ submitted_by: job }, pageOf, target) {
+  return (
+    job &&
+    runLine(
+      "submitter",
+      { text: `Submitted by the program of job ${job}.` },
+      { href: pageOf?.(job), target },
+      "Submitter",
+    )
+  );
+}
+
 function runLine(which, { text }, link, words) {
   const there = link.href && [" ", h("a", { key: "run", ...link, "data-testid": `${which}-run` }, words)];
   return h("p", { key: `${which}-run`, class: "st-muted st-rerun", "data-testid": `job-${which}` }, clean(text), there);

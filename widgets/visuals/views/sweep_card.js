@@ -9,7 +9,7 @@ import { amount, clean, count } from "../base/words.js";
 import { renderParameterChart } from "../charts/parameter_chart.js";
 import { trialCounts } from "../charts/trial_counts.js";
 import { cardActions, cardHeader } from "./card_parts.js";
-import { rerunForm, rerunLine } from "./rerun_form.js";
+import { rerunForm, rerunLine, submitterLine } from "./rerun_form.js";
 import { TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
@@ -53,6 +53,7 @@ export function renderSweepCard(element, data, actions = {}) {
     cardHeader(data, aboutSweep(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
     rerunLine(job, data.pageOf, data.target),
+    submitterLine(job, data.pageOf, data.target),
     drawStanding(trials, data),
     trialCounts(trials, colour),
     trials.gpus > 0 && drawTrialGpus(trials, colour, data.simulated),
