@@ -86,7 +86,7 @@ class UserEnvironments:
 
         ``python`` is the version of its Python, such as 3.12. What cannot be completed is removed.
         """
-        _check(name, packages)
+        check_request(name, packages)
         if not VERSION.fullmatch(python):
             raise UserEnvironmentError(f"{given(python)} is no version of Python; expected is one such as {OWN}.")
         self._make_root()
@@ -110,7 +110,7 @@ class UserEnvironments:
 
     def install(self, name: str, packages: Sequence[str]) -> UserEnvironment:
         """Install packages into an environment. Raises `UserEnvironmentError`."""
-        _check(name, packages)
+        check_request(name, packages)
         with self._locked(name) as found:
             if found.problem:
                 raise UserEnvironmentError(f"{found.problem} Make it anew with `springtide env create {name}`.")
@@ -122,7 +122,7 @@ class UserEnvironments:
 
     def remove(self, name: str) -> None:
         """Remove an environment and its kernel. Raises `UserEnvironmentError`."""
-        _check(name, ())
+        check_request(name, ())
         with self._locked(name) as found:
             shutil.rmtree(self.kernels / found.kernel, ignore_errors=True)
             try:
@@ -266,7 +266,8 @@ def how_to_install(*packages: str) -> str:
     )
 
 
-def _check(name: str, packages: Sequence[str]) -> None:
+def check_request(name: str, packages: Sequence[str]) -> None:
+    """Raise `UserEnvironmentError` for what is no name of an environment, or no package."""
     if not NAME.fullmatch(name):
         raise UserEnvironmentError(
             f"{given(name, LONG_GIVEN)} is no name of an environment: expected are up to 40 small letters, "
