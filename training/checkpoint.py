@@ -58,7 +58,14 @@ class Checkpoint:
         pickled = self.path / PICKLED
         if pickled.exists():
             with pickled.open("rb") as file:
-                return pickle.load(file)  # noqa: S301 - written by the job itself
+                try:
+                    return pickle.load(file)  # noqa: S301 - written by the job itself
+                except AttributeError as error:
+                    msg = (
+                        f"The checkpoint {self.path} has an object of a class or function that is not defined "
+                        f"here: {error}. Define it first, as the program did that saved the checkpoint."
+                    )
+                    raise AttributeError(msg) from error
         return None
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import signal
 import sys
 import time
@@ -26,6 +25,7 @@ from springtide.training import trials
 from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
 from springtide.training.job import Job, current_job, job_of_process
+from springtide.training.names import Payload, become_main, result_dumps
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
@@ -61,8 +61,9 @@ def run_function(path: Path) -> None:
     """Call the function in the payload and save its result; of several processes, that of each."""
     job, began = Job(os.environ), time.time()
     sys.path.insert(0, str(path.parent.resolve()))
+    payload = become_main(path)
     try:
-        call = _read(path)
+        call = _read(payload)
         result, is_done = _called(call, job, path.parent)
     except Exception as error:  # noqa: BLE001 - any exception of the function
         text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
@@ -80,14 +81,13 @@ def run_function(path: Path) -> None:
     program.returned(told_to_stop=told_to_stop)
 
 
-def _read(path: Path) -> Dict[str, Any]:
+def _read(payload: Payload) -> Dict[str, Any]:
     try:
-        call: Dict[str, Any] = pickle.loads(path.read_bytes())  # noqa: S301 - it runs with the rights of its sender
+        return {"function": payload.function, **payload.call}
     except ModuleNotFoundError as error:
         if error.name == "optuna":
             raise ModuleNotFoundError(optuna.MISSING, name="optuna") from None
         raise
-    return call
 
 
 def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
@@ -112,15 +112,6 @@ def _own_part(trace: Optional[TracebackType]) -> Optional[TracebackType]:
     return trace
 
 
-def _pickled(result: Any) -> bytes:
-    try:
-        return pickle.dumps(result)
-    except Exception:  # noqa: BLE001 - cloudpickle may succeed
-        import cloudpickle  # noqa: PLC0415 - only for results that pickle cannot handle
-
-        return bytes(cloudpickle.dumps(result))
-
-
 def _save(result: Any, job: Job, began: float) -> None:
     """Save the result, or why it cannot be: the work of the job is done, so the job does not fail for it.
 
@@ -128,7 +119,7 @@ def _save(result: Any, job: Job, began: float) -> None:
     """
     directory = job.output_directory
     try:
-        data = _pickled(result)
+        data = result_dumps(result)
     except Exception as error:  # noqa: BLE001 - objects of users may raise anything
         why = f"{type(error).__name__}: {error}"[:MAX_REPR]
         problem = {"type": type(error).__name__, "message": str(error)[:MAX_REPR], "repr": _shown(result)}
@@ -156,7 +147,7 @@ def _shown(result: Any) -> str:
 def _save_of_rank(result: Any, job: Job) -> None:
     """Save the result of a process other than the first, unless it is large; without it the job does not fail."""
     try:
-        data = _pickled(result)
+        data = result_dumps(result)
     except Exception as error:  # noqa: BLE001 - objects of users may raise anything
         sys.stderr.write(f"The result of rank {job.rank} cannot be pickled, so it is not saved: {error}\n")
         return

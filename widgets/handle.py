@@ -8,9 +8,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Self
 
-from springtide.scheduler import wire
+from springtide.scheduler import capture, wire
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import BadOption
 from springtide.scheduler.wire.submission import checked
@@ -20,7 +21,7 @@ from springtide.widgets.display.document import job_output
 from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
-from springtide.widgets.errors import OptionError, SpringtideError, UntrustedResultError
+from springtide.widgets.errors import CaptureError, OptionError, SpringtideError, UntrustedResultError
 
 ENDED = 409
 """Status of the refusal to cancel a job that has ended."""
@@ -141,12 +142,14 @@ class Handle(ABC):
         Options are those of `Pool.submit`, given instead of those of the first run; variables of ``env`` are added
         to the first run's. Everything else stays the same: code, arguments, files, working directory. Only your
         own jobs can be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises
-        `OptionError`.
+        `OptionError`, and `CaptureError` for variables that cannot be carried.
         """
         try:
-            changes = checked(options)
+            changes = capture.with_carried(checked(options), capture.kernel_place(Path.cwd()))
         except BadOption as error:
             raise OptionError(str(error)) from None
+        except capture.CaptureError as error:
+            raise CaptureError(str(error)) from None
         job = self._connection.ask(Client.rerun, self.id, changes)
         return type(self)(job.id, self._way)
 

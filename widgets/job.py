@@ -100,7 +100,18 @@ class Job(Handle):
             kept = self.output(RESULT)
         except NoResultError as error:
             raise self._not_kept(error) from None
-        return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
+        return self._loaded(kept)
+
+    def _loaded(self, kept: bytes) -> Any:
+        """Return a result, which is the caller's own or trusted. Raises `NoResultError` if it cannot be loaded."""
+        try:
+            return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
+        except ModuleNotFoundError as error:
+            hint = f"Its module {error.name} is not installed here: %pip install it, or load it where it is."
+        except AttributeError as error:
+            hint = f"{phrases.clean(str(error))}. Run the cells that define it, or update the package it is from."
+        msg = f"The result of job {self.id} cannot be loaded here. {hint} job.output({RESULT!r}) has its bytes."
+        raise NoResultError(msg)
 
     def _not_kept(self, error: NoResultError) -> NoResultError:
         """Return the error for a result that could not be pickled; for any other missing result the given one."""
@@ -123,7 +134,7 @@ class Job(Handle):
         """
         first = self.result(timeout, trust=trust)
         others = range(1, self.info.attempts[-1].workers)
-        return [first, *(pickle.loads(self.output(RESULT_OF_RANK.format(rank))) for rank in others)]  # noqa: S301
+        return [first, *(self._loaded(self.output(RESULT_OF_RANK.format(rank))) for rank in others)]
 
     def output(self, name: str) -> bytes:
         """Return the file ``name`` of the job's output directory."""

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.capture import Captured, Here, environment_shown, submission
+from springtide.scheduler.capture import (
+    Captured,
+    Here,
+    environment_shown,
+    kernel_place,
+    submission,
+    uncarried_words,
+    unsent,
+)
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import image_of, missing_words, prospect
 from springtide.widgets.comparison import Comparison
@@ -27,7 +35,7 @@ from springtide.widgets.errors import SpringtideError
 from springtide.widgets.handle import show
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import Advised, frame, job_rows
-from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload
+from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
 from springtide.widgets.submission.sweeps import Plan, Wanted, is_study, plan_items, plan_space, plan_study
@@ -202,8 +210,10 @@ class Pool:
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
         """Send captured work."""
-        accepted = self._accepted(_request(captured, options), captured)
-        return Job(accepted.id, self._way, (*captured.notes, *_missing(accepted)))
+        request = _request(captured, options)
+        left = self._left(request)
+        accepted = self._accepted(request, captured)
+        return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, left)))
 
     def _send_sweep(
         self, plan: Plan, at_least: int, at_most: int | None, options: Mapping[str, Any], wanted: Wanted
@@ -218,8 +228,10 @@ class Pool:
             history=plan.history,
         )
         captured = capture_payload(plan.payload, wanted.function, here())
-        accepted = self._accepted(msgspec.structs.replace(_request(captured, options), trials=trials), captured)
-        return Sweep(accepted.id, self._way, (*captured.notes, *_missing(accepted)))
+        request = msgspec.structs.replace(_request(captured, options), trials=trials)
+        left = self._left(request)
+        accepted = self._accepted(request, captured)
+        return Sweep(accepted.id, self._way, (*captured.notes, *_notes(accepted, left)))
 
     def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
@@ -243,7 +255,11 @@ class Pool:
         request = _request(captured, options)
         image = image_of(request.image, self.me.images)
         contents = None if image is None else self.connection.ask(Client.image_contents, image)
-        return Environment(environment_shown(request, image, contents), image)
+        return Environment(environment_shown(request, image, contents, self._left(request)), image)
+
+    def _left(self, request: wire.Submission) -> list[str]:
+        """Return the variables that are set here and not sent."""
+        return unsent(request, here(), self.me.noted_variables)
 
     @takes_options
     def when(self, **options: Any) -> Prospect:
@@ -384,13 +400,15 @@ def backend_of(pool: Pool, variables: Callable[[], Mapping[str, Any]] | None = N
 
 
 def _request(captured: Captured, options: Mapping[str, Any]) -> wire.Submission:
-    return submission(captured, checked(options), uuid.uuid4().hex)
+    with own_errors():
+        return submission(captured, checked(options), uuid.uuid4().hex, here=here())
 
 
-def _missing(accepted: wire.Job) -> list[str]:
-    """Return the notes on packages that the job's Python does not have."""
+def _notes(accepted: wire.Job, left: Sequence[str]) -> list[str]:
+    """Return the notes on packages that the job's Python does not have, and on variables that are not sent."""
     words = "" if accepted.environment is None else missing_words(accepted.environment, accepted.options.image)
-    return [phrases.clean(words)] if words else []
+    notes = (words, uncarried_words(left, f'carry="{",".join(left)}"'))
+    return [phrases.clean(note) for note in notes if note]
 
 
 def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
@@ -398,9 +416,9 @@ def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
 
 
 def here() -> Here:
-    """Return the notebook's directory, interpreter and file."""
+    """Return the notebook's directory, interpreter, file and variables."""
     session = os.environ.get("JPY_SESSION_NAME")
-    return Here(Path.cwd(), sys.executable, Path(session) if session else None)
+    return kernel_place(Path.cwd(), Path(session) if session else None)
 
 
 def namespace() -> dict[str, Any]:

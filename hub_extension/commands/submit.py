@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,19 @@ import msgspec
 
 from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say, table
-from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words, environment_shown, submission
+from springtide.scheduler.capture import (
+    Captured,
+    CaptureError,
+    Here,
+    capture_words,
+    environment_shown,
+    submission,
+    terminal_place,
+    uncarried_words,
+    unsent,
+    with_carried,
+    with_training,
+)
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import (
     HEADS,
@@ -21,7 +36,7 @@ from springtide.scheduler.client.descriptions import (
     placement_rows,
     prospect,
 )
-from springtide.scheduler.wire import Job, Submission, Surface, Wish
+from springtide.scheduler.wire import Job, Submission, Surface, Wish, missing_program
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -39,15 +54,20 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     The script and the Python files beside it are sent as they are now. A notebook is run from top to bottom.
     With --follow the exit code is 0 only if the job succeeded.
     """
-    captured = capture(command)
-    request = submission(captured, flags.given(options))
+    here = terminal_place(Path.cwd())
+    captured = capture(command, here)
+    with _as_usage_errors():
+        request = submission(captured, flags.given(options), here=here)
     for note in captured.notes:
         say(note)
     if dry_run:
-        print_prospect(request, as_json=as_json)
+        print_prospect(request, here, as_json=as_json)
         return
     with Client() as client:
+        left = unsent(request, here, client.me().noted_variables)
         job = client.submit(request)
+        if left:
+            say(_uncarried(left))
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
             say(missing)
         _print_sent(client, job, follow=follow, as_json=as_json)
@@ -76,13 +96,21 @@ def advise(*, as_json: bool, **options: Any) -> None:
 advise.params[:0] = [each for each in flags.flags(Surface.COMMAND) if each.name in Wish.__struct_fields__]
 
 
-def print_prospect(request: Submission, *, as_json: bool) -> None:
-    """Print when the job would start if it were sent now, and its environment."""
+def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
+    """Print when the job would start if it were sent now, and its environment.
+
+    Raises `click.UsageError` if its program is not there.
+    """
     with Client() as client:
-        forecast = client.when(request)
-        image = image_of(request.image, client.me().images)
+        forecast, me = client.when(request), client.me()
+        image = image_of(request.image, me.images)
         contents = None if image is None else client.image_contents(image)
-    environment = environment_shown(request, image, contents)
+    if missing := missing_program(request.environment, request.argv[0], image, request.requirements):
+        raise click.UsageError(" ".join(missing))
+    left = unsent(request, here, me.noted_variables)
+    environment = environment_shown(request, image, contents, left)
+    if left:
+        say(_uncarried(left))
     if as_json:
         print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image})
         return
@@ -91,12 +119,26 @@ def print_prospect(request: Submission, *, as_json: bool) -> None:
         click.echo(one_line(f"{head}: {words}"))
 
 
-def capture(command: tuple[str, ...]) -> Captured:
+def capture(command: tuple[str, ...], here: Here) -> Captured:
     """Capture the command. Raises `click.UsageError` if it cannot be sent."""
+    notes: tuple[str, ...] = ()
+    if len(command) == 1 and command[0].endswith(".ipynb"):
+        here, notes = with_training(here)
+    with _as_usage_errors():
+        captured = capture_words(command, here)
+    return replace(captured, notes=(*captured.notes, *notes))
+
+
+@contextmanager
+def _as_usage_errors() -> Iterator[None]:
     try:
-        return capture_words(command, Here(Path.cwd()))
+        yield
     except CaptureError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _uncarried(names: Sequence[str]) -> str:
+    return uncarried_words(names, f"--carry {','.join(names)}")
 
 
 def watch(client: Client, job: Job, *, as_json: bool) -> Job:
@@ -118,7 +160,9 @@ def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
     --follow the exit code is 0 only if the job succeeded.
     """
     with Client() as client:
-        job = client.rerun(job_id, flags.given(options))
+        with _as_usage_errors():
+            changes = with_carried(flags.given(options), terminal_place(Path.cwd()))
+        job = client.rerun(job_id, changes)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
         _print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
 

@@ -6,14 +6,15 @@ from springtide.scheduler.capture.command import (
     RUNNER,
     SOURCE_CAP,
     Captured,
-    Here,
     capture_command,
     capture_notebook,
     capture_words,
-    split_command,
 )
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.request import environment_shown, submission
+from springtide.scheduler.capture.place import kernel_place, terminal_place, with_training
+from springtide.scheduler.capture.program import Here, split_command
+from springtide.scheduler.capture.request import environment_shown, submission, unsent, with_carried
+from springtide.scheduler.capture.variables import uncarried_words
 
 __all__ = [
     "RUNNER",
@@ -25,6 +26,12 @@ __all__ = [
     "capture_notebook",
     "capture_words",
     "environment_shown",
+    "kernel_place",
     "split_command",
     "submission",
+    "terminal_place",
+    "uncarried_words",
+    "unsent",
+    "with_carried",
+    "with_training",
 ]

@@ -7,30 +7,41 @@ runs.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
+from springtide.scheduler.capture.program import (
+    SCRIPT_SUFFIXES,
+    Here,
+    Program,
+    find,
+    is_file,
+    is_python,
+    minor_version,
+    program_of,
+    require,
+)
 from springtide.scheduler.wording import given
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
-SCRIPT_SUFFIXES = frozenset({".py", ".sh"})
-SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
+SAFE_PATH = 11
+"""The first Python 3 with the option ``-P``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
     """A captured program: the parts of a `Submission` that define what runs.
 
-    ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes`` the bytes of its
-    largest variables, ``imports`` its imports from outside of ``files``.
+    ``program`` is the absolute path of the program that the first word means at the place of submission, empty
+    if there is none. ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes``
+    the bytes of its largest variables, ``imports`` its imports from outside of ``files``.
     """
 
     kind: str
@@ -39,19 +50,11 @@ class Captured:
     files: Mapping[str, bytes]
     cwd: str
     source: str = ""
+    program: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     imports: Imports = Imports()  # noqa: RUF009 - frozen
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """The place of the submission: the working directory, its interpreter, the open notebook."""
-
-    cwd: Path
-    python: str = sys.executable
-    notebook: Path | None = None
 
 
 def capture_words(words: Sequence[str], here: Here) -> Captured:
@@ -64,7 +67,7 @@ def capture_words(words: Sequence[str], here: Here) -> Captured:
 def capture_notebook(path: Path, here: Here) -> Captured:
     """Capture a notebook as it was last saved, with the modules it imports from its own directory."""
     whole = here.cwd / path
-    _require(whole)
+    require(whole)
     content = sources.read(whole)
     cells = _code_cells(content, path)
     imports = imports_of_cells(cells)
@@ -76,7 +79,8 @@ def capture_notebook(path: Path, here: Here) -> Captured:
     return Captured(
         kind="notebook",
         name=path.stem,
-        argv=(here.python, "-m", RUNNER, "notebook", f"{{code}}/{path.name}"),
+        argv=(here.interpreter, "-m", RUNNER, "notebook", f"{{code}}/{path.name}"),
+        program=find(here.interpreter, here),
         files=files,
         cwd=str(whole.parent),
         source="\n\n".join(cells)[:SOURCE_CAP],
@@ -88,71 +92,52 @@ def capture_notebook(path: Path, here: Here) -> Captured:
 def capture_command(argv: Sequence[str], here: Here) -> Captured:
     """Capture a command; a script it names is sent with the Python files beside it.
 
-    ``python`` means the notebook's own interpreter, and ``python -m`` of a module in the working directory is
-    captured as well. The working directory stays the user's.
+    ``python`` means the interpreter of the place of submission, and ``python -m`` of a module in the working
+    directory is captured as well. The working directory stays the user's.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
-    words = [_interpreter(argv[0], here), *argv[1:]]
-    source = shlex.join(argv)[:SOURCE_CAP]
+    program = program_of(argv, here)
+    words = list(program.words)
+    captured = Captured(
+        kind="command",
+        name=Path(program.command[0]).name,
+        argv=program.words,
+        files={},
+        cwd=str(here.cwd),
+        source=shlex.join(program.command)[:SOURCE_CAP],
+        program=program.path,
+        env=program.variables,
+        notes=program.notes,
+    )
     module = _module_option(words) if is_python(words[0]) else None
     if module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is not None:
-        return _capture_module(words, module, here, source)
-    place = _script_place(words, here.cwd)
+        return _with_module(captured, program, module, here)
+    place = _script_place(words, here.cwd) if program.script is None else program.script
     if place is None:
-        return Captured("command", Path(argv[0]).name, tuple(words), {}, str(here.cwd), source)
+        return captured
     script = here.cwd / words[place]
-    _require(script)
+    require(script)
     files = {**sources.tree(script.parent), script.name: sources.read(script)}
-    if place == 0:
-        words[:1] = _launcher(script, here)
-        place = len(words) - len(argv)
     words[place] = f"{{code}}/{script.name}"
     imports = reached_imports(files, [script.name])
-    return Captured("command", script.stem, tuple(words), files, str(here.cwd), source, imports=imports)
+    return replace(captured, name=script.stem, argv=tuple(words), files=files, imports=imports)
 
 
-def _capture_module(words: list[str], option: tuple[int, str], here: Here, source: str) -> Captured:
+def _with_module(captured: Captured, program: Program, option: tuple[int, str], here: Here) -> Captured:
+    """Return the command with the modules of the working directory, if its Python can leave that directory out."""
     place, module = option
-    name = module.rpartition(".")[2]
-    if words[0] != here.python:
+    words, name = captured.argv, module.rpartition(".")[2]
+    python = program.path or words[0]
+    if python != sys.executable and (minor_version(python) or 0) < SAFE_PATH:
         note = f"{words[0]} reads the module {module} as it is when the job starts, not as it is now."
-        return Captured("command", name, tuple(words), {}, str(here.cwd), source, notes=(note,))
-    argv = (*words[:place], "-P", *words[place:])
-    env, files = {"PYTHONPATH": "{code}"}, sources.tree(here.cwd)
-    imports = reached_imports(files, (), Imports(frozenset({module, f"{module}.__main__"})))
-    return Captured("command", name, argv, files, str(here.cwd), source, env, imports=imports)
-
-
-def split_command(command: str) -> list[str]:
-    """Return the words of a command given as one text. Raises `CaptureError` for a command that needs a shell."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        msg = f"The command {given(command)} cannot be read: {error}."
-        raise CaptureError(msg) from None
-    if not words:
-        msg = "The command is empty. Say what to run, such as 'python train.py'."
-        raise CaptureError(msg)
-    shell = [word for word in words if word in SHELL]
-    if shell:
-        msg = (
-            f"A command runs without a shell, so {given(shell[0])} means nothing in it. For a shell's features "
-            f"send ['bash', '-c', {command!r}]."
-        )
-        raise CaptureError(msg)
-    return words
-
-
-def _interpreter(word: str, here: Here) -> str:
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    return here.python if word in {"python", "python3", version} else word
-
-
-def is_python(word: str) -> bool:
-    """Return whether a word of a command is a Python interpreter."""
-    return re.fullmatch(r"(python|pypy)[0-9.]*", Path(word).name) is not None
+        return replace(captured, name=name, notes=(*captured.notes, note))
+    imports = reached_imports(
+        files := sources.tree(here.cwd), (), Imports(frozenset({module, f"{module}.__main__"}))
+    )
+    argv, env = (*words[:place], "-P", *words[place:]), {**captured.env, "PYTHONPATH": "{code}"}
+    return replace(captured, name=name, argv=argv, files=files, env=env, imports=imports)
 
 
 def _module_option(words: Sequence[str]) -> tuple[int, str] | None:
@@ -174,43 +159,18 @@ def _first_operand(words: Sequence[str]) -> int | None:
 
 
 def _script_place(words: Sequence[str], cwd: Path) -> int | None:
+    """Return the index of a command's script; the program text of a shell, which may end like one, is none."""
     if is_python(words[0]):
         first = _first_operand(words)
         if first is None or words[first] == "-c":
             return None
         if words[first] != "-m":
             return first
-    for place, word in enumerate(words):
-        if Path(word).suffix in SCRIPT_SUFFIXES and (place == 0 or not word.startswith("-")):
-            return place
-        if place == 0 and "/" in word and not Path(word).is_absolute() and (cwd / word).is_file():
+    for place, word in enumerate(words[1:], 1):
+        is_text = any(map(str.isspace, word)) and not is_file(cwd, word)
+        if Path(word).suffix in SCRIPT_SUFFIXES and not word.startswith("-") and not is_text:
             return place
     return None
-
-
-def _launcher(script: Path, here: Here) -> list[str]:
-    """Return the words that start a script named by itself, by its first line: the copy is not executable."""
-    first = sources.read(script)[:200].split(b"\n", 1)[0].decode(errors="replace")
-    if first.startswith("#!"):
-        words = shlex.split(first[2:])
-        if words and Path(words[0]).name == "env":
-            words = words[1:]
-        if words:
-            return [_interpreter(Path(words[0]).name, here) if is_python(words[0]) else words[0], *words[1:], ""]
-    if script.suffix == ".py":
-        return [here.python, ""]
-    msg = f"{script.name} does not say what runs it. Begin it with a line such as #!/bin/bash."
-    raise CaptureError(msg)
-
-
-def _require(path: Path) -> None:
-    if path.is_file():
-        return
-    what = "is a directory, not a file" if path.is_dir() else "does not exist"
-    near = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
-    hint = f" {path.parent} has {', '.join(near[:5])}." if near else ""
-    msg = f"The file {path} {what}.{hint} Give its path from the working directory."
-    raise CaptureError(msg)
 
 
 def _code_cells(content: bytes, path: Path) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,33 +13,53 @@ import click
 import msgspec
 
 from springtide.scheduler.capture import packages
-from springtide.scheduler.capture.command import Captured, is_python
+from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.imports import Imports
+from springtide.scheduler.capture.program import PYTHON, Here, find, first_line, is_python
+from springtide.scheduler.capture.variables import activation
 from springtide.scheduler.wire import MAX_PACKAGES, PythonEnvironment
 
 ANSWER_S: Final = 10.0
 """Time for another Python to list its packages, in seconds."""
 
 
-def python_environment(captured: Captured) -> PythonEnvironment | None:
-    """Return the Python that the command names, and the packages that the code imports; None if it names none."""
-    python = captured.argv[0]
-    if not is_python(python) or not Path(python).is_absolute():
-        return None
-    found = (
-        packages.described(captured.imports.required, captured.imports.optional)
-        if python == sys.executable
-        else _described_by(python, captured.imports)
-    )
+def python_environment(captured: Captured, here: Here | None = None) -> PythonEnvironment | None:
+    """Return the program of a command, its Python, and the packages that the code imports; None if unknown.
+
+    ``here`` is the place of the submission, None if the job gets nothing of its environment.
+    """
+    place = {} if here is None else {"program": captured.program, "variables": activation(here)}
+    python = interpreter(captured.program or captured.argv[0])
+    found = _description(python, captured.imports) if python else None
     if found is None:
-        return None
+        if here is None or not place["variables"]:
+            return None
+        return _converted({**place, "path": find(PYTHON, here) or find("python", here)})
     named = dict(list(found["packages"].items())[:MAX_PACKAGES])
     found |= {"path": python, "packages": named, "missing": found["missing"][:MAX_PACKAGES]}
     found["imports"] = found["imports"][:MAX_PACKAGES]
+    return _converted({**found, **place}) or _converted(place)
+
+
+def interpreter(program: str) -> str:
+    """Return the Python that a program is, or that its first line names; empty for any other program."""
+    if not Path(program).is_absolute():
+        return ""
+    python = program if is_python(program) else next(iter(first_line(program)), "")
+    return python if is_python(python) and Path(python).is_absolute() else ""
+
+
+def _converted(found: Mapping[str, Any]) -> PythonEnvironment | None:
     try:
         return msgspec.convert(found, PythonEnvironment)
     except msgspec.ValidationError:
         return None
+
+
+def _description(python: str, imports: Imports) -> dict[str, Any] | None:
+    if python == sys.executable:
+        return packages.described(imports.required, imports.optional)
+    return _described_by(python, imports)
 
 
 def _described_by(python: str, imports: Imports) -> dict[str, Any] | None:

@@ -13,13 +13,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata, util
+from pathlib import Path
 from typing import Any
 
+GENERAL = frozenset({"venv", ".venv", "env", ".env"})
+"""Names of environments that say nothing without the directory they are in."""
+MAX_NAME = 200
 STANDARD = frozenset(getattr(sys, "stdlib_module_names", ())) | {"__main__", "__future__"}
 
 
 def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any]:
-    """Return version and path of this Python, and of the modules: which packages they are from, which are missing.
+    """Return version, path and environment of this Python, and of the modules: their packages, and missing ones.
 
     Missing are ``required`` ones alone. Modules are named by their absolute names; the first part counts.
     """
@@ -28,10 +32,25 @@ def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any
     return {
         "python": platform.python_version(),
         "path": sys.executable,
+        "name": environment_name(sys.prefix),
         "packages": {name: version for versions in found for name, version in sorted(versions.items())},
         "missing": [top for top in _tops(required) if not tops[top]],
         "imports": list(_tops(required)),
     }
+
+
+def environment_name(prefix: str) -> str:
+    """Return the name of the environment in a directory as its users know it; empty if it is none."""
+    place = Path(prefix)
+    name = f"{place.parent.name}/{place.name}" if place.name in GENERAL else place.name
+    if (place / "conda-meta").is_dir():
+        return "base" if (place / "condabin").is_dir() else name
+    try:
+        lines = (place / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    prompts = [line.partition("=")[2].strip().strip("'\"") for line in lines if line.startswith("prompt")]
+    return (prompts[0] if prompts else name)[:MAX_NAME]
 
 
 def contents() -> dict[str, Any]:

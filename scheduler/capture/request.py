@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.environment import python_environment
+from springtide.scheduler.capture.program import Here
+from springtide.scheduler.capture.variables import carried, uncarried
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
 
 
 def environment_shown(
-    request: Submission, image: str | None, contents: ImageContents | None = None
+    request: Submission,
+    image: str | None,
+    contents: ImageContents | None = None,
+    unsent: Sequence[str] = (),
 ) -> JobEnvironment:
     """Return the environment of a job to show before its submission.
 
     ``image`` is the container image of the job, None on one machine; ``contents`` are its declared contents.
+    ``unsent`` are the variables of `unsent`.
     """
     environment = request.environment
     return JobEnvironment(
+        program="" if environment is None else environment.program,
+        name="" if environment is None else environment.name,
+        unsent=list(unsent),
         python="" if environment is None else environment.python,
         path="" if environment is None else environment.path,
         packages={} if environment is None else environment.packages,
@@ -31,22 +40,39 @@ def environment_shown(
     )
 
 
-def submission(captured: Captured, options: Mapping[str, Any], key: str | None = None) -> Submission:
+def with_carried(options: Mapping[str, Any], here: Here) -> dict[str, Any]:
+    """Return the options with the variables that they carry from a place. Raises `CaptureError`."""
+    found = carried(options.get("carry", ()), here)
+    return {**options, "env": {**found, **options.get("env", {})}} if found else dict(options)
+
+
+def unsent(request: Submission, here: Here, further: Sequence[str] = ()) -> list[str]:
+    """Return the well-known variables that are set at the place and that the job does not get.
+
+    ``further`` are the names and patterns of variables that an administrator added.
+    """
+    return uncarried(here, request.env, further)
+
+
+def submission(
+    captured: Captured, options: Mapping[str, Any], key: str | None = None, *, here: Here | None = None
+) -> Submission:
     """Return the request for a job with these options, which are those of `wire.OPTIONS` as requests carry them.
 
-    ``key`` makes the request safe to repeat.
+    ``key`` makes the request safe to repeat. ``here`` is the place that the job gets its environment from, None if
+    it gets none. Raises `CaptureError` for variables that cannot be carried.
     """
+    chosen = dict(options) if here is None else with_carried(options, here)
+    env = {**captured.env, **chosen.get("env", {})}
+    if "PYTHONPATH" in captured.env and "PYTHONPATH" in chosen.get("env", {}):
+        env["PYTHONPATH"] = f"{captured.env['PYTHONPATH']}:{chosen['env']['PYTHONPATH']}"
     return Submission(
-        **{
-            **options,
-            "name": options.get("name") or captured.name,
-            "env": {**captured.env, **options.get("env", {})},
-        },
+        **{**chosen, "name": options.get("name") or captured.name, "env": env},
         argv=list(captured.argv),
         kind=captured.kind,
         cwd=captured.cwd,
         files=dict(captured.files),
         source=captured.source,
         key=key,
-        environment=python_environment(captured),
+        environment=python_environment(captured, here),
     )

@@ -31,6 +31,7 @@ LATE = 60.0
 def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str]]:
     """Return a job's environment as heads and values; ``image`` is its container image, None on one machine."""
     shown = [
+        ("Program", program_words(environment, image)),
         ("Python", python_words(environment, image)),
         ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))),
         ("Installed for it", ", ".join(environment.requirements)),
@@ -38,16 +39,24 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Files", files_words(environment)),
         ("Image", image or ""),
         ("Variables", ", ".join(environment.variables)),
+        ("Not sent", ", ".join(environment.unsent)),
     ]
     return [(head, words) for head, words in shown if words]
 
 
+def program_words(environment: JobEnvironment, image: str | None) -> str:
+    """Return which program runs the job, unless it is Python itself; empty for a job in an image."""
+    return "" if image or environment.program == environment.path else environment.program
+
+
 def python_words(environment: JobEnvironment, image: str | None) -> str:
-    """Return which Python runs the job; of a job in an image, which one captured its code."""
+    """Return which Python runs the job; of a job in an image, which one was found where it was submitted."""
     if not environment.python:
-        return "the one that the command chooses"
-    words = f"{environment.python}, {environment.path}"
-    return f"{words} in the notebook; the image has its own" if image else words
+        first = f"; first on its PATH is {environment.path}" if environment.path and not image else ""
+        return f"the one that the command chooses{first}"
+    named = f" (environment {environment.name})" if environment.name else ""
+    words = f"{environment.python}, {environment.path}{named}"
+    return f"{words} where it was submitted; the image has its own" if image else words
 
 
 def missing_words(environment: JobEnvironment, image: str | None) -> str:

@@ -32,11 +32,15 @@ def environment_of(
     )
     if sent is None:
         return kept
-    _check([sent.python, sent.path, *sent.packages, *sent.packages.values(), *sent.missing, *sent.imports])
+    _check([sent.python, sent.path, sent.name, sent.program, *sent.variables, *sent.variables.values()])
+    _check([*sent.packages, *sent.packages.values(), *sent.missing, *sent.imports])
     return replace(
         kept,
+        program=sent.program,
         python=sent.python,
         path=sent.path,
+        name=sent.name,
+        variables={name: value for name, value in sent.variables.items() if name in wire.ACTIVATION},
         packages=dict(sent.packages),
         missing=tuple(wire.missing_modules(sent, image, submission.requirements, contents)),
         imports=tuple(sent.imports),
@@ -58,11 +62,14 @@ def _check(texts: Iterable[str]) -> None:
 def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
     """Return the environment of a job as its submission had it, None if it had none."""
     kept = spec.environment
-    if kept is None or not kept.python:
+    if kept is None or not (kept.python or kept.variables):
         return None
     return wire.PythonEnvironment(
+        program=kept.program,
         python=kept.python,
         path=kept.path,
+        name=kept.name,
+        variables=dict(kept.variables),
         packages=dict(kept.packages),
         missing=list(kept.missing),
         imports=list(kept.imports),
@@ -75,8 +82,10 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
     if kept is None:
         return None
     return wire.JobEnvironment(
+        program=kept.program,
         python=kept.python,
         path=kept.path,
+        name=kept.name,
         packages=dict(kept.packages),
         missing=list(kept.missing),
         files=list(kept.files),

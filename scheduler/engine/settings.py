@@ -132,6 +132,11 @@ class EngineSettings:
         "Number of jobs without GPUs that run at a time in a project that has no number of its own; 0: none.",
         ge=0,
     )
+    noted_variables: tuple[str, ...] = setting(
+        (),
+        "Environment variables of your programs, by name or beginning such as LAB_*. If they are set where a job "
+        "is submitted and not sent with it, the submission says so, as for those of well-known tools.",
+    )
     explore_placements: bool = setting(
         False,
         "Whether a job prefers, among free GPUs, a placement that its earlier runs had once or twice, until "

@@ -9,6 +9,7 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Worker
+from springtide.scheduler.workload import Line
 
 ANYWHERE = (Worker(0, "", ()),)
 """Placement of a job without GPUs: one worker on no GPU; the executor chooses the node."""
@@ -29,7 +30,7 @@ def start_waiting(transaction: Transaction, default: int, projects: Iterable[str
     """
     if transaction.projects.changes or transaction.drains.changes:
         projects = {*projects, *transaction.state.without_gpus.projects}
-    changed = {job.spec.project for job in transaction.jobs.values() if not job.needs_gpus}
+    changed = {job.spec.project for job in transaction.jobs.values() if job.line is Line.WITHOUT_GPUS}
     started, view = 0, line_view(transaction, default)
     for project in sorted({*projects, *changed}):
         for job in view.next_starts(project, transaction.now):

@@ -57,6 +57,18 @@ class AttemptKey(msgspec.Struct, frozen=True, order=True):
     attempt: int
 
 
+class FoundProgram(msgspec.Struct, frozen=True):
+    """The program of a job as it was found at the submission, for executors of the same machine.
+
+    ``path`` is its absolute path and ``python`` the interpreter that it runs in, both empty if they are not known;
+    ``variables`` are those of the activated environment.
+    """
+
+    path: str = ""
+    python: str = ""
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
 class AttemptSpec(msgspec.Struct, frozen=True):
     """The program of an attempt, and its placement.
 
@@ -64,7 +76,8 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     ``files``; these are the same in every attempt of a job. ``workers`` are those of the attempt. ``grace`` is the
     time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
     there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts.
-    ``datasets`` are the declared datasets that ``options`` names. ``test_run``: the attempt only shows whether the
+    ``datasets`` are the declared datasets that ``options`` names. ``found`` is its program where it was submitted.
+    ``test_run``: the attempt only shows whether the
     program runs.
     """
 
@@ -85,6 +98,7 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     history: bytes | None = None
     test_run: bool = False
     datasets: tuple[Dataset, ...] = ()
+    found: FoundProgram = FoundProgram()
 
 
 class AttemptPhase(StrEnum):

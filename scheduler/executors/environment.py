@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
@@ -11,17 +12,27 @@ from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.wording import LONG_GIVEN, given
 
+THREADS: Final = (
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
+    *("NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS"),
+)
+"""The variables by which libraries choose their number of threads; without one they take all cores of the node."""
+
 
 def resolve(text: str, code: Path) -> str:
     """Return ``text`` with ``{code}`` replaced by the directory of the job's files."""
     return text.replace("{code}", str(code))
 
 
-def command(spec: AttemptSpec, code: Path) -> list[str]:
-    """Return the command line of the job. Raises `ExecutorError` if it cannot be run."""
-    if not spec.argv or not spec.argv[0] or any("\0" in part for part in spec.argv):
+def command(spec: AttemptSpec, code: Path, program: str = "") -> list[str]:
+    """Return the command line of the job. Raises `ExecutorError` if it cannot be run.
+
+    ``program`` is the path of its program; if it is empty, the program is looked up when the job starts.
+    """
+    if not spec.argv or not spec.argv[0] or any("\0" in part for part in (*spec.argv, program)):
         raise ExecutorError("The job has no command that can be run: it is empty or contains a zero byte.")
-    return [resolve(part, code) for part in spec.argv]
+    first, *rest = (resolve(part, code) for part in spec.argv)
+    return [program or first, *rest]
 
 
 def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
@@ -35,12 +46,13 @@ def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
 
 
 def job_environment(
-    spec: AttemptSpec, base: Mapping[str, str], code: Path, contract: Mapping[str, str]
+    spec: AttemptSpec, base: Mapping[str, str], code: Path, contract: Mapping[str, str], cores: float = 0.0
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
-    Libraries start as many threads as the requested number of cores, unless the job sets its own. The mark of the
-    submitting notebook is left out: the job is not one of its processes.
+    Libraries start as many threads as a worker has cores: those that the job asks for, else ``cores`` (0:
+    unknown), unless the job sets a number. The mark of the submitting notebook is left out: the job is not one of
+    its processes.
 
     Raises `ExecutorError` for a name or value that no environment can contain.
     """
@@ -49,7 +61,8 @@ def job_environment(
             raise ExecutorError(
                 f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
-    threads = {"OMP_NUM_THREADS": str(max(1, int(spec.options.cpus)))} if spec.options.cpus else {}
+    number = spec.options.cpus or cores
+    threads = dict.fromkeys(THREADS, str(max(1, int(number)))) if number else {}
     own = {key: resolve(value, code) for key, value in spec.options.env.items() if key != VARIABLE}
     return {**base, **threads, **own, **contract}
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.environments import (
+    ACTIVATION,
     MAX_PACKAGES,
+    MAX_VARIABLE,
     DeclaredContents,
     ImageContents,
     JobEnvironment,
     PythonEnvironment,
     missing_modules,
+    missing_program,
 )
 from springtide.scheduler.wire.events import Event, Problem
 from springtide.scheduler.wire.forecast import (
@@ -156,6 +159,7 @@ from springtide.scheduler.wire.workspaces import (
 )
 
 __all__ = [
+    "ACTIVATION",
     "AWAY",
     "DRAINED",
     "FREE",
@@ -171,6 +175,7 @@ __all__ = [
     "MAX_TAGS_BYTES",
     "MAX_TRIALS",
     "MAX_TRIALS_PAGE",
+    "MAX_VARIABLE",
     "MOST_STARTS",
     "OPTIONS",
     "Admin",
@@ -297,5 +302,6 @@ __all__ = [
     "WorkspaceView",
     "changes_of",
     "missing_modules",
+    "missing_program",
     "rerun",
 ]

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request, Word
+from springtide.scheduler.wording import LONG_GIVEN, given
+
+ACTIVATION: Final = (
+    *("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "VIRTUAL_ENV"),
+    *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_EXE", "CONDA_PYTHON_EXE", "CONDA_SHLVL", "CONDA_ROOT"),
+    *("MAMBA_EXE", "MAMBA_ROOT_PREFIX", "PYENV_ROOT", "PYENV_VERSION", "UV_PROJECT_ENVIRONMENT"),
+)
+"""The variables that say which environment is activated in a shell."""
+MAX_VARIABLE: Final = 32_768
+"""Maximum length of one of these, in characters."""
 
 
 class ImageContents(Answer, frozen=True, kw_only=True):
@@ -52,16 +62,46 @@ MAX_PACKAGES = 300
 """Maximum number of packages that a job's record names."""
 
 
-class PythonEnvironment(Request, frozen=True, kw_only=True):
-    """The Python that was found where a job was submitted, and the packages of what the job's code imports.
+def missing_program(
+    environment: PythonEnvironment | None, word: str, image: str | None, requirements: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the message and the hint for a command whose program is not there, None if it is or is not known.
 
-    ``python`` is its version and ``path`` that of the interpreter. ``packages`` are versions by the name of the
-    distribution, ``imports`` the modules that the code cannot do without, beside its own and those of Python, by
-    their top-level names; ``missing`` are those that this Python does not have.
+    ``word`` is the first one of the command. In an image, or with packages to install, other programs are there.
+    """
+    if environment is None or "PATH" not in environment.variables or environment.program:
+        return None
+    if image is not None or requirements:
+        return None
+    named = given(word, LONG_GIVEN)
+    if "/" in word:
+        return f"There is no program {named} that can be run.", "Check its path, and that the file is executable."
+    return (
+        f"The program {named} is not on the PATH of the submission.",
+        "Activate the environment that has it, install it there, or give its whole path.",
+    )
+
+
+class PythonEnvironment(Request, frozen=True, kw_only=True):
+    """The environment that was found where a job was submitted: its program, its Python, and their packages.
+
+    ``program`` is the absolute path of the command's program, and ``variables`` are those of `ACTIVATION`; both
+    count on one machine alone. A program is missing if there is a ``PATH`` and none was found on it.
+
+    ``python`` is the version and ``path`` the path of the interpreter, ``name`` the name of its environment; of a
+    command that chooses its Python by itself only ``path`` is known, of the first one on ``PATH``.
+    ``packages`` are versions by the name of the distribution, ``imports`` the modules that the code cannot do
+    without, beside its own and those of Python, by their top-level names; ``missing`` are those that this Python
+    does not have.
     """
 
-    python: Annotated[str, Meta(max_length=MAX_NAME)]
-    path: Annotated[str, Meta(max_length=4096)]
+    python: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    path: Annotated[str, Meta(max_length=4096)] = ""
+    name: Word = ""
+    program: Annotated[str, Meta(max_length=4096)] = ""
+    variables: Annotated[
+        dict[Word, Annotated[str, Meta(max_length=MAX_VARIABLE)]], Meta(max_length=len(ACTIVATION))
+    ] = {}
     packages: Annotated[dict[Word, Word], Meta(max_length=MAX_PACKAGES)] = {}
     missing: Annotated[list[Word], Meta(max_length=MAX_PACKAGES)] = []
     imports: Annotated[list[Word], Meta(max_length=MAX_PACKAGES)] = []
@@ -70,21 +110,26 @@ class PythonEnvironment(Request, frozen=True, kw_only=True):
 class JobEnvironment(Answer, frozen=True, kw_only=True):
     """The environment of a job at its submission. The container image is that of the job.
 
-    ``python`` is the version, ``path`` that of the interpreter: on one machine the one that runs the job, on a
-    cluster the one of the notebook. Both are empty if neither is known. ``packages`` are versions of what
-    the code imports, by the name of the distribution; ``missing`` are modules that the code imports and the
-    Python that runs the job does not have. ``files`` are the paths of the first files that were sent,
-    ``file_count`` the number and ``file_bytes`` the size of all. ``variables`` are names alone: values may be
-    secrets.
+    ``program`` is the path of the command's program, ``python`` the version, ``path`` the interpreter and ``name``
+    its environment: on one machine those that run the job, on a cluster those of the notebook. They are empty if
+    they are not known; without a version ``path`` is the Python that the command finds first. ``packages`` are
+    versions of what the code imports, by the name of the distribution; ``missing`` are modules that the code
+    imports and the Python that runs the job does not have. ``files`` are the paths of the first files that were
+    sent, ``file_count`` the number and ``file_bytes`` the size of all. ``variables`` are names alone: values may
+    be secrets.
     """
 
+    program: str = ""
     python: str = ""
     path: str = ""
+    name: str = ""
     packages: dict[str, str] = {}
     missing: list[str] = []
     files: list[str] = []
     file_count: int = 0
     file_bytes: int = 0
     variables: list[str] = []
+    unsent: list[str] = []
+    """Well-known variables that are set at the place of submission and not sent; known before it alone."""
     requirements: tuple[str, ...] = ()
     """Packages that are installed for the job."""

@@ -55,6 +55,8 @@ class Me(Answer, frozen=True, kw_only=True):
     """Names of the datasets readable by the caller's jobs, in any of the projects."""
     default_project: str | None = None
     """The project of the caller's jobs that name none, as chosen: it may be none of ``projects`` any more."""
+    noted_variables: list[str] = []
+    """Names and patterns of environment variables that an administrator added to the well-known ones."""
 
 
 class MeEdit(Request, frozen=True, kw_only=True):

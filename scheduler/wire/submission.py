@@ -237,6 +237,18 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             flags=("-e",),
         ),
     ] = {}
+    carry: Annotated[
+        tuple[Word, ...],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Environment variables that the job gets as they are set where it is submitted: names, or their "
+            "beginnings with *.",
+            default_text="none",
+            example="WANDB_*,HF_HOME",
+            offered=Surface.COMMAND | Surface.MAGIC | Surface.SUBMIT,
+        ),
+    ] = ()
     tags: Annotated[
         tuple[Tag, ...],
         Meta(max_length=MAX_TAGS),
@@ -354,7 +366,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
     accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
-    the Python found to run it, if that is known.
+    that of the place of submission, if it is known; ``env`` has the variables that ``carry`` names there.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]

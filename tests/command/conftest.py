@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -54,10 +55,11 @@ def directory() -> Iterator[Path]:
 
 @pytest.fixture
 def run(hub: Hub, tokens: Callable[[str], str], directory: Path) -> Run:
-    """The command in a directory of susan's, with her token, within this process."""
+    """The command in a directory of susan's, with her token, within this process; its environment is activated."""
 
-    def command(*words: str, user: str = "susan") -> Done:
+    def command(*words: str, user: str = "susan", variables: Mapping[str, str] = {}) -> Done:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         env = {"SPRINGTIDE_URL": f"{hub.url}/services/springtide", "JUPYTERHUB_API_TOKEN": tokens(user)}
-        return called(*words, env=env, cwd=directory)
+        return called(*words, env={"PATH": path, **env, **variables}, cwd=directory)
 
     return command

@@ -246,3 +246,30 @@ print(json.dumps(document["paths"]["/birthdays"]["get"]["summary"]))
 def test_a_report_needs_its_function_alone(copy: Copy) -> None:
     (copy.folder / "springtide/hub_extension/api/birthdays.py").write_text(REPORT)
     assert copy.prints(DOCUMENT).strip() == '"Return the people whose birthday it is"'
+
+
+SCHEDULED = """
+from springtide.scheduler.store.records import JobRecord, JobSpec
+from springtide.scheduler.wire.submission import JobOptions
+
+for tags in ((), ("nightly",)):
+    spec = JobSpec(id="j", seq=1, user="susan", project="vision", submitted=0.0, name="n", kind="command",
+                   argv=("true",), options=JobOptions(tags=tags))
+    job = JobRecord(spec)
+    print(job.workload.name, job.rules.learnt, job.line.name)
+"""
+
+
+def test_a_kind_of_work_needs_its_rules_and_what_submissions_are_of_it(copy: Copy) -> None:
+    copy.edit(
+        "scheduler/workload.py",
+        "    TRAINING = Rules()",
+        "    TRAINING = Rules()\n    NIGHTLY = Rules(runs=False)",
+    )
+    case = '        if "nightly" in self.options.tags:\n            return Workload.NIGHTLY\n'
+    copy.edit(
+        "scheduler/store/records/jobs.py",
+        "        if self.trial is not None:",
+        f"{case}        if self.trial is not None:",
+    )
+    assert copy.prints(SCHEDULED).splitlines() == ["TRAINING True GPUS", "NIGHTLY True NONE"]

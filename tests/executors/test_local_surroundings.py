@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from executor_bench import READY, SLEEPS
 from local_bench import FORKS_AWAY, LocalBench
+from msgspec.structs import replace
 from processes import alive
 
 from springtide.scheduler.executors.accounts import Accounts
-from springtide.scheduler.executors.base import ExecutorError, ExitKind
+from springtide.scheduler.executors.base import ExecutorError, ExitKind, FoundProgram
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.model import Worker
 
 CGROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 
@@ -286,3 +290,58 @@ time.sleep(600)
     assert ended.exit is not None
     assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, False, False)
     assert (await bench.log("job")).endswith("saving\nsaved\n")
+
+
+# ---------- the environment of the submission
+
+
+def shows(*names: str) -> str:
+    return f"import os; print(*(os.environ.get(name) for name in {names}))"
+
+
+async def test_the_program_and_the_variables_found_at_the_submission_count(
+    bench: LocalBench, tmp_path: Path
+) -> None:
+    venv = tmp_path / "venv" / "bin"
+    venv.mkdir(parents=True)
+    (venv / "python").symlink_to(sys.executable)
+    found = FoundProgram(str(venv / "python"), "", {"PATH": f"{venv}:/bin", "VIRTUAL_ENV": "/venv"})
+    show = shows("PATH", "VIRTUAL_ENV") + "; import sys; print(sys.executable)"
+    spec = bench.spec(("python", "-c", show), env={"VIRTUAL_ENV": "own"})
+    ended = await bench.run(replace(spec, found=found))
+    assert ended.exit is not None
+    assert await bench.log("job") == f"{venv}:/bin own\n{venv}/python\n", "variables of the job itself come last"
+
+
+async def test_a_job_starts_as_many_threads_as_its_part_of_the_machine_has_cores(bench: LocalBench) -> None:
+    bench.executor._launcher = dataclasses.replace(bench.executor._launcher, cores=22.0)
+    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    place = (Worker(0, bench.train_node, (0, 1, 2)),)
+    ended = await bench.run(bench.code(shows(*threads), placement=place, env={"MKL_NUM_THREADS": "5"}))
+    assert ended.exit is not None
+    assert await bench.log("job") == "6 5 6 6\n"
+    await bench.run(bench.code(shows(*threads), job="asked", cpus=4))
+    assert await bench.log("asked") == "4 4 4 4\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("{place}/gone", "“{place}/gone” is not there any more. Install it again"),
+        ("{place}/moved", "“{place}/moved” cannot be run: the interpreter that it names is not there."),
+        ("{place}/closed", "“{place}/closed” cannot be run: Permission denied."),
+        ("unknown", "“unknown” is not on the PATH of the job."),
+    ],
+)
+async def test_a_program_that_cannot_be_run_any_more_is_said_why(
+    bench: LocalBench, tmp_path: Path, program: str, why: str
+) -> None:
+    (tmp_path / "moved").write_text("#!/nowhere/python\n")
+    (tmp_path / "moved").chmod(0o755)
+    (tmp_path / "closed").write_text("")
+    path = program.format(place=tmp_path)
+    found = FoundProgram(path if path.startswith("/") else "", "", {"PATH": "/bin"})
+    ended = await bench.run(replace(bench.spec(("program",) if found.path else (path,)), found=found))
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.REFUSED
+    assert f"The program {why.format(place=tmp_path)}" in ended.exit.detail

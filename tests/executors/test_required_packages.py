@@ -7,18 +7,21 @@ import os
 import pwd
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pip
 import pytest
 from local_bench import LocalBench
+from msgspec import structs
 from wheels import write_wheel
 
 from springtide.scheduler.executors.accounts import Accounts
-from springtide.scheduler.executors.base import ExitKind
+from springtide.scheduler.executors.base import ExitKind, FoundProgram
 from springtide.scheduler.executors.local.executor import service_environment
 from springtide.scheduler.executors.packages import program
 from springtide.scheduler.executors.packages.steps import PackageSettings
@@ -166,3 +169,20 @@ def test_another_base_or_other_requirements_are_another_environment(monkeypatch:
     assert program.digest(["a"]) != first
     monkeypatch.setattr(program.sys, "prefix", "/elsewhere")
     assert program.digest(["a", "b"]) != first
+
+
+async def test_a_script_of_the_python_below_runs_in_the_environment(
+    bench_with: Callable[..., Any], wheels: Path, tmp_path: Path
+) -> None:
+    below = tmp_path / "below" / "bin"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", below.parent], check=True)
+    site = next((below.parent / "lib").glob("python*/site-packages"))
+    (site / "base.pth").write_text(f"{Path(pip.__file__).parents[1]}\n")
+    (below / "torchrun").write_text(f"#!{below}/python\n{SHOWS}\n")
+    (below / "torchrun").chmod(0o755)
+    bench = await bench_with(offline(wheels))
+    found = FoundProgram(str(below / "torchrun"), str(below / "python"), {"PATH": f"{below}:/usr/bin:/bin"})
+    ended = await bench.run(structs.replace(bench.spec(("torchrun",), requirements=("tidal==1.2",)), found=found))
+    assert ended.exit is not None
+    assert ended.exit.code == 0, (ended.exit.detail, await bench.log("job"))
+    assert (await bench.log("job")).splitlines()[-1].startswith(f"ebb {bench.state / 'home' / HERE}")

@@ -38,6 +38,13 @@ OTHERWISE = {
         job("older", "d0t0", 2, 1),
         job("younger", "d0t1", 2, 44),
     ),
+    "symmetry: the younger request of two equal teams gives way, whichever is listed first": pool(
+        [4],
+        {"d0": 0, "d0t0": {"parent": "d0"}, "d0t1": {"parent": "d0"}, "d2": 0},
+        job("older", "d0t1", 1, 45, workers=2, placed=["n0", "n0"]),
+        job("owner", "d2", 2, 10),
+        job("younger", "d0t0", 1, 52, workers=2, placed=["n0", "n0"]),
+    ),
 }
 
 

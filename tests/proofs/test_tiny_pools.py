@@ -70,22 +70,15 @@ def prove(number: int) -> None:
     )
 
 
-RESUMED = frozenset({436248})
-"""Cases in which a borrowed job that resumes on free GPUs keeps them for an instant from their owner."""
-
-
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_tiny_pool_comes_to_rest_with_all_promises_kept(batch, soak):
     step = 1 if soak else CASES // SAMPLE | 1
     for number in range(batch * step, CASES, BATCHES * step):
-        if number not in RESUMED:
-            prove(number)
+        prove(number)
 
 
-@pytest.mark.xfail(strict=True, reason="the policy resumes a borrowed job before it serves the owner")
-@pytest.mark.parametrize("number", RESUMED)
-def test_no_borrowed_job_resumes_before_the_owner_has_its_quota(number):
-    prove(number)
+def test_no_borrowed_job_resumes_before_the_owner_has_its_quota():
+    prove(436248)
 
 
 TABLES = list(product(range(3), repeat=2))

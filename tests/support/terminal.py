@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from patience import PATIENCE_S
 
 from springtide.hub_extension.command import main
+from springtide.scheduler.capture.variables import WELL_KNOWN
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,18 @@ class Done:
 
 
 class Run(Protocol):
-    """Runs the command as a user."""
+    """Runs the command as a user, with further environment variables."""
 
-    def __call__(self, *words: str, user: str = "susan") -> Done: ...
+    def __call__(self, *words: str, user: str = "susan", variables: Mapping[str, str] = {}) -> Done: ...
 
 
 OURS = ("SPRINGTIDE", "JUPYTERHUB")
 """Prefixes of environment variables that the command sees only if a test sets them."""
+
+
+def is_well_known(name: str) -> bool:
+    """Return whether a command mentions a variable that it does not send."""
+    return any(fnmatchcase(name, pattern) for pattern in WELL_KNOWN)
 
 
 def springtide(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
@@ -56,7 +63,7 @@ def springtide(*words: str, env: Mapping[str, str] | None = None, cwd: Path | No
 
 def called(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
     """Call the command within this process: what it says and its exit code are those of the process."""
-    hidden = dict.fromkeys(name for name in os.environ if name.startswith(OURS))
+    hidden = dict.fromkeys(name for name in os.environ if name.startswith(OURS) or is_well_known(name))
     with contextlib.chdir(cwd or Path.cwd()):
         done = CliRunner().invoke(main, words, env={**hidden, **(env or {})}, prog_name="springtide")
     if done.exception is not None and not isinstance(done.exception, SystemExit):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -32,6 +33,20 @@ def test_one_value_comes_back_as_it_was(tmp_path: Path, state: object) -> None:
     found = checkpoints.latest()
     assert found is not None
     assert found.state == state
+
+
+class Defined:
+    """A class that another program does not have."""
+
+
+def test_a_checkpoint_with_a_class_that_is_not_defined_here_says_so(tmp_path: Path, monkeypatch) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Defined(), 1)
+    found = checkpoints.latest()
+    assert found is not None
+    monkeypatch.delattr(sys.modules[__name__], "Defined")
+    with pytest.raises(AttributeError, match=r"00000001 has an object of a class .* not defined here: .*Defined"):
+        _ = found.state
 
 
 def test_a_checkpoint_that_fails_leaves_the_one_before(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 import optuna
 import pytest
+from payloads import payload_of
 
 from springtide.training import AGAIN, trials
 from springtide.training.adapters import optuna as adapter
@@ -389,7 +390,7 @@ def f(trial, start):
     study = cloudpickle.dumps(optuna.create_study())
     payload = {"function": namespace["f"], "kwargs": {"start": 5}, "study": study, "seed": 0, "metric": "loss"}
     (place.root / "code").mkdir()
-    (place.root / "code" / "payload.pkl").write_bytes(cloudpickle.dumps(payload))
+    (place.root / "code" / "payload.pkl").write_bytes(payload_of(payload))
     told: list[dict[str, Any]] = []
     for number in (0, 1):
         (place.root / "code" / "trials.json").write_text(json.dumps(told))

@@ -6,11 +6,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from patience import PATIENCE_S
+from payloads import payload_of
 
 from springtide.training import AGAIN
 
@@ -25,7 +25,7 @@ def call(place):
         code = place.root / "code"
         code.mkdir(exist_ok=True)
         payload = {"function": function, "args": args, "kwargs": kwargs}
-        (code / "payload.pkl").write_bytes(cloudpickle.dumps(payload))
+        (code / "payload.pkl").write_bytes(payload_of(payload))
         return place.run(*RUN, "function", str(code / "payload.pkl"), rank=rank, world=world, attempt=attempt)
 
     return run

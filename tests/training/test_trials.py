@@ -6,8 +6,8 @@ import json
 import pickle
 from typing import Any
 
-import cloudpickle
 import pytest
+from payloads import payload_of
 
 from springtide.training import AGAIN
 from springtide.training.trials import MOST_BYTES, MOST_POINTS, PACE, Curve, Trial
@@ -44,7 +44,7 @@ def told(place) -> list[dict[str, Any]]:
 def run(place, payload: dict[str, Any], number: int, *, attempt: int = 1) -> tuple[int, str, str]:
     code = place.root / "code"
     code.mkdir(exist_ok=True)
-    (code / "payload.pkl").write_bytes(cloudpickle.dumps(payload))
+    (code / "payload.pkl").write_bytes(payload_of(payload))
     trial = {"SPRINGTIDE_SWEEP": "sweep", "SPRINGTIDE_TRIAL": str(number)}
     return place.run(*RUN, str(code / "payload.pkl"), attempt=attempt, **trial)
 

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from payloads import content_of
 
 from springtide.scheduler import capture as scheduler_capture
 from springtide.scheduler.capture import Here, submission
@@ -201,7 +202,7 @@ def test_a_function_travels_with_its_closure_and_arguments(here, tmp_path):
     assert "def scale" in captured.source
     assert "# called as\n" in captured.source
     assert captured.argv == (sys.executable, "-m", "springtide.training.run", "function", "{code}/payload.pkl")
-    call = pickle.loads(captured.files["payload.pkl"])
+    call = content_of(captured.files["payload.pkl"])
     assert call["function"](*call["args"], **call["kwargs"]) == 7
 
 

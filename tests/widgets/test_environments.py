@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -17,10 +18,12 @@ import pytest
 from springtide.scheduler.capture import Here, capture_words
 from springtide.scheduler.capture.environment import python_environment
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
+from springtide.scheduler.capture.packages import environment_name
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import facts
 from springtide.scheduler.wire import JobEnvironment, PythonEnvironment, Submission
 from springtide.widgets.connection import Connection
+from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool, backend_of
 from springtide.widgets.submission.capture import capture, capture_cell
 
@@ -176,7 +179,7 @@ def test_nothing_is_said_of_what_an_image_lacks(image_service: str, script: Path
     pool = Pool(Connection(Client(image_service, "susan")))
     shown = repr(pool.environment("python main.py"))
     assert "Image: lab/base:1" in shown
-    assert "in the notebook; the image has its own" in shown
+    assert "where it was submitted; the image has its own" in shown
     assert "Missing" not in shown
 
 
@@ -216,3 +219,83 @@ def test_a_job_in_an_image_requires_nothing_but_another_image(image_service: str
     pool = Pool(Connection(Client(image_service, "susan")))
     with pytest.raises(PoolError, match="Choose an image that has the packages: image=…"):
         pool.submit("python main.py", requirements=["torch"])
+
+
+# ---------- the environment of the place
+
+
+def test_a_kernels_python_and_programs_run_its_jobs(pool: Pool, workdir: Path, until: Callable[..., None]) -> None:
+    show = "import sys, shutil; print(sys.executable, shutil.which('python3'))"
+    job = pool.submit(["bash", "-c", f'python -c "{show}"']).wait(quiet=True)
+    own = Path(sys.executable).parent
+    assert str(job.logs()) == f"{sys.executable} {own}/python3\n"
+    assert job.environment is not None
+    assert job.environment.told.path == sys.executable
+
+
+def test_a_function_runs_in_the_kernels_environment(pool: Pool, workdir: Path) -> None:
+    def where() -> tuple[str, str, str]:
+        return sys.executable, sys.prefix, os.environ["PATH"].split(":")[0]
+
+    job = pool.submit(where, gpus=0)
+    assert job.wait(quiet=True).result() == (sys.executable, sys.prefix, str(Path(sys.executable).parent))
+    assert job.info.argv[0] == "python3"
+    assert f"(environment {environment_name(sys.prefix)})" in repr(job.environment)
+
+
+def test_a_program_that_is_not_there_is_refused_with_a_hint(pool: Pool, workdir: Path) -> None:
+    before = len(pool.jobs())
+    with pytest.raises(PoolError, match=r"“my” is not on the PATH of the submission\. Activate the environment"):
+        pool.submit("my study.ipynb")
+    assert len(pool.jobs()) == before
+
+
+def test_a_notebook_whose_name_has_a_space_is_that_notebook(pool: Pool, workdir: Path) -> None:
+    (workdir / "my study.ipynb").write_text(
+        json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+    )
+    job = pool.submit("my study.ipynb")
+    assert (job.info.kind, job.info.name) == ("notebook", "my study")
+
+
+def test_what_is_set_and_not_sent_is_noted_and_carried_on_request(
+    pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "hunter2")
+    assert "WANDB_API_KEY" in repr(pool.environment("true")).partition("Not sent: ")[2]
+    assert any("To send" in note and 'carry="' in note for note in pool.submit("true").notes)
+    job = pool.submit(["bash", "-c", "echo $WANDB_API_KEY | tr a-z A-Z"], carry="WANDB_*")
+    assert not any("WANDB_API_KEY" in note for note in job.notes)
+    job.wait(quiet=True)
+    assert str(job.logs()) == "HUNTER2\n"
+    assert job.environment is not None
+    assert job.environment.told.variables == ["WANDB_API_KEY"]
+    assert "hunter2" not in json.dumps([msgspec.to_builtins(job.info), job.notes, repr(job.environment)])
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"program": "/a", "variables": {"PATH": "/a\x1b"}}, "control characters"),
+        ({"variables": {"PATH": "x" * 40_000}}, "32768"),
+        ({"variables": {f"X{number}": "" for number in range(100)}}, "at most 15"),
+        ({"program": "/bin/true\0", "variables": {"PATH": "/bin"}}, "control characters"),
+        ({"program": "/" * 5000}, "4096"),
+        ({"name": "evil\x1b[2J"}, "control characters"),
+    ],
+)
+def test_a_hostile_environment_is_refused(
+    client_of: Callable[[str], Client], environment: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(PoolError, match=words):
+        client_of("susan").submit(Submission(argv=["true"], environment=PythonEnvironment(**environment)))
+
+
+def test_only_variables_of_an_environment_are_taken_from_one(client_of: Callable[[str], Client]) -> None:
+    environment = PythonEnvironment(
+        program="/usr/bin/env", variables={"PATH": "/bin:/usr/bin", "LD_PRELOAD": "/evil.so"}
+    )
+    client = client_of("susan")
+    job = Job(client.submit(Submission(argv=["env"], environment=environment)).id, Connection(client))
+    assert "LD_PRELOAD" not in str(job.wait(quiet=True).logs())
+    assert "PATH=/bin:/usr/bin\n" in str(job.logs())

@@ -12,8 +12,9 @@ import ipywidgets
 import msgspec
 import pytest
 
-from springtide.scheduler.wire import OPTIONS, Problem, Wish
+from springtide.scheduler.wire import OPTIONS, Problem, Surface, Wish
 from springtide.scheduler.wire.form_fields import COMMON, form_of, typed_options
+from springtide.scheduler.wire.submission import offered
 from springtide.widgets.display.document import FORM_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
@@ -54,7 +55,8 @@ def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 def test_every_option_has_a_field_with_its_label_help_and_default(ask: Ask) -> None:
     fields = {field["name"]: field for field in ask("form")["fields"]}
     of_others = {"image", "gpu_types", "datasets"}
-    assert fields.keys() == OPTIONS.keys() - of_others, "one machine with one GPU type and no datasets"
+    names = {option.name for option in offered(Surface.FORM)}
+    assert fields.keys() == names - of_others, "one machine with one GPU type and no datasets"
     assert [name for name, field in fields.items() if field["common"]] == [
         each for each in COMMON if each in fields
     ]

@@ -119,6 +119,21 @@ def test_a_cell_runs_with_the_variables_it_reads(pool, workdir):
     assert "answer" not in namespace
 
 
+def test_a_result_that_cannot_be_loaded_here_says_why(pool, workdir):
+    def made(name):
+        import sys  # noqa: PLC0415
+        import types  # noqa: PLC0415
+
+        module = sys.modules[name] = sys.modules.get(name) or types.ModuleType(name)
+        module.OnlyInTheJob = type("OnlyInTheJob", (), {"__module__": name})
+        return module.OnlyInTheJob()
+
+    with pytest.raises(NoResultError, match=r"Its module only_in_the_job is not installed here: %pip install"):
+        pool.submit(made, "only_in_the_job").result()
+    with pytest.raises(NoResultError, match=r"OnlyInTheJob.*\. Run the cells that define it, or update"):
+        pool.submit(made, "json").result()
+
+
 def test_the_results_of_all_workers_come_by_rank(pool, workdir):
     def train():
         from springtide.training import current_job  # noqa: PLC0415

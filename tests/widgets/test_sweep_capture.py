@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+from payloads import content_of
 
 from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.shared_pool import Pool
@@ -40,7 +41,7 @@ def plan(tmp_path: Path):
 
 def called(plan: Plan) -> list[Any]:
     """What each trial's call returns, as its process makes it."""
-    payload = pickle.loads(plan.payload.data)
+    payload = content_of(plan.payload.data)
     return [payload["function"](*args, **kwargs) for args, kwargs in payload["calls"]]
 
 
@@ -115,7 +116,7 @@ def test_a_study_goes_along_with_its_trials_sampler_and_pruner(plan) -> None:
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.HyperbandPruner())
     study.enqueue_trial({"x": 0.5})
     made = plan(study, objective, trials=20, kwargs={"scale": 2}, seed=4)
-    payload = pickle.loads(made.payload.data)
+    payload = content_of(made.payload.data)
     sent = pickle.loads(payload["study"])
     assert (made.number, made.goal, made.metric, made.history) == (20, "maximize", "value", True)
     assert (payload["seed"], payload["kwargs"], type(sent.pruner)) == (
@@ -130,7 +131,7 @@ def test_a_study_goes_along_with_its_trials_sampler_and_pruner(plan) -> None:
 def test_a_study_with_a_storage_is_asked_itself(plan, tmp_path: Path) -> None:
     study = optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db", study_name="mine")
     made = plan(study, objective, trials=3)
-    sent = pickle.loads(pickle.loads(made.payload.data)["study"])
+    sent = pickle.loads(content_of(made.payload.data)["study"])
     sent.add_trial(optuna.trial.create_trial(value=1.0))
     assert not made.history
     assert [trial.value for trial in study.trials] == [1.0]

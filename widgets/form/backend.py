@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from springtide.scheduler.capture import Captured, Here
+from springtide.scheduler.capture import Captured, kernel_place
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import JobEnvironment, Problem
 from springtide.scheduler.wire.form_fields import Form, form_of, typed_options
@@ -119,7 +119,7 @@ class FormBackend:
     def environment(self, request: Request) -> Described:
         """Return the environment of the job; options that cannot be read are left out."""
         options, _ = typed_options(request.typed)
-        here = Here(Path.cwd())
+        here = kernel_place(Path.cwd())
         if request.kind == "function":
             captured = capture_sources(self._function(request.work, self._namespace()), here)
         else:

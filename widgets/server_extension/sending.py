@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.capture import Captured, CaptureError, Here
+from springtide.scheduler.capture import Captured, CaptureError, kernel_place
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
 from springtide.scheduler.wire.form_fields import typed_options
@@ -78,7 +77,7 @@ def _captured(request: Sending, root: Path) -> Captured:
     else:
         file = locate(request.path, root)
         work, place = Path(file.name), file.parent
-    return capture(work, (), {}, Here(place, sys.executable))
+    return capture(work, (), {}, kernel_place(place))
 
 
 @contextmanager

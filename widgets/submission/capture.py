@@ -14,10 +14,9 @@ from typing import Any, TypeAlias
 from springtide.scheduler import capture as commands
 from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, sources, split_command
 from springtide.scheduler.wording import article, given
+from springtide.training.names import MAIN, MAIN_TEXT, PAYLOAD
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.functions import Payload, called, pickle_call, pickle_cell, sources_of
-
-PAYLOAD = "payload.pkl"
 
 Work: TypeAlias = Callable[..., Any] | str | Path | Sequence[str]
 """A function; a command; a script or notebook by its path; a command in words."""
@@ -25,12 +24,12 @@ Work: TypeAlias = Callable[..., Any] | str | Path | Sequence[str]
 
 def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: Here) -> Captured:
     """Capture any kind of work. Raises `CaptureError` if it cannot be sent."""
-    with _own_errors():
+    with own_errors():
         if isinstance(work, (str, Path)) or not callable(work):
             if args or kwargs:
                 msg = f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
                 raise CaptureError(msg)
-            return capture_words(_words(work), here)
+            return capture_words(_words(work, here.cwd), here)
         payload = pickle_call(work, args, kwargs, here.cwd)
         return _pickled(payload, called(work), here)
 
@@ -49,15 +48,15 @@ def capture_sources(function: Callable[..., Any], here: Here) -> Captured:
 
 def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], here: Here) -> Captured:
     """Capture a notebook cell with the variables it reads. Raises `CaptureError`."""
-    with _own_errors():
+    with own_errors():
         return _pickled(pickle_cell(text, namespace, hidden, here.cwd), "cell", here)
 
 
-def _words(work: str | Path | Sequence[str]) -> list[str]:
+def _words(work: str | Path | Sequence[str], cwd: Path) -> list[str]:
     if isinstance(work, Path):
         return ["python", str(work)] if work.suffix == ".py" else [str(work)]
     if isinstance(work, str):
-        return split_command(work)
+        return split_command(work, cwd)
     if isinstance(work, Sequence):
         return list(work)
     msg = f"A job is a function, a command or a notebook; {given(work)} is {article(type(work).__name__)}."
@@ -68,8 +67,9 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
     return Captured(
         kind="function",
         name=name,
-        argv=(here.python, "-m", RUNNER, "function", f"{{code}}/{PAYLOAD}"),
-        files={**payload.files, PAYLOAD: payload.data},
+        argv=(here.interpreter, "-m", RUNNER, "function", f"{{code}}/{PAYLOAD}"),
+        program=here.python if here.searches else "",
+        files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
         notes=payload.notes,
@@ -79,7 +79,8 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
 
 
 @contextmanager
-def _own_errors() -> Iterator[None]:
+def own_errors() -> Iterator[None]:
+    """Raise `CaptureError` of notebooks for those of capture."""
     try:
         yield
     except commands.CaptureError as error:

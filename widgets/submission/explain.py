@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,27 +13,50 @@ import cloudpickle
 
 from springtide.scheduler.wording import article
 
+HINT = "Make it inside the function instead, or pass the values needed to make it (a path, an address, a number)."
 DEPTH = 6
 ATTEMPTS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The smallest part that cannot be pickled: its path, its value, and the error of pickle."""
+    """The smallest part that fails at a step, such as being sent: its path, its value, and the error."""
 
     path: tuple[str, ...]
     value: Any
-    error: Exception
+    error: Exception | str
+    step: str = "sent"
 
     def __str__(self) -> str:
         kind = type(self.value)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        return f"{' → '.join(self.path)} is {article(name)} and cannot be sent ({self.error})"
+        return f"{' → '.join(self.path)} is {article(name)} and cannot be {self.step} ({self.error})"
 
 
 def find_culprit(value: Any, name: str) -> Culprit | None:
     """Return the innermost part of ``value`` that cannot be pickled; None if all of it can."""
     return _Search().find(value, (name,), DEPTH)
+
+
+def find_unloadable(
+    candidates: Sequence[tuple[str, Any]], load: Callable[[Sequence[Any]], Mapping[int, str]]
+) -> Culprit | None:
+    """Return the innermost part of the candidates that cannot be loaded; None if each of them can.
+
+    ``load`` returns the errors of loading values, by their place: it is called once for each level.
+    """
+    culprit: Culprit | None = None
+    level = list(candidates)
+    for _ in range(DEPTH):
+        errors = load([value for _, value in level[:ATTEMPTS]])
+        if not errors:
+            break
+        place = min(errors)
+        label, value = level[place]
+        path = (*culprit.path, label) if culprit else (label,)
+        culprit = Culprit(path, value, errors[place], "loaded in a job")
+        level = list(itertools.islice(parts(value), ATTEMPTS))
+    return culprit
 
 
 class _Search:

@@ -9,22 +9,20 @@ import linecache
 import reprlib
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import cloudpickle
 
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
 from springtide.widgets.errors import CaptureError
-from springtide.widgets.submission.explain import find_culprit, parts, try_pickle, used_globals
+from springtide.widgets.submission.definitions import Parts, namespace_of
+from springtide.widgets.submission.explain import HINT, find_culprit, parts, try_pickle, used_globals
 from springtide.widgets.submission.imports import lazy_imports, needed_modules
+from springtide.widgets.submission.loading import check_loading
 from springtide.widgets.submission.names import imported_names, needed_names
 from springtide.widgets.submission.sent import Call, Cell, compile_cell
 
-HINT = "Make it inside the function instead, or pass the values needed to make it (a path, an address, a number)."
 LARGE = 2**20
 LAMBDA = "<lambda>"
 PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
@@ -69,9 +67,17 @@ def pickle_payload(
     ``named`` are the values sent with it, by the name the user knows them under, and ``words`` the lines that
     people read below the function. Raises `CaptureError` if something cannot be pickled, naming it.
     """
-    whole = {"function": Call(function, dict(_unfiled_sources(function))), **call}
-    modules = list(sources.local_modules(workdir))
-    data, notes = _pickle(whole, called(function), [("", function), *named], modules)
+    name, modules = called(function), list(sources.local_modules(workdir))
+    whole = Parts(
+        function=Call(function, dict(_unfiled_sources(function))),
+        call=call,
+        namespaces=namespace_of(_plain(function)),
+        modules=modules,
+        workdir=workdir,
+        name=name,
+        labelled=[(name, function), *_labelled(name, named)],
+    )
+    data, notes = _pickle(whole)
     files, imports = sources_of(function, [value for _, value in named], workdir, modules)
     sizes = _sizes(data, {**dict(parts(_plain(function))), **dict(named)})
     return Payload(data, files, f"{source_of(function)}{words}", notes, sizes, imports)
@@ -120,10 +126,18 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     variables = {name: namespace[name] for name in sorted(wanted) if name in namespace}
     anchor = types.FunctionType(_nothing.__code__, namespace, "cell")
     texts = dict(pair for value in variables.values() for pair in _unfiled_sources(value))
-    call = {"function": Cell(text, anchor, variables, texts), "args": (), "kwargs": {}}
     modules = list(sources.local_modules(workdir))
     named = [(f"variable `{name}`", value) for name, value in variables.items()]
-    data, notes = _pickle(call, "the cell", named, modules)
+    whole = Parts(
+        function=Cell(text, anchor, variables, texts),
+        call={"args": (), "kwargs": {}},
+        namespaces=[namespace],
+        modules=modules,
+        workdir=workdir,
+        name="the cell",
+        labelled=_labelled("the cell", named),
+    )
+    data, notes = _pickle(whole)
     own = sources.module_files(modules)
     files = {**sources.imported_files(imported_names(tree), workdir), **own}
     needed = needed_modules(variables.values(), {"__main__", *(module.__name__ for module in modules)})
@@ -153,38 +167,28 @@ def source_of(function: Callable[..., Any]) -> str:
         return ""
 
 
-def _pickle(
-    call: Mapping[str, Any], name: str, named: Sequence[tuple[str, Any]], modules: Sequence[types.ModuleType]
-) -> tuple[bytes, tuple[str, ...]]:
-    with _by_value(modules):
-        pickled = try_pickle(call)
-    if isinstance(pickled, bytes):
-        return pickled, ()
-    pickled = try_pickle(call)
-    if isinstance(pickled, bytes):
-        names = ", ".join(module.__name__ for module in modules)
+def _pickle(whole: Parts) -> tuple[bytes, tuple[str, ...]]:
+    """Return the payload and notes on it. Raises `CaptureError` for what cannot be sent or loaded, naming it."""
+    pickled, notes = whole.pickled(), []
+    if isinstance(pickled, Exception) and whole.modules:
+        names = ", ".join(module.__name__ for module in whole.modules)
         note = f"Not everything in {names} can be pickled, so the job imports a copy of the files made just now."
-        return pickled, (note,)
-    for label, value in named:
-        culprit = find_culprit(value, f"{name}'s {label}" if label else name)
-        if culprit is not None:
-            msg = f"{culprit}. {HINT}"
-            raise CaptureError(msg)
-    msg = f"{name} cannot be sent: {pickled}. {HINT}"
-    raise CaptureError(msg)
+        notes.append(note)
+        whole = replace(whole, modules=())
+        pickled = whole.pickled()
+    if isinstance(pickled, Exception):
+        for label, value in whole.labelled:
+            culprit = find_culprit(value, label)
+            if culprit is not None:
+                msg = f"{culprit}. {HINT}"
+                raise CaptureError(msg)
+        msg = f"{whole.name} cannot be sent: {pickled}. {HINT}"
+        raise CaptureError(msg)
+    return pickled.data, (*notes, *check_loading(whole, pickled))
 
 
-@contextmanager
-def _by_value(modules: Sequence[types.ModuleType]) -> Iterator[None]:
-    already = cloudpickle.list_registry_pickle_by_value()
-    added = [module for module in modules if module.__name__ not in already]
-    for module in added:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in added:
-            cloudpickle.unregister_pickle_by_value(module)
+def _labelled(name: str, named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(f"{name}'s {label}", value) for label, value in named]
 
 
 def _unfiled_sources(function: Any) -> Iterator[tuple[str, str]]:

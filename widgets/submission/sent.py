@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import linecache
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -49,9 +50,7 @@ class Cell:
 
     def __call__(self) -> Any:
         """Return the value of the last expression."""
-        show_sources({**self.sources, CELL: self.source})
-        namespace = self.anchor.__globals__
-        namespace.update(self.variables)
+        namespace = self._namespace()
         codes = compile_cell(self.source)
         if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
             return asyncio.run(_run(codes, namespace))
@@ -59,6 +58,36 @@ class Cell:
         for code in codes:
             value = eval(code, namespace)  # noqa: S307 - the user's own cell
         return value
+
+    def define(self) -> None:
+        """Run the definitions of the cell as far as they succeed: functions, classes, imports and literals."""
+        namespace = self._namespace()
+        for statement in ast.parse(self.source, CELL).body:
+            if _is_definition(statement):
+                with suppress(Exception):  # one that needs the cell's work is missing
+                    exec(compile(ast.Module([statement], []), CELL, "exec"), namespace)  # noqa: S102 - the user's
+
+    def _namespace(self) -> dict[str, Any]:
+        show_sources({**self.sources, CELL: self.source})
+        namespace = self.anchor.__globals__
+        namespace.update(self.variables)
+        return namespace
+
+
+def _is_definition(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+        return isinstance(statement.value, ast.Lambda) or _is_literal(statement.value)
+    return isinstance(
+        statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
+    )
+
+
+def _is_literal(value: ast.expr) -> bool:
+    try:
+        ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def compile_cell(source: str) -> list[CodeType]:

@@ -35,6 +35,7 @@ async def me(call: Call) -> Me:
         images=list(pool.engine.settings.images or ()),
         datasets=[each.name for each in usable(pool, caller)],
         default_project=default_of(pool, caller),
+        noted_variables=list(pool.engine.settings.noted_variables),
     )
 
 

@@ -77,7 +77,7 @@ class Questions:
         forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
         if hypothesis.job is None or forecast.job is None:
             return forecast
-        if not hypothesis.job.needs_gpus:
+        if not hypothesis.job.spec.options.gpus:
             return self._without_gpus(forecast, hypothesis.job, now)
         reasons = [
             estimates.estimate(outlook, hypothesis.job, snapshot, forecast.job, _named(snapshot, asker.sees))

@@ -86,9 +86,9 @@ class RunHistory:
         self._placements.compare_nodes(job)
 
     def _add(self, job: JobRecord) -> None:
-        if job.is_sweep or job.spec.tests is not None:
+        if not job.rules.learnt:
             return
-        if job.needs_gpus:
+        if job.spec.options.gpus:
             self.expected.learn(job.spec, job.standing.served / (job.spec.options.workers * job.spec.options.gpus))
         self._placements.learn(job)
 
@@ -119,4 +119,4 @@ class RunHistory:
 
 def _has_expected(job: JobRecord) -> bool:
     """Return whether the job itself runs on GPUs to its end, as jobs do whose run times are compared."""
-    return job.needs_gpus and not job.is_sweep and job.spec.tests is None
+    return job.spec.options.gpus > 0 and job.rules.learnt

@@ -24,6 +24,7 @@ from springtide.scheduler.gpu_types import DeclaredTypes, total
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobRecord, JobSpec
+from springtide.scheduler.workload import Line
 
 Members = Mapping[str, Sequence[str]]
 Sees = Callable[[str, str], bool]
@@ -59,7 +60,7 @@ class Hypothesis:
     @property
     def jobs(self) -> list[str]:
         """Ids of hypothetical jobs that need GPUs."""
-        return [] if self.job is None or not self.job.needs_gpus else [self.job.id]
+        return [] if self.job is None or not self.job.spec.options.gpus else [self.job.id]
 
     def applied_to(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the changes."""
@@ -211,8 +212,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
             for job in state.jobs.values()
             if job.live is None
             and not job.is_idle
-            and job.is_planned
-            and job.needs_gpus
+            and job.line is Line.GPUS
             and sees(job.spec.user, job.spec.project)
         )
         return [job.id for job, _ in zip(waiting, range(wire.MOST_STARTS), strict=False)]
@@ -220,7 +220,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
         job = state.jobs.get(job_id)
         if job is None or not sees(job.spec.user, job.spec.project):
             raise job_not_found(job_id)
-    return [job_id for job_id in dict.fromkeys(question.starts) if state.jobs[job_id].needs_gpus]
+    return [job_id for job_id in dict.fromkeys(question.starts) if state.jobs[job_id].spec.options.gpus]
 
 
 def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:

@@ -42,6 +42,7 @@ from springtide.scheduler.model import NodesChanged, ProjectsChanged, SettingsCh
 from springtide.scheduler.notifications import Delivery, Notification
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, DecisionRecord, JobRecord
+from springtide.scheduler.workload import Line, Workload
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def _reply(transaction: Transaction, request: Request) -> Reply:
 
 def _starts_without_gpus(job: JobRecord, now: float) -> bool:
     """Return whether an attempt of a job without GPUs begins at this time."""
-    return not job.needs_gpus and job.live is not None and job.live.created == now and not job.live.seen
+    return job.line is Line.WITHOUT_GPUS and job.live is not None and job.live.created == now and not job.live.seen
 
 
 @dataclass(slots=True)
@@ -181,7 +182,7 @@ class TickBuilder:
 
     def _examine_all(self) -> None:
         """Let the next tick examine all sweeps, and all lines of jobs without GPUs."""
-        self._sweeps_due = [job.id for job in self.state.jobs.values() if job.is_sweep]
+        self._sweeps_due = [job.id for job in self.state.jobs.values() if job.workload is Workload.SWEEP]
         self._projects_due = self.state.without_gpus.projects
 
     def collect(

@@ -142,7 +142,7 @@ def job_notifications(
     Trials of a sweep, and test runs, have none: their user waits for the sweep, and for the job.
     """
     found: list[Notification] = []
-    if before is None or after.sweep is not None or after.spec.tests is not None:
+    if before is None or not after.rules.announced:
         return found
     for event, title, texts in _events(before, after, now):
         channels = chosen_channels(event, chosen)
@@ -192,7 +192,7 @@ def _end(job: JobRecord) -> Iterator[Told]:
     if job.state is JobState.FAILED:
         yield NotificationEvent.FAILED, _title("notify-failed", job), (*why, *ran)
     elif job.state is JobState.SUCCEEDED:
-        yield NotificationEvent.ENDED, _title("notify-succeeded", job), (*why, *ran) if job.is_sweep else ran
+        yield NotificationEvent.ENDED, _title("notify-succeeded", job), ran if job.rules.runs else (*why, *ran)
     elif job.standing.by != job.spec.user:
         by = job.standing.by
         yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)

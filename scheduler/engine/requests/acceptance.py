@@ -38,6 +38,10 @@ MAX_NAMES = 64
 def check_program(submission: wire.Submission, settings: EngineSettings) -> None:
     """Raise `Refusal` for a program that no machine can run, or whose parts are too large."""
     _check_texts(submission, settings)
+    image = None if settings.images is None else submission.image or ""
+    missing = wire.missing_program(submission.environment, submission.argv[0], image, submission.requirements)
+    if missing is not None:
+        raise invalid_field("argv", *missing)
     _check_files(submission.files, settings)
 
 

@@ -21,6 +21,7 @@ from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.settings import MIB
 from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
 from springtide.scheduler.wording import given, is_printable
+from springtide.scheduler.workload import Workload
 
 JobsByKey: TypeAlias = Mapping[SubmissionKey, JobRecord]
 MAX_KEYS_PER_QUERY = 200
@@ -158,9 +159,9 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
     if test is not None and change is not JobChange.FINISH:
         change_job(transaction, test, change, by)
     match change:
-        case JobChange.PAUSE if job.is_sweep:
+        case JobChange.PAUSE if job.workload is Workload.SWEEP:
             requests.pause(transaction, job, by)
-        case JobChange.RESUME if job.is_sweep:
+        case JobChange.RESUME if job.workload is Workload.SWEEP:
             requests.resume(transaction, job)
         case JobChange.PAUSE:
             transaction.apply(lifecycle.hold(job, by, transaction.now))
@@ -170,7 +171,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             _check_finishable(job)
             transaction.apply(lifecycle.finish(job, by, transaction.now))
         case JobChange.CANCEL:
-            if job.is_sweep:
+            if job.workload is Workload.SWEEP:
                 requests.cancel(transaction, job, by)
             else:
                 transaction.apply(lifecycle.cancel(job, by, transaction.now))
@@ -245,7 +246,7 @@ def _check_unfinished(job: JobRecord, what: str) -> None:
 
 def _check_finishable(job: JobRecord) -> None:
     """Raise `Refusal` for a job that cannot be marked as finished now."""
-    if job.is_sweep:
+    if job.workload is Workload.SWEEP:
         why, hint = "is a sweep", "Cancel it: the results of the trials that have ended stay."
     elif job.live is not None:
         why, hint = "runs", "Pause it first, or let the program call job.done() and end."

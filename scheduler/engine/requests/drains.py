@@ -18,6 +18,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, DrainRecord, GpuDrainRecord
 from springtide.scheduler.wording import given
+from springtide.scheduler.workload import Line
 
 
 def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None:
@@ -176,7 +177,7 @@ def _pause(transaction: Transaction, reason: Reason, concerns: Callable[[GpuKey]
 def _pause_without_gpus(transaction: Transaction, reason: Reason) -> None:
     """Pause the jobs without GPUs, unless they were asked to stop already."""
     for job in _running(transaction):
-        if not job.needs_gpus:
+        if job.line is Line.WITHOUT_GPUS:
             transaction.apply(lifecycle.pause(job, reason, transaction.now))
 
 

@@ -12,11 +12,11 @@ from springtide.scheduler.engine.requests.datasets import granted, lineage
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, FoundProgram
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.model import JobState, Placement
 from springtide.scheduler.store.queries import trials
-from springtide.scheduler.store.records import FinishedTrial, JobRecord
+from springtide.scheduler.store.records import EnvironmentRecord, FinishedTrial, JobRecord
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Maximum size of the bundles in memory, in bytes."""
@@ -74,6 +74,7 @@ class LaunchSpecs:
             test_run=spec.tests is not None,
             sweep=None if trial is None else trial.sweep,
             trial=None if trial is None else trial.number,
+            found=_found(spec.environment),
         )
 
     def borrows(self, key: AttemptKey) -> bool:
@@ -102,6 +103,12 @@ class LaunchSpecs:
             return {}
         cached = self._bundles.get(digest)
         return await self._threads.call(self._threads.store.files, digest) if cached is None else cached
+
+
+def _found(environment: EnvironmentRecord | None) -> FoundProgram:
+    if environment is None:
+        return FoundProgram()
+    return FoundProgram(environment.program, environment.path if environment.python else "", environment.variables)
 
 
 def _size(files: Mapping[str, bytes]) -> int:

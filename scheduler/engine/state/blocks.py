@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from springtide.scheduler.engine import messages
 from springtide.scheduler.model import Block, BlockScope
 from springtide.scheduler.store.records import AttemptState, JobRecord
+from springtide.scheduler.workload import Line
 
 STOPS_AFTER = 3
 """Number of different jobs that a block has to keep from starting before others are not tried."""
@@ -94,7 +95,7 @@ def concerns(block: Block, job: JobRecord) -> bool:
 
 def waits(job: JobRecord) -> bool:
     """Return whether the job waits to be started."""
-    return job.is_planned and job.live is None and not job.state.final
+    return job.line is not Line.NONE and job.live is None and not job.state.final
 
 
 def words_of(kept: Iterable[JobRecord]) -> str:

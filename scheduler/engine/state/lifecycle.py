@@ -39,6 +39,7 @@ from springtide.scheduler.store.records import (
     Outcome,
     Withheld,
 )
+from springtide.scheduler.workload import Line
 
 RUN_AGAIN = os.EX_TEMPFAIL
 """Exit code 75: the job has saved a checkpoint and asks to be run again."""
@@ -177,7 +178,7 @@ def time_up(job: JobRecord, now: float) -> Transition:
 def _time_is_up(job: JobRecord) -> Reason:
     """Return that the job ran as long as it may; a test run has passed then."""
     limit = job.spec.options.time_limit or 0.0
-    return messages.time_limit(limit) if job.spec.tests is None else messages.tested_long_enough(limit)
+    return messages.tested_long_enough(limit) if job.rules.passes_at_limit else messages.time_limit(limit)
 
 
 def end_with_test(job: JobRecord, state: JobState, why: Reason, now: float) -> Transition:
@@ -196,7 +197,8 @@ def time_limit_check(job: JobRecord) -> float | None:
 
 def back_off_end(job: JobRecord) -> float | None:
     """Return when the back-off of a waiting job without GPUs ends, None of any other job."""
-    waits = job.live is None and not (job.needs_gpus or job.awaits_person or job.state in FINAL)
+    in_line = job.line is Line.WITHOUT_GPUS and job.live is None
+    waits = in_line and not (job.awaits_person or job.state in FINAL)
     return (job.standing.not_before or None) if waits else None
 
 
@@ -424,7 +426,7 @@ def _verdict(
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
         why = _time_is_up(job)
-        if job.spec.tests is not None:
+        if job.rules.passes_at_limit:
             return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
         return _end(job, JobState.FAILED, at, why), AttemptState.FAILED, why
     if ended.kind is ExitKind.LOST:

@@ -17,6 +17,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.model import Node, Reason
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import ProjectRecord
+from springtide.scheduler.workload import Line
 
 FindProject = Callable[[str], ProjectRecord | None]
 Key = tuple[int, float, int]
@@ -46,7 +47,7 @@ def out_of_service(nodes: Collection[Node], drained: Collection[str]) -> bool:
     return bool(nodes) and all(not node.resource and node.name in drained for node in nodes)
 
 
-class Line:
+class LineWithoutGpus:
     """The committed jobs without GPUs by project: those with a live attempt, and those that wait, in order."""
 
     def __init__(self) -> None:
@@ -93,7 +94,13 @@ class LineView:
     """
 
     def __init__(
-        self, line: Line, changed: Mapping[str, JobRecord], find: FindProject, default: int, *, closed: bool
+        self,
+        line: LineWithoutGpus,
+        changed: Mapping[str, JobRecord],
+        find: FindProject,
+        default: int,
+        *,
+        closed: bool,
     ) -> None:
         self._line = line
         self._all_changed = changed
@@ -148,7 +155,7 @@ class LineView:
 
 
 def _takes_part(job: JobRecord) -> bool:
-    return job.is_planned and not job.needs_gpus
+    return job.line is Line.WITHOUT_GPUS
 
 
 def _runs(job: JobRecord) -> bool:

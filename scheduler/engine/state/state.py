@@ -19,7 +19,7 @@ from springtide.scheduler.engine.state.blocks import Blocks
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
-from springtide.scheduler.engine.state.line_without_gpus import Line
+from springtide.scheduler.engine.state.line_without_gpus import LineWithoutGpus
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
 from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
@@ -27,6 +27,7 @@ from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.store.keyed import Table
 from springtide.scheduler.store.records import JobRecord, Loaded
 from springtide.scheduler.store.tables import TABLES, Tables, WorkspaceKey, WorkspaceRecord
+from springtide.scheduler.workload import Line
 
 SubmissionKey = tuple[str, str]
 """User and idempotency key of a submission."""
@@ -44,7 +45,7 @@ _PHASES = {
 def policy_job(job: JobRecord) -> model.Job | None:
     """Return the job as the planner sees it, None if it has ended or no GPUs are planned for it."""
     phase = _PHASES.get(job.state)
-    if phase is None or not job.is_planned or not job.needs_gpus:
+    if phase is None or job.line is not Line.GPUS:
         return None
     spec, standing, live = job.spec, job.standing, job.live
     return spec.options.planned(
@@ -97,7 +98,7 @@ class State(Tables):
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
     waiting_by_project: dict[str, Counter[str]] = field(default_factory=dict)
     """Jobs that wait, of each project: how many by the id of the job, or of the sweep whose trials they are."""
-    without_gpus: Line = field(default_factory=Line)
+    without_gpus: LineWithoutGpus = field(default_factory=LineWithoutGpus)
     blocks: Blocks = field(default_factory=Blocks)
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
@@ -187,7 +188,7 @@ class State(Tables):
         _count(self.unfinished_by_user, job.spec.user, number)
 
     def _count_waiting(self, job: JobRecord | None, number: int) -> None:
-        if job is None or not job.is_planned or job.state.final or job.state.holds_gpus or job.awaits_person:
+        if job is None or job.line is Line.NONE or job.state.final or job.state.holds_gpus or job.awaits_person:
             return
         _count(self.waiting_by_project.setdefault(job.spec.project, Counter()), job.sweep or job.id, number)
 

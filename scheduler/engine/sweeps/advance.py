@@ -13,6 +13,7 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.workload import Workload
 
 SERVICE_GRAIN = 600.0
 """GPU-seconds by which a sweep's service has to grow before a waiting trial is counted anew."""
@@ -26,7 +27,7 @@ def advance(transaction: Transaction, settings: EngineSettings, sweeps: Iterable
     """
     ended: dict[str, list[JobRecord]] = {sweep: [] for sweep in sweeps}
     for job in transaction.jobs.values():
-        if job.is_sweep:
+        if job.workload is Workload.SWEEP:
             ended.setdefault(job.id, [])
         elif job.sweep is not None:
             ends = ended.setdefault(job.sweep, [])

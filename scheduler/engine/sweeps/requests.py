@@ -20,6 +20,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import reading, trials
 from springtide.scheduler.store.records import JobRecord, SweepStanding, TrialQuery
 from springtide.scheduler.wording import given
+from springtide.scheduler.workload import Workload
 
 
 def pause(transaction: Transaction, sweep: JobRecord, by: str) -> None:
@@ -100,7 +101,7 @@ def edit(transaction: Transaction, sweep: JobRecord, change: wire.TrialsEdit) ->
 
 def check_unfinished(job: JobRecord, what: str) -> None:
     """Raise `Refusal` unless the job is a sweep that has not ended and is not being cancelled."""
-    if not job.is_sweep:
+    if job.workload is not Workload.SWEEP:
         raise Refusal(
             409, "no_sweep", f"The job {wording.given(job.id)} is no sweep, so it has no trials to {what}."
         )
@@ -170,7 +171,7 @@ class SweepCalls:
 
     async def _sweep(self, sweep_id: str) -> JobRecord:
         sweep = await self._jobs.get(sweep_id)
-        if not sweep.is_sweep:
+        if sweep.workload is not Workload.SWEEP:
             raise Refusal(404, "not_found", f"The job {given(sweep_id)} is no sweep, so it has no trials.")
         return sweep
 

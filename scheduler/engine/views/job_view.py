@@ -32,6 +32,7 @@ from springtide.scheduler.store.records import (
     TestRun,
 )
 from springtide.scheduler.store.tables import WorkspaceRecord
+from springtide.scheduler.workload import Line, Workload
 
 LISTED_ATTEMPTS = 5
 """Number of latest attempts of a job in lists and events."""
@@ -166,7 +167,7 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return None if own is None else _rendered(own, _said(own, *left))
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
-    if job.is_sweep:
+    if job.workload is Workload.SWEEP:
         return _sweep_reason(job, context)
     if job.standing.test_run is not None and job.awaits_test:
         return reason(messages.awaits_test(job.standing.test_run.stage))
@@ -205,7 +206,7 @@ def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
 
 def place(record: JobRecord, context: ViewContext) -> int | None:
     """Return the place in line of a waiting job, or of a sweep's waiting trial; None if none waits."""
-    waits = waiting_trial(record, context) if record.is_sweep else record
+    waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
     if waits is None or not _in_line(waits):
         return None
     return context.place_in_line(waits.id)
@@ -295,7 +296,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
 
 def _never_saved(job: JobRecord, context: ViewContext) -> bool:
     """Return whether a pause would lose all that the job has done so far, as far as the pool knows."""
-    return job.standing.saved is None and job.spec.tests is None and context.can_be_paused(job)
+    return job.standing.saved is None and job.rules.saves and context.can_be_paused(job)
 
 
 def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
@@ -326,7 +327,7 @@ def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
 def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:
     """Return the view of a job; ``full`` adds its earlier attempts and its source."""
     spec, standing, live = record.spec, record.standing, record.live
-    waits = waiting_trial(record, context) if record.is_sweep else record
+    waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
     line = place(record, context)
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     in_line = waits is not None and _in_line(waits)
@@ -372,7 +373,9 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         error=standing.error,
         sweep=record.sweep,
         trial=None if spec.trial is None else spec.trial.number,
-        trials=counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
+        trials=counts(record, context.trials_of(spec.id), context.borrowing)
+        if record.workload is Workload.SWEEP
+        else None,
         outcome=None if spec.trial is None else outcome(record),
         rerun=rerun_of(spec.rerun),
         test_run=_test_run(standing.test_run),
@@ -400,6 +403,12 @@ def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
     return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text)
 
 
+def _trials(record: JobRecord, context: ViewContext) -> wire.TrialCounts | None:
+    if record.workload is not Workload.SWEEP:
+        return None
+    return counts(record, context.trials_of(record.id), context.borrowing)
+
+
 def _test_run(test: TestRun | None) -> wire.TestRun | None:
     if test is None:
         return None
@@ -408,7 +417,7 @@ def _test_run(test: TestRun | None) -> wire.TestRun | None:
 
 
 def _in_line(record: JobRecord) -> bool:
-    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.is_idle)
+    return record.line is not Line.NONE and not (record.state.final or record.state.holds_gpus or record.is_idle)
 
 
 def _served(record: JobRecord, context: ViewContext, now: float) -> float:

@@ -310,7 +310,7 @@ def admin(
                 hold=wire.Hold(**hold._asdict()),
             )
             for job in state.jobs.values()
-            if (hold := job.standing.hold) is not None and job.sweep is None and job.spec.tests is None
+            if (hold := job.standing.hold) is not None and job.rules.announced
         ],
     )
 

@@ -23,6 +23,7 @@ from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, di
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.model import JobState, Standing
 from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.workload import Line, Workload
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class ReadModel:
 
         def without_gpus(job_id: str) -> JobRecord | None:
             job = changed.get(job_id) or self.state.jobs.get(job_id)
-            return None if job is None or job.needs_gpus else job
+            return None if job is None or job.line is not Line.WITHOUT_GPUS else job
 
         def waiting_reason(job_id: str) -> model.Reason | None:
             job = without_gpus(job_id)
@@ -127,7 +128,7 @@ class ReadModel:
         live = job.live
         if live is None or live.started is None or job.state is not JobState.RUNNING:
             return None
-        if not (job.needs_gpus and job.spec.options.is_preemptible):
+        if not (job.line is Line.GPUS and job.spec.options.is_preemptible):
             return None
         return live.started + self._min_runtime
 
@@ -167,7 +168,9 @@ class ReadModel:
     def waiting_id(self, job_id: str) -> str:
         """Return the id of a sweep's first waiting trial, of any other job its own id."""
         job = self.state.jobs.get(job_id)
-        waits = job_view.waiting_trial(job, self.view_context()) if job is not None and job.is_sweep else None
+        if job is None or job.workload is not Workload.SWEEP:
+            return job_id
+        waits = job_view.waiting_trial(job, self.view_context())
         return job_id if waits is None else waits.id
 
     def trial_row(self, trial: JobRecord) -> wire.TrialRow:
@@ -184,7 +187,7 @@ class ReadModel:
     def idle(self) -> wire.Idle:
         """Return the idle train GPUs and why they are idle."""
         state = self.state
-        waiting = (job for job in state.jobs.values() if job.live is None and job.is_planned and job.needs_gpus)
+        waiting = (job for job in state.jobs.values() if job.live is None and job.line is Line.GPUS)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
         nodes, drained = self.nodes.train(state.drained), state.drains.keys()
         return idle_view.idle(nodes, held, reserved, waiting, self._waiting_reason, drained=drained)

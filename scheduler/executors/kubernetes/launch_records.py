@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.executors import supervisor
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError, FoundProgram
 from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.environment import (
     check_datasets,
@@ -125,7 +125,7 @@ class LaunchRecords:
                 f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
                 "Start a notebook once, or leave out cwd."
             )
-        without_files = replace(spec, files={}, history=None)
+        without_files = replace(spec, files={}, history=None, found=FoundProgram())
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
@@ -136,7 +136,8 @@ class LaunchRecords:
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
-        key, spec_json = record.key, _supervisor_spec(record, self._credentials)
+        key = record.key
+        spec_json = _supervisor_spec(record, self._credentials, manifests.cores(record, self._settings))
         places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
         make_places(places, files, self._owner, history)
@@ -224,8 +225,11 @@ class LaunchRecords:
         return self._directory(key) / f"{key.attempt}.{kind}"
 
 
-def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None) -> dict[str, Any]:
-    """Return the spec for the supervisors of an attempt; paths are those within pods."""
+def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, cores: float) -> dict[str, Any]:
+    """Return the spec for the supervisors of an attempt; paths are those within pods.
+
+    The program and the environment of the place of submission do not count there: images have their own.
+    """
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)
@@ -239,7 +243,7 @@ def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None) -> d
         "epoch": spec.epoch,
         "argv": command(spec, places.code),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, base, places.code, contract(spec, places, directory)),
+        "env": job_environment(spec, base, places.code, contract(spec, places, directory), cores),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,

@@ -58,6 +58,7 @@ from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
+from springtide.scheduler.telemetry.processor import machine_capacity
 from springtide.scheduler.wording import given, listed, plural
 
 log = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ class LocalExecutor(Executor):
             log_cap=log_cap,
             packages=packages or PackageSettings(),
             credentials=credentials,
+            cores=machine_capacity()[0],
         )
         self._now = now
         self._reader = Reader(self._layout, now)

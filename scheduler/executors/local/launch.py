@@ -48,7 +48,8 @@ class Launcher:
     """Starts attempts on this machine.
 
     With ``accounts``, each job runs as its user's account, else as the service's own. ``base_env`` is the common
-    environment of all jobs; ``log_cap`` bounds each worker's log per attempt, in bytes; ``packages`` are the
+    environment of all jobs, which the variables of a submission's environment override; ``cores`` are those of
+    this machine; ``log_cap`` bounds each worker's log per attempt, in bytes; ``packages`` are the
     settings for the installation of required packages; with ``credentials`` jobs can use the pool's API.
     """
 
@@ -59,6 +60,7 @@ class Launcher:
     limits: Limits
     log_cap: int
     packages: PackageSettings
+    cores: float
     credentials: Credentials | None = None
 
     def make_places(self, spec: AttemptSpec) -> Path:
@@ -135,20 +137,23 @@ class Launcher:
         gpus = [self._uuids(worker) for worker in spec.placement]
         limits = self.limits.of_job(spec.options.cpus or 0.0, spec.options.memory or 0)
         cgroup = limits.cgroup
-        base = {**self.base_env, **(account.environment if account else {})}
+        base = {**self.base_env, **(account.environment if account else {}), **spec.found.variables}
         if self.credentials is not None:
             base |= self.credentials.variables(directory.resolve())
-        argv, required = command(spec, code), spec.options.requirements
+        argv, required = command(spec, code, spec.found.path), spec.options.requirements
+        python = spec.found.python or "python3"
         return {
             "job": spec.key.job,
             "attempt": spec.key.attempt,
             "epoch": spec.epoch,
             "uid": account.uid if account else os.getuid(),
             "uuids": [uuid for shown in gpus for uuid in shown],
-            "prepare": prepare_step(argv, required, self.packages, base) if required else None,
-            "argv": in_environment(argv, required, self.packages) if required else argv,
+            "prepare": prepare_step(argv, python, required, self.packages, base) if required else None,
+            "argv": in_environment(argv, python, required, self.packages) if required else argv,
             "cwd": working_directory(spec, resolved),
-            "env": job_environment(spec, base, code, contract(spec, resolved, directory.resolve())),
+            "env": job_environment(
+                spec, base, code, contract(spec, resolved, directory.resolve()), self._cores(len(gpus[0]))
+            ),
             "workers": [
                 {
                     "rank": worker.rank,
@@ -169,6 +174,14 @@ class Launcher:
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,
             "cgroup_files": limits.files(len(spec.placement)) if cgroup else {},
         }
+
+    def _cores(self, gpus: int) -> float:
+        """Return the cores of a worker that asks for none: its part of the machine's, by GPUs, at most its limit.
+
+        A worker without GPUs has the part of one.
+        """
+        share = self.cores * max(1, gpus) / max(1, sum(node.gpus for node in self.nodes))
+        return min(share, self.limits.cores) if self.limits.cores and self.limits.cgroup else share
 
     def _uuids(self, worker: Worker) -> Sequence[str]:
         """Return the UUIDs of a worker's GPUs. Raises `BlockedError` if one of them is no train GPU here now."""

@@ -125,13 +125,30 @@ def run(place: Path, requirements: Sequence[str], most: int, argv: Sequence[str]
             os.set_inheritable(lock, True)
             path = f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
             environment = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(root)}
-            words = [str(root / "bin" / "python") if argv[0] == sys.executable else argv[0], *argv[1:]]
+            words = within(root, argv)
             try:
                 os.execvpe(words[0], words, environment)  # noqa: S606 - there is no shell on purpose
             except OSError as error:
                 raise SystemExit(
                     f"The program “{repr(words[0])[1:-1]}” cannot be run: {error.strerror}."
                 ) from None
+
+
+def within(root: Path, argv: Sequence[str]) -> list[str]:
+    """Return the command with the environment's Python in place of the Python below, also for its scripts."""
+    python = str(root / "bin" / "python")
+    if argv[0] == sys.executable:
+        return [python, *argv[1:]]
+    name = Path(argv[0]).name
+    if Path(argv[0]).parent != Path(sys.executable).parent:
+        return list(argv)
+    if (root / "bin" / name).exists():
+        return [str(root / "bin" / name), *argv[1:]]
+    with suppress(OSError), Path(argv[0]).open("rb") as script:
+        first = script.readline(1000).strip()
+        if first.startswith(f"#!{Path(sys.executable).parent}/python".encode()):
+            return [python, *argv]
+    return list(argv)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -38,27 +38,38 @@ class PackageSettings:
     )
 
 
-def in_environment(argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings) -> list[str]:
-    """Return the command that runs ``argv`` in the environment with the requirements."""
-    return [*_program(argv, requirements, settings, "run"), *argv]
+def in_environment(
+    argv: Sequence[str], python: str, requirements: Sequence[str], settings: PackageSettings
+) -> list[str]:
+    """Return the command that runs ``argv`` in the environment with the requirements.
+
+    The environment is on top of the Python that the command names, else of ``python``.
+    """
+    return [*_program(argv, python, requirements, settings, "run"), *argv]
 
 
 def prepare_step(
-    argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, env: Mapping[str, str]
+    argv: Sequence[str],
+    python: str,
+    requirements: Sequence[str],
+    settings: PackageSettings,
+    env: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the supervisor's step before the workers: the command, its variables, its time, its error message.
 
     ``env`` is the environment of the job's account without the job's own variables.
     """
     return {
-        "argv": _program(argv, requirements, settings, "build"),
+        "argv": _program(argv, python, requirements, settings, "build"),
         "env": {**env, **settings.pip_variables},
         "seconds": settings.packages_time,
         "problem": "The packages that the job requires could not be installed",
     }
 
 
-def _program(argv: Sequence[str], requirements: Sequence[str], settings: PackageSettings, what: str) -> list[str]:
-    python = argv[0] if PYTHON.fullmatch(Path(argv[0]).name) else "python3"
+def _program(
+    argv: Sequence[str], python: str, requirements: Sequence[str], settings: PackageSettings, what: str
+) -> list[str]:
+    named = argv[0] if PYTHON.fullmatch(Path(argv[0]).name) else python
     arguments = {"place": PLACE, "requirements": sorted(requirements), "most": round(settings.packages_disk * GIB)}
-    return [python, "-I", program.__file__, what, json.dumps(arguments)]
+    return [named, "-I", program.__file__, what, json.dumps(arguments)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -59,12 +60,26 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
 def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
     """Return the kind of end if a worker could not be started, and a sentence with the reason."""
     if stage == "program":
-        return "refused", f"The program {_given(spec['argv'][0])} cannot be run: {why}."
+        return "refused", _no_program(spec["argv"][0], why)
     if stage == "directory":
         return "refused", f"The working directory {_given(spec['cwd'])} cannot be entered: {why}."
     if stage == "account":
         return "blocked", f"The job cannot run as the account {_given(spec['account']['name'])}: {why}."
     return "blocked", f"The job's processes cannot be prepared ({stage}): {why}."
+
+
+def _no_program(program: str, why: str) -> str:
+    """Return why a program cannot be run; one with a whole path was there when the job was submitted."""
+    if why != os.strerror(errno.ENOENT):
+        return f"The program {_given(program)} cannot be run: {why}."
+    if not program.startswith("/"):
+        return f"The program {_given(program)} is not on the PATH of the job."
+    if os.path.lexists(program):
+        return f"The program {_given(program)} cannot be run: the interpreter that it names is not there."
+    return (
+        f"The program {_given(program)} is not there any more. Install it again, or submit the job from an "
+        "environment that has it."
+    )
 
 
 def _given(text: str) -> str:

@@ -176,12 +176,15 @@ class VictimCandidates:
         return (lost, projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
     def _order_of(self, project: ProjectNode) -> Key:
-        """Return the project's place in the victims' order, from the root down: beyond its share first."""
+        """Return the project's place in the victims' order, from the root down: beyond its share first.
+
+        Of equal projects the jobs decide, not the age of the projects.
+        """
         order = self._orders.get(project)
         if order is None:
             above = () if project.parent is None else self._order_of(project.parent)
             entitled, claimed = project.entitled, project.claimed
             within = claimed <= entitled
-            own = (entitled > 0, -claimed / max(entitled, 1), -project.use_rank, -project.age, project.name)
+            own = (entitled > 0, -claimed / max(entitled, 1), -project.use_rank)
             order = self._orders[project] = (*above, within, project.priority, *own)
         return order

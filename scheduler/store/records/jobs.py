@@ -13,18 +13,24 @@ from msgspec import structs
 from springtide.scheduler.model import Block, JobState, Placement, Reason, Spread
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
+from springtide.scheduler.workload import Line, Rules, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRecord:
-    """The Python where a job was submitted, the packages of what its code imports, and its first files.
+    """The environment where a job was submitted, the packages of what its code imports, and its first files.
 
+    ``program`` is the absolute path of its program, ``name`` the name of its Python's environment, and
+    ``variables`` are those that activate it.
     ``packages`` are versions by name, ``imports`` the modules that the code cannot do without, ``missing`` those
     of them that are not there where the job runs.
     """
 
+    program: str = ""
     python: str = ""
     path: str = ""
+    name: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -143,6 +149,15 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     def with_options(self, **changes: Any) -> JobSpec:
         """Return the spec with changed options."""
         return structs.replace(self, options=structs.replace(self.options, **changes))
+
+    @property
+    def workload(self) -> Workload:
+        """The kind of work."""
+        if self.trials is not None:
+            return Workload.SWEEP
+        if self.trial is not None:
+            return Workload.TRIAL
+        return Workload.TRAINING if self.tests is None else Workload.TEST_RUN
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -322,20 +337,27 @@ class JobRecord(msgspec.Struct, frozen=True):
         return self.standing.state
 
     @property
-    def is_sweep(self) -> bool:
-        """Whether it is a sweep, which has trials instead of attempts."""
-        return self.spec.trials is not None
+    def workload(self) -> Workload:
+        """The kind of work."""
+        return self.spec.workload
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of its kind of work."""
+        return self.spec.workload.rules
+
+    @property
+    def line(self) -> Line:
+        """The line that it waits in, and that its attempts come from."""
+        if not self.rules.runs or self.awaits_test:
+            return Line.NONE
+        return Line.GPUS if self.spec.options.gpus else Line.WITHOUT_GPUS
 
     @property
     def awaits_test(self) -> bool:
         """Whether its test run has not ended."""
         test = self.standing.test_run
         return test is not None and not test.stage.over
-
-    @property
-    def is_planned(self) -> bool:
-        """Whether the job itself runs or waits in line: not a sweep, nor before its test run has passed."""
-        return not (self.is_sweep or self.awaits_test)
 
     @property
     def awaits_person(self) -> bool:
@@ -346,11 +368,6 @@ class JobRecord(msgspec.Struct, frozen=True):
     def is_idle(self) -> bool:
         """Whether it waits and may not be started: it awaits a person, or is withheld from the cluster."""
         return self.awaits_person or self.standing.withheld is not None
-
-    @property
-    def needs_gpus(self) -> bool:
-        """Whether it runs on GPUs; the policy plans only such jobs."""
-        return self.spec.options.gpus > 0
 
     @property
     def sweep(self) -> str | None:

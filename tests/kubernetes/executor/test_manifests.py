@@ -21,6 +21,7 @@ from springtide.scheduler.executors.base import (
     ExecutorError,
     Exit,
     ExitKind,
+    FoundProgram,
 )
 from springtide.scheduler.executors.credentials import CREDENTIAL, Credentials
 from springtide.scheduler.executors.environment import job_environment
@@ -157,11 +158,16 @@ def test_another_request_is_another_pod_and_none_is_that_of_earlier_versions() -
 
 
 def test_threads_are_as_many_as_cores_unless_the_job_says_otherwise() -> None:
-    assert job_environment(spec(cpus=2.5), {}, Path("/code"), {}) == {"OMP_NUM_THREADS": "2"}
-    assert job_environment(spec(cpus=0.5), {"OMP_NUM_THREADS": "9"}, Path("/code"), {}) == {"OMP_NUM_THREADS": "1"}
-    own = spec(cpus=8.0, env={"OMP_NUM_THREADS": "3"})
-    assert job_environment(own, {}, Path("/code"), {}) == {"OMP_NUM_THREADS": "3"}
-    assert job_environment(spec(), {}, Path("/code"), {}) == {}
+    def threads(asked: AttemptSpec, cores: float = 0.0) -> dict[str, str]:
+        return job_environment(asked, {"OMP_NUM_THREADS": "9"}, Path("/code"), {}, cores)
+
+    assert set(threads(spec(cpus=2.5)).values()) == {"2"}
+    assert threads(spec(cpus=2.5)).keys() >= {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
+    assert set(threads(spec(cpus=0.5)).values()) == {"1"}
+    assert set(threads(spec(), cores=6.9).values()) == {"6"}
+    own = threads(spec(cpus=8.0, env={"OMP_NUM_THREADS": "3"}))
+    assert (own["OMP_NUM_THREADS"], own["MKL_NUM_THREADS"]) == ("3", "8")
+    assert threads(spec()) == {"OMP_NUM_THREADS": "9"}
 
 
 def test_each_worker_asks_for_the_resource_of_its_own_gpus() -> None:
@@ -318,3 +324,19 @@ def test_pods_find_the_credential_of_their_attempt_in_a_file_and_not_among_their
     env = json.loads(supervised)["env"]
     assert env["SPRINGTIDE_URL"] == credentials.url
     assert env["SPRINGTIDE_TOKEN_FILE"] == f"/springtide/job/attempts/{made.key.attempt}/{CREDENTIAL}"
+
+
+def test_pods_get_nothing_of_the_place_of_the_submission_and_the_threads_of_their_cores(tmp_path: Path) -> None:
+    records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
+    records.prepare_volume()
+    found = FoundProgram("/venv/bin/python", "/venv/bin/python", {"PATH": "/venv/bin", "VIRTUAL_ENV": "/venv"})
+    asked = spec(argv=("python", "train.py"), found=found)
+    for settings, cores in ((SETTINGS, "4"), (replace(SETTINGS, cpu_per_gpu=1.0), "2")):
+        records = LaunchRecords(replace(settings, state_dir=tmp_path), None)
+        made = records.make_record(asked, "hub/train:1", None, [GPU_NODE] * 2)
+        records.save_record(made, {})
+        written = (records.layout.attempt(made.key) / "spec.json").read_text()
+        assert json.loads(written)["argv"] == ["python", "train.py"]
+        assert json.loads(written)["env"]["OMP_NUM_THREADS"] == cores
+        kept = (tmp_path / "jobs" / "abc" / "launches" / "3.json").read_text()
+        assert "/venv" not in written + kept

@@ -9,6 +9,7 @@ const SHOWN = 5;
 export function environmentFacts(environment, image, key = "environment") {
   const packages = Object.entries(environment.packages).sort(([a], [b]) => (a < b ? -1 : 1));
   const facts = [
+    ["Program", programWords(environment, image)],
     ["Python", pythonWords(environment, image)],
     ["Packages", packages.map(([name, version]) => `${clean(name)} ${clean(version)}`).join(", ")],
     ["Installed for it", environment.requirements.map(clean).join(", ")],
@@ -16,6 +17,7 @@ export function environmentFacts(environment, image, key = "environment") {
     ["Files", filesWords(environment)],
     ["Image", image ? clean(image) : ""],
     ["Variables", environment.variables.map(clean).join(", ")],
+    ["Not sent", environment.unsent.map(clean).join(", ")],
   ];
   return h(
     "dl",
@@ -51,10 +53,14 @@ export function missingWords({ missing, path }, image) {
   return `${listed(missing.map(clean))} ${missing.length === 1 ? "is" : "are"} imported by the code and not installed in ${clean(image || path)}.`;
 }
 
-function pythonWords({ python, path }, image) {
-  if (!python) return "the one that the command chooses";
-  const words = `${clean(python)}, ${clean(path)}`;
-  return image ? `${words} in the notebook; the image has its own` : words;
+function programWords({ program, path }, image) {
+  return image || program === path ? "" : clean(program);
+}
+
+function pythonWords({ python, path, name }, image) {
+  if (!python) return `the one that the command chooses${path && !image ? `; first on its PATH is ${clean(path)}` : ""}`;
+  const words = `${clean(python)}, ${clean(path)}${name ? ` (environment ${clean(name)})` : ""}`;
+  return image ? `${words} where it was submitted; the image has its own` : words;
 }
 
 function filesWords({ files, file_count: all, file_bytes: bytes }) {

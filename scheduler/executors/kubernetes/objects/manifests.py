@@ -293,13 +293,29 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
         devices = {name: str(number) for name, number in settings.rdma_resources.items()}
         requests |= devices
         limits |= devices
-    milli = round((options.cpus or 0.0) * 1000) or _default(settings.cpu_per_gpu, per_gpu.cpus, gpus, 1000)
-    if milli:
+    if milli := _milli_cores(record, index, settings):
         requests["cpu"] = f"{milli}m"
     mib = _default(settings.memory_per_gpu, per_gpu.memory / (1 << 30), gpus, 1024)
     if options.memory or mib:
         requests["memory"] = limits["memory"] = str(options.memory) if options.memory else f"{mib}Mi"
     return {"requests": requests, "limits": limits}
+
+
+def _milli_cores(record: LaunchRecord, index: int, settings: KubernetesSettings) -> int:
+    """Return the requested thousandths of cores of a worker, 0 for none."""
+    gpus, per_gpu = (
+        len(record.spec.placement[index].gpus),
+        record.per_gpu[index] if record.per_gpu else UNSPECIFIED,
+    )
+    asked = round((record.spec.options.cpus or 0.0) * 1000)
+    return asked or _default(settings.cpu_per_gpu, per_gpu.cpus, gpus, 1000)
+
+
+def cores(record: LaunchRecord, settings: KubernetesSettings) -> float:
+    """Return the cores of a worker: those that its pod requests, else its GPUs' part of the node's; 0: unknown."""
+    gpus = len(record.spec.placement[0].gpus)
+    per_gpu = record.per_gpu[0] if record.per_gpu else UNSPECIFIED
+    return _milli_cores(record, 0, settings) / 1000 or per_gpu.cpus * gpus
 
 
 def _default(chosen: float | None, most_per_gpu: float, gpus: int, parts: int) -> int:
