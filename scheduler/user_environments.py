@@ -12,13 +12,13 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -255,10 +255,18 @@ def user_environments(environ: Mapping[str, str], say: Callable[[str], None]) ->
     return UserEnvironments(data / "springtide/environments", jupyter / "kernels", say)
 
 
-def how_to_install(*packages: str) -> str:
-    """Return how packages are installed for notebooks with this Python, as the end of a sentence."""
+def installs_here() -> bool:
+    """Return whether pip of this Python can install packages, into its directories or into the person's home."""
+    return bool(site.ENABLE_USER_SITE) or all(os.access(path, os.W_OK) for path in program.base_directories()[:1])
+
+
+def how_to_install(*packages: str, can_install: bool | None = None) -> str:
+    """Return how packages are installed for notebooks with this Python, as the end of a sentence.
+
+    ``can_install`` says whether its pip can; None: as `installs_here` finds.
+    """
     words = " ".join(f"'{package}'" if "[" in package or "<" in package else package for package in packages)
-    if all(os.access(path, os.W_OK) for path in program.base_directories()[:1]):
+    if installs_here() if can_install is None else can_install:
         return f"%pip install {words}"
     return (
         "the packages of this kernel belong to the hub, so make an environment of your own in a terminal: "
@@ -299,6 +307,8 @@ def _reason(lines: Sequence[str]) -> str:
 
 def _needed_by_notebooks() -> list[str]:
     """Return the packages that Springtide needs in a notebook."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and every kernel loads this module
+
     return [
         requirement.partition(";")[0].strip()
         for requirement in metadata.requires("springtide") or ()

@@ -204,6 +204,24 @@ def test_the_advice_to_install_is_what_works_for_this_python(monkeypatch: pytest
     assert how_to_install("pandas").endswith("in a terminal: springtide env create NAME pandas")
 
 
+PIP = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+import springtide.widgets
+
+shell.run_cell("%pip install pandas-stubs")
+"""
+
+
+@pytest.mark.xdist_group("hub-command")
+def test_pip_in_the_hubs_own_kernel_says_what_works_for_a_person_of_the_hub(run: Run, directory: Path) -> None:
+    (directory / "guarded.py").write_text(PIP)
+    done = run("submit", "--gpus", "0", "--follow", "--", "python", "guarded.py")
+    assert "Nothing was installed: the packages of this kernel belong to the hub" in done.out, done.err
+    assert done.out.rstrip().endswith("springtide env create NAME pandas-stubs")
+
+
 @pytest.mark.xdist_group("hub-command")
 def test_a_person_of_a_hub_makes_an_environment_that_her_jobs_use(run: Run, directory: Path) -> None:
     made = run("submit", "--gpus", "0", "--follow", "--", "springtide", "env", "create", "mine", "--json")
