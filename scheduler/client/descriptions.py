@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from springtide.scheduler import wording
-from springtide.scheduler.wire import Advice, Forecast, JobEnvironment, MeasuredPlacement, ProjectTree, Starts
-from springtide.scheduler.wording import count, listed, plural, size
+from springtide.scheduler.wire import (
+    Advice,
+    Forecast,
+    Job,
+    JobEnvironment,
+    MeasuredPlacement,
+    ProjectTree,
+    Starts,
+)
+from springtide.scheduler.wording import ago, count, listed, plural, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
@@ -45,6 +53,21 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Not sent", ", ".join(environment.unsent)),
     ]
     return [(head, words) for head, words in shown if words]
+
+
+def resumes_from(job: Job, now: float) -> str:
+    """Return from which checkpoint a job resumes; empty before its first start and after its end."""
+    if job.ended is not None or job.started is None or job.trials is not None or not job.options.gpus:
+        return ""
+    if job.saved is None:
+        return "nothing: it has saved no checkpoint"
+    when = ago(job.saved, now)
+    if job.checkpoint is None:
+        step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
+        return f"its checkpoint{step}, saved {when}"
+    found = job.checkpoint
+    how = f"passed as: {job.options.resume}" if found.passed else "if its program loads it when it starts"
+    return f"{found.path} ({found.by}, {size(found.size)}, written {when}), {how}"
 
 
 def program_words(environment: JobEnvironment, image: str | None) -> str:

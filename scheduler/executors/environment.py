@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.resuming import named_paths
 from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
 
+SEARCH_INTERVAL: Final = 60.0
+"""Interval at which a running job's folders are searched for checkpoints, in seconds."""
 THREADS: Final = (
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
     *("NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS"),
@@ -53,7 +56,19 @@ def command(spec: AttemptSpec, places: JobPlaces, program: str = "") -> list[str
     """
     if not spec.argv or not spec.argv[0] or any("\0" in part for part in (*spec.argv, program)):
         raise ExecutorError("The job has no command that can be run: it is empty or contains a zero byte.")
-    return [resolve(part, spec, places) for part in (program or spec.argv[0], *spec.argv[1:])]
+    words = (program or spec.argv[0], *spec.argv[1:])
+    return [*(resolve(part, spec, places) for part in words), *spec.resume]
+
+
+def search(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any]:
+    """Return in which folders, and how often, the attempt's supervisor searches for checkpoints."""
+    return {
+        "roots": [working_directory(spec, places), str(places.checkpoints), str(places.output)],
+        "named": named_paths(spec.options.resume or ""),
+        "since": spec.since,
+        "every": SEARCH_INTERVAL,
+        "reports": str(places.reports),
+    }
 
 
 def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:

@@ -14,7 +14,7 @@ from springtide.scheduler.store.rows import as_json
 def rename(connection: Connection, old: str, new: str) -> None:
     """Give the jobs, deliveries, usage and events of a person to the name ``new``.
 
-    The audit trail, and what reasons say of the past, stay as they were written. The project trees that a person
+    The audit trail, and what reasons say of the past, stay as they were written. The project trees that the person
     has sent are forgotten: clients send them again.
     """
     _rewrite_specs(connection, old, new)

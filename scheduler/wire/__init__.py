@@ -33,6 +33,7 @@ from springtide.scheduler.wire.forecast import (
 from springtide.scheduler.wire.jobs import (
     Alternative,
     Attempt,
+    FoundCheckpoint,
     GpuRef,
     Hold,
     HoldRequest,
@@ -204,6 +205,7 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "FoundCheckpoint",
     "FreeRequest",
     "GpuCell",
     "GpuReading",

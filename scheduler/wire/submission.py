@@ -36,6 +36,9 @@ MAX_GRACE: Final = 3600
 MAX_REQUIREMENT: Final = 200
 """Maximum length of one required package with its versions, in characters."""
 
+MAX_RESUME: Final = 2_000
+"""Maximum length of the arguments with which a job resumes, in characters."""
+
 MAX_CORES: Final = 10_000
 """Maximum number of cores of one worker."""
 MIN_MEMORY: Final = 16 << 20
@@ -227,6 +230,17 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(ge=0, le=100),
         Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
     ] = 0
+    resume: Annotated[
+        Annotated[str, Meta(max_length=MAX_RESUME)] | None,
+        Option(
+            kind=Kind.TEXT,
+            label="Arguments to resume",
+            help="Arguments added to the command when the job runs again after it saved something. In them "
+            "{checkpoint} is the newest checkpoint found among its files.",
+            default_text="none",
+            example="--resume checkpoints/last.pt",
+        ),
+    ] = None
     in_place: Annotated[
         bool,
         Option(
@@ -253,8 +267,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(max_length=100),
         Option(
             kind=Kind.TEXTS,
-            help="Environment variables that the job gets as they are set where it is submitted: names, or their "
-            "beginnings with *.",
+            help="Environment variables that the job gets as they are set where it is submitted: names, or "
+            "beginnings of names with an asterisk.",
             default_text="none",
             example="WANDB_*,HF_HOME",
             offered=Surface.COMMAND | Surface.MAGIC | Surface.SUBMIT,

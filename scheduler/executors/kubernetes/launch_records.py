@@ -28,6 +28,7 @@ from springtide.scheduler.executors.environment import (
     command,
     contract,
     job_environment,
+    search,
     tree_step,
     working_directory,
 )
@@ -257,6 +258,7 @@ def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, core
         "grace": spec.grace,
         "limits": {},
         "log_cap": LOG_CAP,
+        "search": search(spec, places),
         "cgroup": None,
         "cgroup_files": {},
         "message": manifests.TERMINATION_LOG,

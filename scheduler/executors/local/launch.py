@@ -23,6 +23,7 @@ from springtide.scheduler.executors.environment import (
     contract,
     gpu_environment,
     job_environment,
+    search,
     tree_step,
     working_directory,
 )
@@ -172,6 +173,7 @@ class Launcher:
             "kill_after": KILL_AFTER,
             "limits": {name: list(pair) for name, pair in limits.rlimits().items()},
             "log_cap": self.log_cap,
+            "search": search(spec, resolved),
             "disk": self.limits.disk_cap(resolved),
             "run_time_interval": RUN_TIME_INTERVAL,
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,

@@ -16,6 +16,7 @@ from .disk import DiskCap
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
+from .search import Search
 from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
@@ -64,6 +65,7 @@ class Supervisor:
         self.record_at: float | None = None
         self.disk = DiskCap(spec.get("disk"), lambda: [process.pid for process in descendants(os.getpid())])
         self.over_disk: str | None = None
+        self.search = Search(spec if names.rank in (None, spec["workers"][0]["rank"]) else {})
         self.rescan = RESCAN
         self.poll = select.poll()
         self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -98,12 +100,16 @@ class Supervisor:
         self._reserve()
         if "run_time_interval" in self.spec:
             self.record_at = time.monotonic()
+        self.search.start(self.record["started"])
         while self._reap():
             self._end_if_over_disk()
             self._end_if_due()
             self._record_run_time_if_due()
+            self._search_if_due()
             self._wait()
         self._drain()
+        if self._may_resume():
+            self.search.search_at_end()
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
@@ -252,15 +258,34 @@ class Supervisor:
             self.over_disk = over
             self._end(KILL_AFTER)
 
+    def _may_resume(self) -> bool:
+        """Return whether the job may run again after this end: it was paused, or failed by itself."""
+        return self.asked == "pause" or (self.asked is None and self.failed is not None)
+
+    @property
+    def _search_due(self) -> float | None:
+        return None if self.ending else self.search.due
+
+    def _search_if_due(self) -> None:
+        if not self.ending and (answer := self.search.begin_if_due()) is not None:
+            self.poll.register(answer, select.POLLIN)
+
     def _wait(self, due: float | None = None) -> None:
         pausing = self.pod and self.asked == "pause"
         look_again = time.monotonic() + RELOOK if pausing else None
-        times = [at for at in (self.deadline, self.record_at, self.disk.due, due, look_again) if at is not None]
+        times = [
+            at
+            for at in (self.deadline, self.record_at, self.disk.due, self._search_due, due, look_again)
+            if at is not None
+        ]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
                 self._read_signals()
                 self._read_requests()
+            elif file == self.search.answer:
+                self.poll.unregister(file)
+                self.search.finish()
             else:
                 self._copy(file)
         if pausing:
