@@ -108,7 +108,7 @@ def test_jobs_of_a_notebook_with_the_kernel_run_in_the_environment(
     captured = run(
         "from springtide.widgets.shared_pool import here\n"
         "from springtide.scheduler.capture import capture_words\n"
-        "print(here().python, capture_words(['python', '-m', 'tidal'], here()).argv[0])"
+        "print(here().python, capture_words(['python', '-m', 'tidal'], here()).program)"
     )
     assert captured.split() == [str(made.interpreter)] * 2
 

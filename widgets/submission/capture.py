@@ -23,6 +23,9 @@ from springtide.scheduler.capture import (
     split_command,
     with_parameters,
 )
+from springtide.scheduler.capture.command import in_place_note, project_of, search_path_variable
+from springtide.scheduler.capture.imports import Imports
+from springtide.scheduler.capture.project import Project
 from springtide.scheduler.wording import article, given
 from springtide.training.names import MAIN, MAIN_TEXT, PAYLOAD
 from springtide.widgets.errors import CaptureError
@@ -84,6 +87,7 @@ def _words(work: str | Path | Sequence[str], cwd: Path) -> list[str]:
 
 
 def _pickled(payload: Payload, name: str, here: Here) -> Captured:
+    project = project_of(here, here.cwd)
     return Captured(
         kind="function",
         name=name,
@@ -92,9 +96,20 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
-        notes=payload.notes,
+        env={} if project is None else search_path_variable(project, here, here.python),
+        notes=(*payload.notes, *((in_place_note(here),) if project is None else project.notes())),
         sizes=payload.sizes,
-        imports=payload.imports,
+        imports=payload.imports if project is None else _others(payload.imports, project),
+        project=project,
+    )
+
+
+def _others(imports: Imports, project: Project) -> Imports:
+    """Return the imports that are not of modules in the project's root or its top folders."""
+    own = {path.partition("/")[0].removesuffix(".py") for path in project.modules(["."])}
+    return Imports(
+        frozenset(name for name in imports.required if name.partition(".")[0] not in own),
+        frozenset(name for name in imports.optional if name.partition(".")[0] not in own),
     )
 
 
