@@ -14,8 +14,8 @@ from springtide.scheduler.store.rows import as_json
 def rename(connection: Connection, old: str, new: str) -> None:
     """Give the jobs, deliveries, usage and events of a person to the name ``new``.
 
-    The audit trail, and what reasons say of the past, stay as they were written. Which project trees the person has
-    sent is forgotten: clients send them again.
+    The audit trail, and what reasons say of the past, stay as they were written. The project trees that the person
+    has sent are forgotten: clients send them again.
     """
     _rewrite_specs(connection, old, new)
     connection.execute(delete(schema.trees).where(schema.trees.c.user == old))
