@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,7 @@ def with_training(here: Here) -> tuple[Here, tuple[str, ...]]:
     found = python or "No Python"
     missing = "does not have springtide" if python else "is on your PATH"
     note = f"{found} {missing}, so the notebook runs with {sys.executable}, that of the springtide command."
-    return Here(here.cwd, sys.executable, here.notebook, here.variables), (note,)
+    return replace(here, python=sys.executable), (note,)
 
 
 def search_path(text: str, cwd: Path) -> str:

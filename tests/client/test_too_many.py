@@ -50,7 +50,7 @@ def submit_as_client(server):
 
 
 def submit_in_a_terminal(server):
-    done = springtide("submit", "--json", "--", "true", env={"SPRINGTIDE_URL": server.url})
+    done = springtide("submit", "--json", "--in-place", "--", "true", env={"SPRINGTIDE_URL": server.url})
     return done.json["id"]
 
 
@@ -68,7 +68,7 @@ def test_a_notebook_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, m
     server = busy_once(ME)
     monkeypatch.setenv("SPRINGTIDE_URL", server.url)
     began = time.monotonic()
-    assert shared_pool.submit("true").id == JOB.id
+    assert shared_pool.submit("true", in_place=True).id == JOB.id
     assert time.monotonic() - began > 1
     first, second = keys(server)
     assert first == second != ""

@@ -80,7 +80,7 @@ class SpringtideOperator(BaseOperator):
         task = context["ti"]
         captured, options = self._captured()
         with client(self.conn_id) as pool:
-            job = pool.submit(submission(captured, options, _key(task)))
+            job = pool.submit(submission(captured, options, _key(task)), captured.packed)
             self._job_id = job.id
             task.xcom_push(JOB_ID, job.id)
             self.log.info("Sent %s as job %s to the pool at %s.", job.name, job.id, pool.url)
@@ -108,7 +108,7 @@ class SpringtideOperator(BaseOperator):
 
     def _captured(self) -> tuple[Captured, dict[str, Any]]:
         directory = self.directory or (self.dag.folder if self.has_dag() else None)
-        here = elsewhere(Path(directory or Path.cwd()), self.python)
+        here = elsewhere(Path(directory or Path.cwd()), self.python).for_job(self.options)
         try:
             options = with_carried(checked(self.options), here)
             return capture(self.work, self.op_args, self.op_kwargs, here), options
