@@ -37,7 +37,8 @@ def preview(result: Any) -> Optional[Tuple[str, bytes]]:
     if frame is not None:
         return _table(frame)
     text = repr(result)
-    if type(result).__repr__ is object.__repr__ or (text.startswith("<") and " at 0x" in text):
+    own: Any = type(result)
+    if own.__repr__ is object.__repr__ or (text.startswith("<") and " at 0x" in text):
         return None
     return TEXT, text[:MAX_TEXT].encode("utf-8", "replace")
 
