@@ -77,6 +77,7 @@ def test_a_program_that_the_shell_does_not_find_is_refused_before_it_waits(termi
         assert "Activate the environment that has it" in done.err
     done = terminal("submit", "--", "./missing")
     assert "There is no program “./missing” that can be run." in done.err
+    assert "Sent" not in done.err
     assert [job["id"] for job in terminal("jobs", "--json").json["items"]] == [job["id"] for job in before]
 
 
