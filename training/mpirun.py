@@ -59,6 +59,8 @@ _RANKS = {
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
 """Environment variables with the numbers of an MPI process, and Open MPI's own names for them."""
+_FOR_JAX = ("OMPI_COMM_WORLD_", "OMPI_MCA_orte_hnp_uri", "JAX_LOCAL_DEVICE_IDS")
+"""Beginnings of the variables by which the pool describes the gang to JAX; Open MPI sets its own."""
 _EXPORT = "export " + " ".join(f'{name}="${theirs}"' for name, theirs in _RANKS.items())
 
 
@@ -117,6 +119,11 @@ def first_environment(workers: Workers, files: Path, environment: Mapping[str, s
     # The pool has chosen the account: in a container it may be root, and it may be one without a name and a shell.
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "SHELL": "/bin/sh"}
     return {**ours, **allowed, **environment}
+
+
+def without_jax(environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the environment without the variables that would make each of its processes one of MPI."""
+    return {name: value for name, value in environment.items() if not name.startswith(_FOR_JAX)}
 
 
 def daemon_command(workers: Workers) -> List[str]:
@@ -197,7 +204,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         sys.stderr.write("springtide: give the program that MPI is to run, such as train.py with its arguments.\n")
         return USAGE
     program = [sys.executable, *arguments] if arguments[0].endswith(".py") else list(arguments)
-    workers = Workers.of(environment)
+    workers, environment = Workers.of(environment), without_jax(environment)
     child = Child(workers.started)
     workers.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     if workers.index != 0:

@@ -19,6 +19,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.capture import (
     Captured,
     Here,
+    check_kernel,
     environment_shown,
     kernel_place,
     submission,
@@ -110,7 +111,9 @@ class Pool:
         - a function, called with ``args`` and the keywords that are no options:
           ``pool.submit(train, 0.1, gpus=4)``
         - a command: ``pool.submit("python train.py --epochs 3", gpus=4)``, or a list of its words
-        - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept
+        - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept.
+          Keywords that are no options are its parameters: ``pool.submit("story.ipynb", lr=0.1)`` sets the
+          variable ``lr`` after the cell with the tag ``parameters``, or at the top if there is none
 
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.
@@ -213,8 +216,11 @@ class Pool:
         return self._send_sweep(plan, at_least, at_most, options, wanted)
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
-        """Send captured work."""
+        """Send captured work. Raises `CaptureError` for a notebook whose kernel is not there."""
         request = _request(captured, options)
+        if captured.kind == "notebook":
+            with own_errors():
+                check_kernel(captured, image_of(request.image, self.me.images))
         left = self._left(request)
         accepted = self._accepted(request, captured)
         return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, left)))

@@ -18,7 +18,9 @@ from springtide.scheduler.capture import (
     CaptureError,
     Here,
     capture_words,
+    check_kernel,
     environment_shown,
+    names_notebook,
     pause_words,
     submission,
     terminal_place,
@@ -53,7 +55,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     """Send a command to the pool, such as: springtide submit --gpus 4 -- python train.py.
 
     Code and settings of the project are sent as they are now; data is read in place. A notebook is run from top to
-    bottom.
+    bottom; its parameters follow it: springtide submit study.ipynb -p lr 0.1.
     With --follow the exit code is 0 only if the job succeeded.
     """
     given = flags.given(options)
@@ -63,6 +65,8 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
         request = submission(captured, given, here=here)
     for note in captured.notes:
         say(note)
+    if captured.kind == "notebook":
+        require_kernel(captured, request)
     if dry_run:
         print_prospect(request, captured, here, as_json=as_json)
         return
@@ -127,7 +131,7 @@ def print_prospect(request: Submission, captured: Captured, here: Here, *, as_js
 def capture(command: tuple[str, ...], here: Here) -> Captured:
     """Capture the command. Raises `click.UsageError` if it cannot be sent."""
     notes: tuple[str, ...] = ()
-    if len(command) == 1 and command[0].endswith(".ipynb"):
+    if names_notebook(command[0]):
         here, notes = with_training(here)
     with _as_usage_errors():
         captured = capture_words(command, here)
@@ -140,6 +144,14 @@ def _as_usage_errors() -> Iterator[None]:
         yield
     except CaptureError as error:
         raise click.UsageError(str(error)) from error
+
+
+def require_kernel(captured: Captured, request: Submission) -> None:
+    """Raise `click.UsageError` if the Python that runs a notebook does not have its kernel."""
+    with Client() as client:
+        image = image_of(request.image, client.me().images)
+    with _as_usage_errors():
+        check_kernel(captured, image)
 
 
 def _uncarried(names: Sequence[str]) -> str:

@@ -75,13 +75,6 @@ def in_place_note(here: Here) -> str:
     return f"The job runs in {here.cwd} itself: it reads the files as they are when it runs."
 
 
-def capture_words(words: Sequence[str], here: Here) -> Captured:
-    """Capture the words of a command line: a notebook named alone, or a command."""
-    if len(words) == 1 and str(words[0]).endswith(".ipynb"):
-        return capture_notebook(Path(words[0]), here)
-    return capture_command(words, here)
-
-
 def capture_notebook(path: Path, here: Here) -> Captured:
     """Capture a notebook as it was last saved, with the project that it is in."""
     whole = here.cwd / path

@@ -37,6 +37,11 @@ def kernel_place(cwd: Path, notebook: Path | None = None, environ: Mapping[str, 
     return Here(cwd, sys.executable, notebook, {**variables, "PATH": path})
 
 
+def elsewhere(cwd: Path, python: str, environ: Mapping[str, str] = os.environ) -> Here:
+    """Return a place on another machine than the pool's: a job gets what it carries; ``python`` is the job's."""
+    return Here(cwd, python, variables={name: value for name, value in environ.items() if name != "PATH"})
+
+
 def with_training(here: Here) -> tuple[Here, tuple[str, ...]]:
     """Return the place with an interpreter that has the training library, for a notebook, and notes about it.
 

@@ -37,8 +37,8 @@ class Here:
     """The place of a submission: the working directory, its interpreter, the open notebook, its variables.
 
     ``python`` is the interpreter that ``python`` means there; empty for the first one of the search path.
-    ``variables`` are those of a place on the pool's machine or in a notebook of the pool, with ``PATH``. They are
-    empty for any other place: then the words of a command stay as they are, and ``python`` becomes that of here.
+    ``variables`` are those of a place on the pool's machine or in a notebook of the pool. Those of any other place
+    have no ``PATH``: then the words of a command stay as they are, and ``python`` becomes that of here.
     With ``in_place`` nothing of the project is copied; ``home`` is the home directory.
     """
 

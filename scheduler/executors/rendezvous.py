@@ -73,10 +73,33 @@ def _port(meeting: Rendezvous) -> str:
     return str(meeting.port)
 
 
+def _gpus(meeting: Rendezvous) -> str:
+    return ",".join(str(index) for index in range(max(1, meeting.gpus)))
+
+
+def _empty(_: Rendezvous) -> str:
+    return ""
+
+
 _TORCH = "PyTorch, Lightning, Accelerate, DeepSpeed"
 _LAUNCHER = "torchrun"
 _HOROVOD = "Horovod"
-_JAX = "JAX, with `springtide.training`"
+_JAX = "JAX"
+_JAX_WITH_LIBRARY = "JAX, with `springtide.training`"
+
+OPEN_MPI: Mapping[str, Callable[[Rendezvous], str]] = {
+    "OMPI_MCA_orte_hnp_uri": _empty,
+    "OMPI_COMM_WORLD_SIZE": _size,
+    "OMPI_COMM_WORLD_RANK": _place,
+    "OMPI_COMM_WORLD_LOCAL_RANK": _zero,
+}
+"""Variables by which JAX, no version of which reads ``JAX_PROCESS_ID``, finds its gang as one of Open MPI.
+
+JAX only checks that the first one is there, because it has the address of the coordinator from a variable of its
+own. To Open MPI an empty setting is none, and it reads none of the others: a program of MPI is alone unless
+``mpirun`` starts it, which replaces all of them. Without ``JAX_LOCAL_DEVICE_IDS`` JAX would use one GPU for each
+process of Open MPI.
+"""
 
 LAUNCHER: tuple[Variable, ...] = (
     Variable("PET_NNODES", _size, _LAUNCHER),
@@ -98,9 +121,11 @@ GANG: tuple[Variable, ...] = (
     Variable("MASTER_PORT", _port, _TORCH),
     Variable("PL_TRAINER_NUM_NODES", _size, "Lightning"),
     Variable("TF_CONFIG", lambda meeting: meeting.tensorflow, "TensorFlow, Keras"),
-    Variable("JAX_COORDINATOR_ADDRESS", lambda meeting: f"{meeting.host}:{meeting.port}", "JAX"),
-    Variable("JAX_NUM_PROCESSES", _size, _JAX),
-    Variable("JAX_PROCESS_ID", _place, _JAX),
+    Variable("JAX_COORDINATOR_ADDRESS", lambda meeting: f"{meeting.host}:{meeting.port}", _JAX),
+    Variable("JAX_LOCAL_DEVICE_IDS", _gpus, _JAX),
+    *(Variable(name, value, _JAX) for name, value in OPEN_MPI.items()),
+    Variable("JAX_NUM_PROCESSES", _size, _JAX_WITH_LIBRARY),
+    Variable("JAX_PROCESS_ID", _place, _JAX_WITH_LIBRARY),
     Variable("HOROVOD_RANK", _place, _HOROVOD),
     Variable("HOROVOD_SIZE", _size, _HOROVOD),
     Variable("HOROVOD_LOCAL_RANK", _zero, _HOROVOD),

@@ -281,8 +281,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(max_length=100),
         Option(
             kind=Kind.TEXTS,
-            help="Environment variables that the job gets as they are set where it is submitted: names, or their "
-            "beginnings with *.",
+            help="Environment variables that the job gets as they are set where it is submitted: names, or "
+            "beginnings of names with an asterisk.",
             default_text="none",
             example="WANDB_*,HF_HOME",
             offered=Surface.COMMAND | Surface.MAGIC | Surface.SUBMIT,

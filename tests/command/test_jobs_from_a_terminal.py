@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 from hub_people import Hub, until
+from nbformat.v4 import new_code_cell, new_notebook
 from terminal import Run, called, springtide
 
 pytestmark = pytest.mark.xdist_group("hub-command")
@@ -50,6 +52,26 @@ def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run:
     assert done.code == 0, done.err
     assert done.out == "tide --epochs 3\n"
     assert "succeeded" in done.err
+
+
+def test_a_notebook_has_parameters_as_papermill_takes_them(run: Run, directory: Path) -> None:
+    cells = [new_code_cell("lr = 1", metadata={"tags": ["parameters"]}), new_code_cell("print('rate', lr * 2)")]
+    nbformat.write(new_notebook(cells=cells), directory / "study.ipynb")
+    done = run("submit", "--follow", "study.ipynb", "-p", "lr", "0.25")
+    assert (done.code, "rate 0.5" in done.out) == (0, True), done.out + done.err
+    assert "Parameters: lr = 0.25." in done.err
+    refused = run("submit", "study.ipynb", "-p", "rate", "1")
+    assert refused.code == 2
+    assert "“rate” is no parameter of study.ipynb. Its parameters are lr." in refused.err
+
+
+def test_a_notebook_whose_kernel_is_not_there_is_not_sent(run: Run, directory: Path) -> None:
+    spec = {"name": "missing", "display_name": "Missing", "language": "python"}
+    nbformat.write(new_notebook(metadata={"kernelspec": spec}), directory / "study.ipynb")
+    for words in (["--dry-run"], []):
+        refused = run("submit", *words, "study.ipynb")
+        assert refused.code == 2
+        assert "study.ipynb needs the kernel “missing”" in refused.err
 
 
 PARENT = """

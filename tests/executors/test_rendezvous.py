@@ -22,6 +22,12 @@ def test_each_framework_finds_its_gang() -> None:
         "3",
         "1",
     )
+    assert (env["OMPI_COMM_WORLD_SIZE"], env["OMPI_COMM_WORLD_RANK"], env["JAX_LOCAL_DEVICE_IDS"]) == (
+        "3",
+        "1",
+        "0,1",
+    )
+    assert env["OMPI_MCA_orte_hnp_uri"] == ""
     assert (env["HOROVOD_RANK"], env["HOROVOD_SIZE"], env["CROSS_RANK"]) == ("1", "3", "1")
     assert not any(PLACE in value for value in env.values())
 

@@ -15,6 +15,17 @@ pytestmark = pytest.mark.xdist_group("frameworks")  # one at a time: each has up
 
 TORCHRUN = ("-m", "torch.distributed.run")
 MPIRUN = ("-m", "springtide.training.mpirun")
+PLAIN_JAX = """
+import jax
+
+jax.distributed.initialize()
+from jax import numpy as jnp
+from jax.experimental.multihost_utils import process_allgather
+
+ranks = process_allgather(jnp.float32(jax.process_index()))
+print(jax.process_count(), ranks.sum(), jax.config.read("jax_cuda_visible_devices"))
+"""
+"""A program as its author wrote it; each worker has both its GPUs."""
 SLOW_TO_SAVE = """
 import time
 
@@ -59,6 +70,20 @@ async def test_jax(gangs: Gangs, workers: int) -> None:
     assert (await gangs.train("JAX", workers=workers, gpus=2, to_pause=slow)).startswith(f"{workers} [")
 
 
+async def test_jax_starts_by_its_own_line_in_a_program_that_imports_nothing_of_the_pool(gangs: Gangs) -> None:
+    spec = gangs.spec(PLAIN_JAX, "plain", workers=3, gpus=2, command=(str(gangs.python("JAX")),))
+    await gangs.completes(spec)
+    assert await gangs.last_line("plain") == "3 3.0 0,1"
+
+
+@pytest.mark.full
+async def test_a_program_of_mpi_is_alone_in_a_gang_unless_mpirun_starts_it(gangs: Gangs) -> None:
+    text = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
+    spec = gangs.spec(text, "alone", workers=2, gpus=1, command=(str(gangs.python("MPI")),))
+    await gangs.completes(spec)
+    assert await gangs.last_line("alone") == "1"
+
+
 @pytest.mark.full
 async def test_jax_with_its_own_question_whether_to_pause(gangs: Gangs) -> None:
     text = program("JAX").replace("job.should_pause(", "reached_preemption_sync_point(")
@@ -99,6 +124,17 @@ async def test_deepspeed_with_zero(gangs: Gangs, workers: int, gpus: int, launch
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("section", "workers"), [("Lightning", 2), ("Hugging Face", 2), ("Keras", 1)])
-async def test_trainers_with_callbacks(gangs: Gangs, section: str, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("section", "workers"),
+    [
+        ("Lightning", 2),
+        ("Hugging Face", 2),
+        ("Keras", 1),
+        ("Orbax", 1),
+        ("scikit-learn", 1),
+        ("XGBoost", 1),
+        ("LightGBM", 1),
+    ],
+)
+async def test_trainers_of_frameworks(gangs: Gangs, section: str, workers: int) -> None:
     assert (await gangs.train(section, workers=workers)).startswith(f"{workers} [")

@@ -30,13 +30,16 @@ REQUIREMENTS = (
     "huggingface_hub==2.4.0",
     "jinja2==3.1.6",
     "keras==3.15.1",
+    "lightgbm==4.7.0",
     "networkx==3.6.1",
     "numpy==2.4.6",
+    "orbax-checkpoint==0.12.8",
     "packaging==26.3",
     "psutil==7.2.2",
     "pyyaml==6.0.3",
     "regex==2026.11.15",
     "safetensors==0.8.0",
+    "scikit-learn==1.9.1",
     SETUPTOOLS,
     "sympy==1.14.0",
     "tokenizers==0.23.3",
@@ -51,6 +54,7 @@ WITHOUT_DEPENDENCIES = (
     "torchmetrics==1.9.0",
     "accelerate==1.15.0",
     "transformers==5.23.0",
+    "xgboost-cpu==3.2.0",
 )
 """Packages that would bring CUDA, or that require one of these."""
 FURTHER = (

@@ -106,6 +106,7 @@ def test_lightning_pauses_between_batches_and_resumes(place, job: Job, monkeypat
         estimated_stepping_batches=50,
         callback_metrics={"loss": 0.25, "name": "x"},
         save_checkpoint=lambda path, **_: Path(path).write_text("weights"),
+        fit_loop=SimpleNamespace(_should_accumulate=lambda: False),
     )
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(lightning, "EpochPauses", partial(EpochPauses, clock=lambda: clock.now))
@@ -184,11 +185,20 @@ def test_hugging_face_pauses_between_steps_and_resumes(place, job: Job, monkeypa
 class Model:
     """Fits like a Keras model: epochs of two batches."""
 
+    weights: tuple[Any, ...] = ()
+    variables: tuple[Any, ...] = ()
+    metrics_variables: tuple[Any, ...] = ()
+    steps_per_execution = 1
+
     def __init__(self) -> None:
         self.weight = 0
         self.optimizer: Any = SimpleNamespace(built=False, build=lambda _: setattr(self.optimizer, "built", True))
         self.trainable_variables: list[Any] = []
         self._initial_epoch = 0
+        self.train_function = self.train
+
+    def train(self, _data: list[int]) -> None:
+        self.weight += 1
 
     def save_weights(self, path: str) -> None:
         Path(path).write_text(str(self.weight))
@@ -203,7 +213,7 @@ class Model:
         for epoch in range(self._initial_epoch, epochs):
             callback.on_epoch_begin(epoch, logs={})
             for batch in range(2):
-                self.weight += 1
+                self.train_function([batch])
                 if each_batch:
                     each_batch(epoch, batch)
                 callback.on_train_batch_end(batch, logs={})
@@ -212,7 +222,7 @@ class Model:
 
 @pytest.mark.parametrize(
     ("seconds", "saved"),
-    [(0.0, (2, 6)), (20.0, (1, 8))],
+    [(0.0, (2, 6)), (20.0, (1, 6))],
     ids=["at the end of a short epoch", "between batches of a long one"],
 )
 def test_keras_pauses_and_resumes(place, job: Job, monkeypatch, seconds: float, saved) -> None:
@@ -223,7 +233,7 @@ def test_keras_pauses_and_resumes(place, job: Job, monkeypatch, seconds: float, 
     def each_batch(epoch: int, batch: int) -> None:
         job._looked = 0
         clock.now += seconds
-        if (epoch, batch) == (1, 1):
+        if (epoch, batch) == (1, 0):
             ask(place)
 
     model = Model()

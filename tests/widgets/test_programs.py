@@ -11,6 +11,7 @@ from springtide.scheduler.capture import (
     CaptureError,
     Here,
     capture_words,
+    elsewhere,
     kernel_place,
     submission,
     terminal_place,
@@ -87,6 +88,13 @@ def test_conda_is_found_where_it_is_a_function_of_the_shell(tmp_path: Path) -> N
 def test_at_another_place_words_stay_as_they_are(tmp_path: Path) -> None:
     found = program_of(["python", "-V"], Here(tmp_path, "/opt/venv/bin/python"))
     assert (found.words, found.path) == (("/opt/venv/bin/python", "-V"), "")
+
+
+def test_a_place_on_another_machine_gives_a_job_what_it_carries_and_nothing_else(tmp_path: Path) -> None:
+    here = elsewhere(tmp_path, "python3", {"PATH": "/bin", "HF_HOME": "/hf", "VIRTUAL_ENV": "/venv"})
+    request = submission(capture_words(["python", "-V"], here), {"carry": ("HF_HOME",)}, here=here)
+    assert (request.argv, request.env, request.environment) == (["python3", "-V"], {"HF_HOME": "/hf"}, None)
+    assert uncarried(here, []) == []
 
 
 # ---------- scripts

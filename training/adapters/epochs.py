@@ -9,10 +9,11 @@ from springtide.training.job import Job
 
 
 class EpochPauses:
-    """Decides when to pause, for a trainer that starts an interrupted epoch again.
+    """Decides when to pause, for a trainer that reads the data of an interrupted epoch again.
 
     A pause comes at the end of an epoch if epochs take less than half of the grace period, and between two batches
-    otherwise. All ranks of a gang have to call the same methods in the same order. ``clock`` returns seconds.
+    otherwise. In a gang it always comes between two batches, as the clocks of its ranks do not agree; all of them
+    have to call the same methods in the same order. ``clock`` returns seconds.
     """
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,5 +32,5 @@ class EpochPauses:
 
     def after_epoch(self) -> bool:
         """Return whether to save and pause now, and record how long the epoch took."""
-        self._short = self._clock() - self._began < self._job.grace / 2
+        self._short = self._job.world == 1 and self._clock() - self._began < self._job.grace / 2
         return self._job.should_pause()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Optional
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
 
+from springtide.training.adapters import randomness
 from springtide.training.adapters.epochs import EpochPauses
 from springtide.training.job import Job, current_job
 from springtide.training.values import plain
@@ -16,7 +18,7 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
     """Return a callback that loads the newest checkpoint, reports and saves after epochs, and can pause.
 
     The model has to be built before ``fit``. It pauses as `EpochPauses` decides; after a pause between two batches
-    the epoch starts again with the weights at the pause.
+    the epoch's data are read in the same order again, and those that the model has had are left out.
     """
     framework: Any = import_module("keras")
     mine = current_job() if job is None else job
@@ -24,6 +26,9 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
 
     class Springtide(framework.callbacks.Callback):  # type: ignore[misc]
         epoch = 0
+        begin: Optional[randomness.State] = None
+        position: Dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
+        skipping: Optional[_Skipping] = None
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
             checkpoint = mine.restore()
@@ -34,13 +39,26 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
                 self.model.load_weights(str(checkpoint.path / FILE))
                 self.epoch = int(checkpoint.step or 0)
                 self.model._initial_epoch = self.epoch  # noqa: SLF001 - like Keras' own BackupAndRestore
+                self.position = randomness.read(checkpoint.path, mine.rank)
 
         def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+            position, self.position = self.position, {}
+            if position:
+                _assign(self.model, position)
+                randomness.restore(position.get("begin") or position["now"])
+            self.begin = randomness.capture()
+            if position.get("batches"):
+                self.skipping = _Skipping(self.model, position["batches"], position["now"])
             pauses.epoch_begins()
 
-        def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-            if pauses.after_batch():
-                self._save()
+        def on_train_batch_end(self, batch: int, *_: Any, **__: Any) -> None:
+            if self.skipping is not None:
+                if not self.skipping.is_over(batch + 1):
+                    return
+                self.skipping = None
+            elif pauses.after_batch() and batch + 1 != (self.params or {}).get("steps"):
+                metrics = _values(self.model.metrics_variables)
+                self._save(begin=self.begin, batches=batch + 1, metrics=metrics)
                 mine.exit_for_pause()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -52,7 +70,60 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
             if pause:
                 mine.exit_for_pause()
 
-        def _save(self) -> None:
-            mine.write(lambda directory: self.model.save_weights(str(directory / FILE)), self.epoch)
+        def _save(self, **position: Any) -> None:
+            seeds = _values(_seeds(self.model))
+
+            def write(directory: Path) -> None:
+                randomness.write(directory, mine.rank, seeds=seeds, **position)
+                if mine.rank == 0:
+                    self.model.save_weights(str(directory / FILE))
+
+            mine.write(write, self.epoch, shards=True)
 
     return Springtide()
+
+
+class _Skipping:
+    """Reads the first batches of an epoch without training on them; then trains, with the numbers of ``now``."""
+
+    def __init__(self, model: Any, batches: int, now: randomness.State) -> None:
+        self._model = model
+        self._batches = batches
+        self._now = now
+        self._train = model.train_function
+        model.train_function = self._read
+
+    def is_over(self, batches: int) -> bool:
+        """Return whether the first batches have been read; with the last one, let the model train again."""
+        if batches < self._batches:
+            return False
+        self._model.train_function = self._train
+        randomness.restore(self._now)
+        return True
+
+    def _read(self, *given: Any) -> Any:
+        """Take the place of the train function, which gets data or their iterator, with JAX after the state."""
+        if hasattr(given[-1], "__next__"):
+            for _ in range(self._model.steps_per_execution):
+                next(given[-1])
+        return {} if len(given) == 1 else ({}, given[0])
+
+
+def _seeds(model: Any) -> List[Any]:
+    """Return the variables that are no weights: those of the seed generators of layers such as Dropout."""
+    weights = {id(variable) for variable in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights and "seed" in variable.path]
+
+
+def _values(variables: Sequence[Any]) -> List[Any]:
+    framework: Any = import_module("keras")
+    return [framework.ops.convert_to_numpy(variable) for variable in variables]
+
+
+def _assign(model: Any, position: Dict[str, Any]) -> None:
+    """Set the seed generators, and in the middle of an epoch the metrics, to their values in a checkpoint."""
+    for variables, name in ((_seeds(model), "seeds"), (model.metrics_variables, "metrics")):
+        values = position.get(name, ())
+        if len(values) == len(variables):
+            for variable, value in zip(variables, values):  # noqa: B905 - of Python 3.10
+                variable.assign(value)

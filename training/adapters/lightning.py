@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import signal
+import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
+from springtide.training.adapters import randomness
 from springtide.training.adapters.epochs import EpochPauses
 from springtide.training.job import Job, current_job
 from springtide.training.values import plain
@@ -21,13 +23,13 @@ def latest(job: Optional[Job] = None) -> Optional[str]:
     return None if checkpoint is None else str(checkpoint.path / FILE)
 
 
-def callback(job: Optional[Job] = None, *, every_epochs: int = 1, shards: bool = False) -> Any:
+def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
     """Return a callback that reports, saves after each ``every_epochs`` epochs, and pauses as `EpochPauses`
     decides.
 
     Steps are Lightning's global steps: those of the optimizer, over all epochs. After a pause between two batches
-    Lightning reads the epoch's data from their beginning. ``shards`` is for strategies in which every process
-    writes its own part of a checkpoint.
+    the epoch's data are read in the same order again, and those that the model has had are left out. If gradients
+    are accumulated over several batches, it pauses after the last of them.
     """
     try:
         framework: Any = import_module("lightning.pytorch")
@@ -38,17 +40,25 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1, shards: bool =
     on_sigterm = signal.getsignal(signal.SIGTERM)
 
     class Springtide(framework.Callback):  # type: ignore[misc]
-        def on_train_start(self, *_: Any) -> None:
+        order: Optional[_Order] = None
+
+        def on_train_start(self, trainer: Any, *_: Any) -> None:
             # Lightning's own handler is a collective operation, and ranks get the signal at different steps.
             if mine.in_pool:
                 signal.signal(signal.SIGTERM, on_sigterm)
+            checkpoint = mine.restore() if trainer.ckpt_path else None
+            resumed = checkpoint is not None and Path(trainer.ckpt_path) == checkpoint.path / FILE
+            position = randomness.read(checkpoint.path, mine.rank) if checkpoint is not None and resumed else {}
+            self.order = _Order(trainer.fit_loop, position)
+            if position.get("begin"):  # Lightning does not know that the order is the same again
+                warnings.filterwarnings("ignore", ".*your dataloader is not resumable")
 
         def on_train_epoch_start(self, *_: Any) -> None:
             pauses.epoch_begins()
 
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
-            if pauses.after_batch():
-                save(trainer)
+            if pauses.after_batch() and not trainer.fit_loop._should_accumulate():  # noqa: SLF001 - no public name
+                save(trainer, self.order.begin if self.order else None)
                 mine.exit_for_pause()
 
         def on_train_epoch_end(self, trainer: Any, *_: Any) -> None:
@@ -63,10 +73,47 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1, shards: bool =
         most = float(trainer.estimated_stepping_batches)
         return most if math.isfinite(most) else None
 
-    def save(trainer: Any) -> None:
+    def save(trainer: Any, begin: Optional[randomness.State] = None) -> None:
         def write(directory: Path) -> None:
+            randomness.write(directory, mine.rank, begin=begin)
             trainer.save_checkpoint(str(directory / FILE), weights_only=False)
 
-        mine.write(write, trainer.global_step, shards=shards)
+        mine.write(write, trainer.global_step, shards=True)
 
     return Springtide()
+
+
+class _Order:
+    """The order of the data in each epoch, which follows from the random numbers at its begin.
+
+    Lightning has no hook between the creation of an epoch's iterator and its first batch.
+    """
+
+    def __init__(self, fit_loop: Any, position: Dict[str, Any]) -> None:
+        self.begin: Optional[randomness.State] = None
+        self._loop = fit_loop.epoch_loop
+        self._position = position
+        self._original = self._loop.on_run_start
+        self._first = True
+        self._loop.on_run_start = self._on_run_start
+
+    def _on_run_start(self, fetcher: Any) -> None:
+        if self._loop.done:  # restored after the last batch of an epoch
+            self._original(fetcher)
+            return
+        position, self._position = self._position, {}
+        if position:
+            randomness.restore(position.get("begin") or position["now"])
+        self.begin = randomness.capture()
+        self._original(fetcher)
+        if self._first:
+            # The iterator of the first epoch was made before any hook.
+            self._first = False
+            batches = self._loop.batch_progress.current.ready if position.get("begin") else 0
+            randomness.restore(self.begin)
+            iter(fetcher)
+            for _ in range(batches):
+                next(fetcher)
+            fetcher.fetched = self._loop.batch_progress.current.ready
+        if position.get("begin"):
+            randomness.restore(position["now"])

@@ -17,7 +17,7 @@ from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, FoundPr
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.model import JobState, Placement
 from springtide.scheduler.store.queries import trials
-from springtide.scheduler.store.records import EnvironmentRecord, FinishedTrial, JobRecord
+from springtide.scheduler.store.records import EnvironmentRecord, FinishedTrial, JobRecord, JobSpec
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Maximum size of the bundles in memory, in bytes."""
@@ -81,8 +81,13 @@ class LaunchSpecs:
             since=standing.started,
             sweep=None if trial is None else trial.sweep,
             trial=None if trial is None else trial.number,
-            found=_found(spec.environment),
+            found=_found(self._environment(spec)),
         )
+
+    def _environment(self, spec: JobSpec) -> EnvironmentRecord | None:
+        """Return the environment where a job was submitted; for a trial that of its sweep."""
+        sweep = None if spec.trial is None else self._state.jobs.get(spec.trial.sweep)
+        return spec.environment if sweep is None else sweep.spec.environment
 
     def borrows(self, key: AttemptKey) -> bool:
         """Return whether an attempt began with GPUs beyond the quota of its project."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,8 +134,10 @@ class LaunchRecords:
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
         return LaunchRecord(without_files, image, home, self.program, digest, resources, per_gpu)
 
-    def save_record(self, record: LaunchRecord, spec: AttemptSpec) -> None:
-        """Write a launch record and the files of its spec, before any pod of it is created.
+    def save_record(
+        self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None, packed: bytes = b""
+    ) -> None:
+        """Write a launch record, the job's files and its packed project tree, before any pod of it is created.
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
@@ -143,9 +145,9 @@ class LaunchRecords:
         spec_json = _supervisor_spec(record, self._credentials, manifests.cores(record, self._settings))
         places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
-        make_places(places, spec.files, self._owner, spec.history)
-        if spec.tree is not None:
-            write_packed(places, spec.tree.root, spec.packed, self._owner)
+        make_places(places, files, self._owner, history)
+        if record.spec.tree is not None:
+            write_packed(places, record.spec.tree.root, packed, self._owner)
         directory = f"{ATTEMPTS}/{key.attempt}"
         with opened(places.root) as root:
             make_directory(ATTEMPTS, 0o711, within=root)

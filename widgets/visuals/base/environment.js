@@ -60,7 +60,8 @@ function programWords({ program, path }, image) {
 }
 
 function pythonWords({ python, path, name }, image) {
-  if (!python) return `the one that the command chooses${path && !image ? `; first on its PATH is ${clean(path)}` : ""}`;
+  if (!python)
+    return `the one that the command chooses${path && !image ? `; first on its PATH is ${clean(path)}` : ""}`;
   const words = `${clean(python)}, ${clean(path)}${name ? ` (environment ${clean(name)})` : ""}`;
   return image ? `${words} where it was submitted; the image has its own` : words;
 }
