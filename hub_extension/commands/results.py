@@ -171,6 +171,9 @@ def outputs(*, job_id: str, as_json: bool) -> None:
     print_table(("FILE", "SIZE", "WRITTEN"), rows, empty="The job has left no files.")
     if listed.more:
         click.echo("There are more, which are not listed.")
+    for opener in listed.openers:
+        words = f"{opener.tool}, in {opener.folder}: springtide download {job_id}, then {opener.command}"
+        click.echo(one_line(words))
 
 
 @click.command()

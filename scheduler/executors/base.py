@@ -24,6 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.supervisor.search import GONE
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
+from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.trees import ProjectTree
@@ -465,12 +466,15 @@ class Executor(ABC):
         """Return up to ``limit`` reports of all attempts with ``seq`` > ``after``, oldest first."""
 
     @abstractmethod
-    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:
-        """Return the plain files of the job's output directory, at most ``most``. Raises `ExecutorError`."""
+    async def list_outputs(self, job: str, most: int, own: OwnOutputs | None = None) -> tuple[OutputFile, ...]:
+        """Return the plain files of the job's output directory, at most ``most``, then its ``own`` outputs.
+
+        Raises `ExecutorError`.
+        """
 
     @abstractmethod
-    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
-        """Open the file ``name`` of the job's output directory for reading; None if there is none.
+    async def open_output(self, job: str, name: str, limit: int, own: OwnOutputs | None = None) -> BinaryIO | None:
+        """Open the file ``name`` of the job's output directory, or its ``own``, for reading; None if it is none.
 
         Raises `ExecutorError` if it is larger than ``limit`` bytes or not a plain file inside that directory.
         """

@@ -323,11 +323,23 @@ class OutputFile(Answer, frozen=True, kw_only=True):
     written: float
 
 
+class OutputOpener(Answer, frozen=True, kw_only=True):
+    """A folder among the outputs that a tool shows; ``command`` opens it where the outputs were downloaded to."""
+
+    tool: str
+    folder: str
+    command: str
+
+
 class OutputList(Answer, frozen=True, kw_only=True):
-    """The output files of the job; ``more`` says that there are others."""
+    """The output files of the job; ``more`` says that there are others.
+
+    Names that begin with ``work/`` are of files in the job's own working directory.
+    """
 
     items: list[OutputFile]
     more: bool
+    openers: list[OutputOpener] = []
 
 
 class Point(Answer, frozen=True, kw_only=True):

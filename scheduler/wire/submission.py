@@ -39,6 +39,9 @@ MAX_REQUIREMENT: Final = 200
 MAX_RESUME: Final = 2_000
 """Maximum length of the arguments with which a job resumes, in characters."""
 
+MAX_PATTERN: Final = 200
+"""Maximum length of one pattern of outputs, in characters."""
+
 MAX_CORES: Final = 10_000
 """Maximum number of cores of one worker."""
 MIN_MEMORY: Final = 16 << 20
@@ -251,6 +254,17 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             offered=EVERYWHERE & ~Surface.TRAIN_JOB,
         ),
     ] = False
+    outputs: Annotated[
+        tuple[Annotated[str, Meta(max_length=MAX_PATTERN)], ...],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Files of the job's own working directory that are listed among its outputs, by patterns such as "
+            "runs/**.",
+            default_text="new files at its top, and those of known tools",
+            example="runs/**,*.pt",
+        ),
+    ] = ()
     env: Annotated[
         dict[str, str],
         Option(

@@ -80,11 +80,11 @@ def test_a_script_prints_what_a_job_came_to(run: Run, directory: Path) -> None:
     shown = run("show", job).out
     assert f"{job} one: succeeded." in shown
     for fact in (
-        "project    susan",
-        "GPUs       1",
-        "tags       baseline",
-        "exit code  0",
-        "files      result.json",
+        "project      susan",
+        "GPUs         1",
+        "tags         baseline",
+        "exit code    0",
+        "files        result.json",
     ):
         assert fact in shown
     assert run("show", "no-such-job").code == 1

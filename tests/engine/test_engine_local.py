@@ -17,6 +17,7 @@ from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors import environment
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
+from springtide.scheduler.project_tree import TreeFile, digest_of, pack
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.telemetry.machine import SimulatedMachine
@@ -487,3 +488,61 @@ async def test_a_notebook_takes_no_arguments(machine):
     submission = wire.Submission(argv=["python", "x.ipynb"], kind="notebook", gpus=1, resume="--resume x")
     with pytest.raises(Refusal, match="A notebook has no command line"):
         await machine.engine.submit(submission, "susan", "susan")
+
+
+WRITES = """
+import os, sys
+for path in ("model.pt", "runs/a/events.out.tfevents.1", "tables/a.csv", "tables/a.txt", "lib/made.py", ".env"):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w") as file:
+        file.write("x")
+with open(os.path.join(os.environ["SPRINGTIDE_OUTPUT_DIR"], "result.txt"), "w") as file:
+    file.write("y")
+print("wrote", flush=True)
+"""
+
+
+async def test_what_a_job_writes_into_its_working_directory_is_among_its_outputs(machine, tmp_path):
+    root = tmp_path / "study"
+    root.mkdir()
+    packed = pack({"app/train.py": TreeFile(WRITES.encode()), "app/lib/b.py": TreeFile(b"")}, {})
+    tree = wire.ProjectTree(root=str(root), digest=digest_of(packed))
+    await machine.engine.send_tree("susan", tree.digest, packed)
+    argv = [sys.executable, "{project_tree}/app/train.py"]
+    submission = wire.Submission(argv=argv, cwd=str(root / "app"), tree=tree, outputs=("tables/*.csv",), gpus=1)
+    job = await machine.engine.submit(submission, "susan", "susan")
+    await machine.until(job.id, "succeeded")
+    listed = await machine.engine.outputs(job.id)
+    assert [file.name for file in listed.items] == [
+        "result.txt",
+        "work/model.pt",
+        "work/runs/a/events.out.tfevents.1",
+        "work/tables/a.csv",
+    ]
+    assert [(each.tool, each.command) for each in listed.openers] == [
+        ("TensorBoard", "tensorboard --logdir work/runs")
+    ]
+    with await machine.engine.output(job.id, "work/tables/a.csv") as file:
+        assert file.read() == b"x"
+    for name in ("work/train.py", "work/lib/b.py", "work/lib/made.py", "work/.env", "work/tables/a.txt", "work/x"):
+        with pytest.raises(Refusal, match="has no output"):
+            await machine.engine.output(job.id, name)
+
+
+async def test_files_of_a_folder_that_is_not_the_jobs_own_are_no_outputs(machine, tmp_path):
+    root = tmp_path / "home"
+    root.mkdir()
+    argv = [sys.executable, "{code}/train.py"]
+    submission = wire.Submission(argv=argv, files={"train.py": WRITES.encode()}, cwd=str(root), gpus=1)
+    job = await machine.engine.submit(submission, "susan", "susan")
+    await machine.until(job.id, "succeeded")
+    assert [file.name for file in (await machine.engine.outputs(job.id)).items] == ["result.txt"]
+    with pytest.raises(Refusal, match="has no output"):
+        await machine.engine.output(job.id, "work/model.pt")
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "../*"])
+async def test_patterns_that_leave_the_working_directory_are_refused(machine, pattern):
+    with pytest.raises(Refusal, match="The pattern") as refused:
+        await machine.engine.submit(wire.Submission(argv=["true"], outputs=(pattern,), gpus=1), "susan", "susan")
+    assert refused.value.field == "outputs"

@@ -182,11 +182,11 @@ class MemoryExecutor(Executor):
     async def read_reports(self, job, after, limit):
         return tuple(r for r in self.reports.get(job, []) if r.seq > after)[:limit]
 
-    async def list_outputs(self, job, most):
+    async def list_outputs(self, job, most, own=None):  # noqa: ARG002
         names = [name for of, name in self.outputs if of == job]
         return tuple(OutputFile(name, len(self.outputs[job, name]), self.clock()) for name in names)[:most]
 
-    async def open_output(self, job, name, limit):
+    async def open_output(self, job, name, limit, own=None):  # noqa: ARG002
         content = self.outputs.get((job, name))
         if content is not None and len(content) > limit:
             raise ExecutorError("The file is too large.")

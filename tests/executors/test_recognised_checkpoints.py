@@ -156,16 +156,20 @@ def test_the_newest_whole_checkpoint_is_taken_and_one_being_written_is_not(tmp_p
     assert ended.path == "last.ckpt"
 
 
-def test_links_are_neither_checkpoints_nor_followed(tmp_path: Path) -> None:
-    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
-    work.mkdir()
-    elsewhere.mkdir()
+def test_linked_files_and_folders_count_and_no_links_below_them(tmp_path: Path) -> None:
+    work, project, elsewhere = tmp_path / "work", tmp_path / "project", tmp_path / "elsewhere"
+    for folder in (work, project / "checkpoints", elsewhere):
+        folder.mkdir(parents=True)
     (elsewhere / "last.ckpt").write_bytes(b"x")
+    (project / "checkpoints" / "epoch=1.ckpt").write_bytes(b"x")
+    (project / "checkpoints" / "again").symlink_to(project / "checkpoints")
+    (project / "checkpoints" / "file.ckpt").symlink_to(elsewhere / "last.ckpt")
+    (work / "checkpoints").symlink_to(project / "checkpoints")
     (work / "last.ckpt").symlink_to(elsewhere / "last.ckpt")
-    (work / "folder").symlink_to(elsewhere)
-    (work / "epoch=1.ckpt").write_bytes(b"x")
-    assert [each.path for each in listed(str(work))] == ["epoch=1.ckpt"]
-    assert listed(str(work / "folder")) == []
+    (work / "nowhere").symlink_to(tmp_path / "none")
+    assert sorted(each.path for each in listed(str(work))) == ["checkpoints/epoch=1.ckpt", "last.ckpt"]
+    found = newest([str(work)], 0.0, [], ended=True)
+    assert found is not None
     assert listed(str(work / "missing")) == []
 
 

@@ -12,7 +12,7 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from springtide.scheduler import resuming, wire, wording
+from springtide.scheduler import own_outputs, resuming, wire, wording
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.model import Node
@@ -47,6 +47,16 @@ def check_program(submission: wire.Submission, settings: EngineSettings) -> None
         wrong = resuming.problem(submission.resume, submission.kind, submission.argv)
         if wrong is not None:
             raise invalid_field("resume", *wrong)
+
+
+def checked_outputs(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns of outputs. Raises `Refusal` for one that is no path in the working directory."""
+    for pattern in patterns:
+        if why := own_outputs.problem(pattern):
+            raise invalid_field(
+                "outputs", f"The pattern {given(pattern, LONG_GIVEN)} {why}.", "Examples: runs/**, *.pt, **/*.csv"
+            )
+    return tuple(patterns)
 
 
 def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:

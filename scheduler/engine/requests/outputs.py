@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.executors.base import Executor, ExecutorError, LogPiece
+from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.own_outputs import OwnOutputs
+from springtide.scheduler.own_outputs import openers as openers_of
+from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import JobRecord, TestStage
+from springtide.scheduler.store.records import JobRecord, JobSpec, TestStage
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 MAX_LOG_BYTES = 1024 * 1024
 """Maximum size of a piece of a log, in bytes."""
 MAX_FILES = 500
 """Maximum number of output files in one answer."""
+MAX_OPENERS = 10
+"""Maximum number of folders in one answer that tools show."""
 MAX_POINTS = 5_000
 """Maximum number of reports in one answer."""
 MAX_WAIT = 60.0
@@ -110,22 +117,26 @@ class Outputs:
         return wire.Points(items=items, next=items[-1].seq if items else after)
 
     async def listed(self, job_id: str) -> wire.OutputList:
-        """Return the files of the job's output directory, the first `MAX_FILES` of them."""
-        job_id = (await self._with_files(await self._jobs.get(job_id))).id
+        """Return the files of the job's output directory and its own outputs, the first `MAX_FILES` of them."""
+        job = await self._with_files(await self._jobs.get(job_id))
         try:
-            files = await self._executor.list_outputs(job_id, MAX_FILES + 1)
+            files = await self._executor.list_outputs(job.id, MAX_FILES + 1, own_outputs(job.spec))
         except ExecutorError as error:
             raise Refusal(503, "output", str(error), hint="Try again in a moment.") from error
         items = [
             wire.OutputFile(name=file.name, size=file.size, written=file.written) for file in files[:MAX_FILES]
         ]
-        return wire.OutputList(items=items, more=len(files) > MAX_FILES)
+        openers = [
+            wire.OutputOpener(tool=each.tool, folder=each.folder, command=each.command)
+            for each in openers_of(file.name for file in files)
+        ]
+        return wire.OutputList(items=items, more=len(files) > MAX_FILES, openers=openers[:MAX_OPENERS])
 
     async def output(self, job_id: str, name: str) -> BinaryIO:
-        """Open a file of the job's output directory, which the caller closes."""
-        job_id = (await self._with_files(await self._jobs.get(job_id))).id
+        """Open an output of the job, which the caller closes."""
+        job = await self._with_files(await self._jobs.get(job_id))
         try:
-            content = await self._executor.open_output(job_id, name, self._max_output_bytes)
+            content = await self._executor.open_output(job.id, name, self._max_output_bytes, own_outputs(job.spec))
         except ExecutorError as error:
             raise Refusal(422, "output", str(error), field="name") from error
         if content is None:
@@ -136,6 +147,20 @@ class Outputs:
                 hint="It may not be written yet.",
             )
         return content
+
+
+def own_outputs(spec: JobSpec) -> OwnOutputs | None:
+    """Return which files of a job's own working folder are outputs; None if it works in its user's own folder."""
+    patterns = spec.options.outputs
+    if spec.cwd is None:
+        return OwnOutputs("", patterns)
+    if spec.tree is None or spec.tree.digest is None or spec.options.in_place:
+        return None
+    copy = JobPlaces(Path()).tree(spec.tree.root).name
+    inside = PurePosixPath(spec.cwd.replace(PLACE, spec.tree.root))
+    if not inside.is_relative_to(spec.tree.root):
+        return None
+    return OwnOutputs(str(PurePosixPath(copy) / inside.relative_to(spec.tree.root)), patterns)
 
 
 def _reaches_end(piece: LogPiece) -> bool:

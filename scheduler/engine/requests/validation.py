@@ -15,6 +15,7 @@ from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.acceptance import (
     check_program,
     check_without_gpus,
+    checked_outputs,
     checked_requirements,
     declared_contents,
     default_name,
@@ -93,6 +94,7 @@ def validate_resources(
         given,
         gpu_types=tuple(dict.fromkeys(map(context.types.declared.of, given.gpu_types))),
         requirements=checked_requirements(given.requirements, images=settings.images is not None),
+        outputs=checked_outputs(given.outputs),
         datasets=checked_datasets(given.datasets, [name for name, _ in lineage], settings.datasets),
         image=given.image and ranges.choose_image(given.image, lineage, settings.images),
     )

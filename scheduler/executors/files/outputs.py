@@ -13,6 +13,7 @@ from springtide.scheduler.executors.base import ExecutorError, OutputFile
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import DIRECTORY, open_plain
 from springtide.scheduler.executors.supervisor.tree import CACHES, COPIED_AT
+from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 DEEPEST = 8
@@ -23,13 +24,21 @@ MOST_FOLDERS = 1_000
 """Number of folders after which no further ones are looked into."""
 
 
-def list_outputs(places: JobPlaces, most: int) -> tuple[OutputFile, ...]:
-    """Return the plain files of the job's output directory, at most ``most``, by folder and name.
+def list_outputs(places: JobPlaces, most: int, own: OwnOutputs | None = None) -> tuple[OutputFile, ...]:
+    """Return the plain files of the job's output directory, then its ``own`` outputs, by folder and name.
 
-    Links and what does not belong to the job are left out, as `open_output` does not open them; so are folders
-    deeper than `DEEPEST`. Raises `ExecutorError` if the directory cannot be read.
+    There are at most ``most``. Links and what does not belong to the job are left out, as `open_output` does not
+    open them; so are folders deeper than `DEEPEST`. Raises `ExecutorError` if a directory cannot be read.
     """
-    return _listed(places.output, "output directory", most)
+    found = _listed(places.output, "output directory", most)
+    if own is None or len(found) >= most:
+        return found
+    taken = {file.name for file in found}
+    named = ((own.name_of(file.name), file) for file in list_own_files(places, MOST_FILES))
+    more = (
+        OutputFile(name, file.size, file.written) for name, file in named if name is not None and name not in taken
+    )
+    return (*found, *islice(more, most - len(found)))
 
 
 def list_own_files(places: JobPlaces, most: int) -> tuple[OutputFile, ...]:
@@ -79,16 +88,20 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def open_output(places: JobPlaces, parts: tuple[str, ...], limit: int) -> BinaryIO | None:
-    """Open a file of the job's output directory for reading; None if there is none.
+def open_output(
+    places: JobPlaces, parts: tuple[str, ...], limit: int, own: OwnOutputs | None = None
+) -> BinaryIO | None:
+    """Open an output of the job for reading, also one of its ``own``; None if there is none.
 
     Raises `ExecutorError` if it is larger than ``limit`` bytes or not a plain file of the job.
     """
-    try:
-        owner = places.output.stat(follow_symlinks=False).st_uid
-    except FileNotFoundError:
-        return None
-    file = open_plain(places.output, parts, owner)
+    file = _opened(places.output, parts)
+    path = None if own is None else own.path_of("/".join(parts))
+    if file is None and path is not None:
+        file = _opened(places.work, tuple(path.split("/")))
+        if file is not None and os.fstat(file).st_mtime == COPIED_AT:
+            os.close(file)
+            return None
     if file is None:
         return None
     opened = os.fdopen(file, "rb", buffering=0)
@@ -99,3 +112,11 @@ def open_output(places: JobPlaces, parts: tuple[str, ...], limit: int) -> Binary
             f"{given('/'.join(parts), LONG_GIVEN)} has {size} bytes; at most {limit} can be fetched."
         )
     return opened
+
+
+def _opened(root: Path, parts: tuple[str, ...]) -> int | None:
+    try:
+        owner = root.stat(follow_symlinks=False).st_uid
+    except FileNotFoundError:
+        return None
+    return open_plain(root, parts, owner)

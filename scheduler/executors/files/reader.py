@@ -12,6 +12,7 @@ from springtide.scheduler.executors.base import LogPiece, OutputFile, Report
 from springtide.scheduler.executors.files import logs, outputs, reports
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.files.plain import relative_parts
+from springtide.scheduler.own_outputs import OwnOutputs
 
 T = TypeVar("T")
 
@@ -116,10 +117,11 @@ class Reader:
         batch = await asyncio.to_thread(reports.read, places.reports, max(0, after), limit, attempt, self._now())
         return batch.reports
 
-    async def output_files(self, job: str, most: int) -> tuple[OutputFile, ...]:
+    async def output_files(self, job: str, most: int, own: OwnOutputs | None) -> tuple[OutputFile, ...]:
         """Return the result of `Executor.list_outputs`."""
-        return await asyncio.to_thread(outputs.list_outputs, self._layout.job(job), most)
+        return await asyncio.to_thread(outputs.list_outputs, self._layout.job(job), most, own)
 
-    async def output(self, job: str, name: str, limit: int) -> BinaryIO | None:
+    async def output(self, job: str, name: str, limit: int, own: OwnOutputs | None) -> BinaryIO | None:
         """Return the result of `Executor.open_output`."""
-        return await asyncio.to_thread(outputs.open_output, self._layout.job(job), relative_parts(name), limit)
+        places, parts = self._layout.job(job), relative_parts(name)
+        return await asyncio.to_thread(outputs.open_output, places, parts, limit, own)

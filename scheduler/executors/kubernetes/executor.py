@@ -52,6 +52,7 @@ from springtide.scheduler.executors.kubernetes.start_failures import says_nothin
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node
+from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given, listed
 
@@ -420,13 +421,13 @@ class KubernetesExecutor(Executor):
         self._monitor.hurry(job)
         return await self._reader.reports(job, after, limit)
 
-    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:
-        """Return the files of the output directory."""
-        return await self._reader.output_files(job, most)
+    async def list_outputs(self, job: str, most: int, own: OwnOutputs | None = None) -> tuple[OutputFile, ...]:
+        """Return the files of the output directory, and the job's own outputs."""
+        return await self._reader.output_files(job, most, own)
 
-    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
+    async def open_output(self, job: str, name: str, limit: int, own: OwnOutputs | None = None) -> BinaryIO | None:
         """Open a file of the output directory on the jobs' volume."""
-        return await self._reader.output(job, name, limit)
+        return await self._reader.output(job, name, limit, own)
 
     # ---------- underneath
 

@@ -57,6 +57,7 @@ from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
+from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
 from springtide.scheduler.telemetry.processor import machine_capacity
 from springtide.scheduler.wording import given, listed, plural
@@ -433,13 +434,13 @@ class LocalExecutor(Executor):
         """Return reports that the job wrote."""
         return await self._reader.reports(job, after, limit)
 
-    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:
-        """Return the files of the output directory."""
-        return await self._reader.output_files(job, most)
+    async def list_outputs(self, job: str, most: int, own: OwnOutputs | None = None) -> tuple[OutputFile, ...]:
+        """Return the files of the output directory, and the job's own outputs."""
+        return await self._reader.output_files(job, most, own)
 
-    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
+    async def open_output(self, job: str, name: str, limit: int, own: OwnOutputs | None = None) -> BinaryIO | None:
         """Open a file of the output directory."""
-        return await self._reader.output(job, name, limit)
+        return await self._reader.output(job, name, limit, own)
 
     # ---------- underneath
 

@@ -1,7 +1,7 @@
 """Recognition of the checkpoints that frameworks write by themselves, from a list of files.
 
 `CONVENTIONS` is the table of their names. `recognised` is a pure function of paths, sizes and times; the walk that
-makes the list is bounded and follows no links.
+makes the list is bounded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 DEEPEST = 8
@@ -21,6 +22,11 @@ MOST_FOLDERS = 2_000
 """Number of folders after which no further ones are searched."""
 MOST_FILES = 50_000
 """Number of files after which the search ends."""
+MOST_LINKS = 100
+"""Number of linked folders after which no further ones are searched."""
+MOST_LINKED_FOLDERS = 200
+MOST_LINKED_FILES = 2_000
+"""Number of files of one linked folder after which its search ends: it may hold a dataset."""
 MOST_OPENED = 5
 """Number of newest checkpoints of which the end is read, until one is whole."""
 SETTLED = 2.0
@@ -31,8 +37,7 @@ LONGEST_END = 1 << 16
 
 _SKIPPED = re.compile(r"\.|node_modules$|__pycache__$|site-packages$|venv$")
 _TEMPORARY = re.compile(r"(?i)(^|/)(tmp[-_.]|[.~])|[-_.]tmp([-_./]|$)|\.(part|partial|incomplete|new)$|~$")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class File(NamedTuple):
@@ -157,34 +162,45 @@ def _by_of_file(path: str) -> str | None:
 
 
 def listed(root: str) -> list[File]:
-    """Return the plain files below a folder, within the bounds of a search; links are not followed.
+    """Return the plain files below a folder, within the bounds of a search, which runs as the job's account.
 
-    A folder that cannot be opened has none.
+    Links to files and folders count as what they lead to, as a job's copy of its project has them; below a linked
+    folder none is followed. A folder that cannot be opened has none.
     """
-    found = []
-    with suppress(OSError):
-        opened = os.open(root, _FOLDER)
-        try:
-            for file in _walk(opened):
-                found.append(file)
-                if len(found) == MOST_FILES:
-                    break
-        finally:
-            os.close(opened)
+    links: list[str] = []
+    found = list(islice(_walk(root, "", MOST_FOLDERS, links), MOST_FILES))
+    for link in sorted(links)[:MOST_LINKS]:
+        found += islice(_walk(f"{root}/{link}", f"{link}/", MOST_LINKED_FOLDERS, None), MOST_LINKED_FILES)
     return found
 
 
-def _walk(root: int) -> Iterator[File]:
-    walk = os.fwalk(".", dir_fd=root, follow_symlinks=False)
-    for visited, (folder, folders, names, opened) in enumerate(walk, 1):
-        more = folder.count("/") < DEEPEST and visited < MOST_FOLDERS
-        folders[:] = sorted(name for name in folders if not _SKIPPED.match(name)) if more else []
-        for name in names:
-            with suppress(OSError, UnicodeEncodeError):
-                about = os.stat(name, dir_fd=opened, follow_symlinks=False)
-                path = os.path.normpath(f"{folder}/{name}")
-                if stat.S_ISREG(about.st_mode) and len(path.encode()) <= LONGEST_PATH:
-                    yield File(path, about.st_size, about.st_mtime)
+def _walk(root: str, prefix: str, most: int, links: list[str] | None) -> Iterator[File]:
+    """Yield the files below a folder, their paths after ``prefix``; add links to folders to ``links``."""
+    try:
+        opened = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for visited, (folder, folders, names, inside) in enumerate(os.fwalk(".", dir_fd=opened), 1):
+            kept = sorted(name for name in folders if not _SKIPPED.match(name))
+            if links is not None:
+                links += (os.path.normpath(f"{folder}/{name}") for name in kept if _is_link(name, inside))
+            folders[:] = kept if folder.count("/") < DEEPEST and visited < most else []
+            for name in names:
+                with suppress(OSError, UnicodeEncodeError):
+                    about = os.stat(name, dir_fd=inside, follow_symlinks=links is not None)
+                    path = prefix + os.path.normpath(f"{folder}/{name}")
+                    if stat.S_ISREG(about.st_mode) and len(path.encode()) <= LONGEST_PATH:
+                        yield File(path, about.st_size, about.st_mtime)
+    finally:
+        os.close(opened)
+
+
+def _is_link(name: str, within: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def newest(roots: Sequence[str], since: float, named: Sequence[str], *, ended: bool) -> Checkpoint | None:

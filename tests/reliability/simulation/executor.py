@@ -23,6 +23,7 @@ from springtide.scheduler.executors.base import (
     StaleEpochError,
 )
 from springtide.scheduler.model import Node
+from springtide.scheduler.own_outputs import OwnOutputs
 
 APART = 1e-6
 """Least time between two observations of one attempt, in seconds: they arrive in order."""
@@ -157,10 +158,21 @@ class SimulatedExecutor(Executor):
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:  # noqa: ARG002
         return ()
 
-    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:  # noqa: ARG002
+    async def list_outputs(
+        self,
+        job: str,  # noqa: ARG002
+        most: int,  # noqa: ARG002
+        own: OwnOutputs | None = None,  # noqa: ARG002
+    ) -> tuple[OutputFile, ...]:
         return ()
 
-    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:  # noqa: ARG002
+    async def open_output(
+        self,
+        job: str,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+        own: OwnOutputs | None = None,  # noqa: ARG002
+    ) -> BinaryIO | None:
         return None
 
 

@@ -159,6 +159,14 @@ export class OutputBrowser {
         listed.map((file) => this.#row(file)),
       ),
       this.#rest(this.list.items.length - listed.length),
+      ...(this.list.openers ?? []).map(({ tool, folder, command }) =>
+        h(
+          "p",
+          { key: `${tool} ${folder}`, class: "st-muted", "data-testid": "output-opener" },
+          `${clean(tool)}, in ${clean(folder)}: download the outputs, then `,
+          h("code", {}, clean(command)),
+        ),
+      ),
     ];
   }
 
