@@ -222,6 +222,19 @@ class Block(NamedTuple):
     checkable: bool = False
 
 
+class Checkpoint(NamedTuple):
+    """A checkpoint that was recognised among a job's files.
+
+    ``path`` is relative to the working directory, or from the root; ``size`` is in bytes, ``written`` the time of
+    its last write, ``by`` the framework that writes such checkpoints.
+    """
+
+    path: str
+    size: int
+    written: float
+    by: str
+
+
 class Phase(StrEnum):
     """The part of a job's state that the policy needs."""
 

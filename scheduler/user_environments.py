@@ -12,13 +12,13 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ class UserEnvironments:
 
         ``python`` is the version of its Python, such as 3.12. What cannot be completed is removed.
         """
-        _check(name, packages)
+        check_request(name, packages)
         if not VERSION.fullmatch(python):
             raise UserEnvironmentError(f"{given(python)} is no version of Python; expected is one such as {OWN}.")
         self._make_root()
@@ -110,7 +110,7 @@ class UserEnvironments:
 
     def install(self, name: str, packages: Sequence[str]) -> UserEnvironment:
         """Install packages into an environment. Raises `UserEnvironmentError`."""
-        _check(name, packages)
+        check_request(name, packages)
         with self._locked(name) as found:
             if found.problem:
                 raise UserEnvironmentError(f"{found.problem} Make it anew with `springtide env create {name}`.")
@@ -122,7 +122,7 @@ class UserEnvironments:
 
     def remove(self, name: str) -> None:
         """Remove an environment and its kernel. Raises `UserEnvironmentError`."""
-        _check(name, ())
+        check_request(name, ())
         with self._locked(name) as found:
             shutil.rmtree(self.kernels / found.kernel, ignore_errors=True)
             try:
@@ -255,10 +255,18 @@ def user_environments(environ: Mapping[str, str], say: Callable[[str], None]) ->
     return UserEnvironments(data / "springtide/environments", jupyter / "kernels", say)
 
 
-def how_to_install(*packages: str) -> str:
-    """Return how packages are installed for notebooks with this Python, as the end of a sentence."""
+def installs_here() -> bool:
+    """Return whether pip of this Python can install packages, into its directories or into the person's home."""
+    return bool(site.ENABLE_USER_SITE) or all(os.access(path, os.W_OK) for path in program.base_directories()[:1])
+
+
+def how_to_install(*packages: str, can_install: bool | None = None) -> str:
+    """Return how packages are installed for notebooks with this Python, as the end of a sentence.
+
+    ``can_install`` says whether its pip can; None: as `installs_here` finds.
+    """
     words = " ".join(f"'{package}'" if "[" in package or "<" in package else package for package in packages)
-    if all(os.access(path, os.W_OK) for path in program.base_directories()[:1]):
+    if installs_here() if can_install is None else can_install:
         return f"%pip install {words}"
     return (
         "the packages of this kernel belong to the hub, so make an environment of your own in a terminal: "
@@ -266,7 +274,8 @@ def how_to_install(*packages: str) -> str:
     )
 
 
-def _check(name: str, packages: Sequence[str]) -> None:
+def check_request(name: str, packages: Sequence[str]) -> None:
+    """Raise `UserEnvironmentError` for what is no name of an environment, or no package."""
     if not NAME.fullmatch(name):
         raise UserEnvironmentError(
             f"{given(name, LONG_GIVEN)} is no name of an environment: expected are up to 40 small letters, "
@@ -298,6 +307,8 @@ def _reason(lines: Sequence[str]) -> str:
 
 def _needed_by_notebooks() -> list[str]:
     """Return the packages that Springtide needs in a notebook."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and every kernel loads this module
+
     return [
         requirement.partition(";")[0].strip()
         for requirement in metadata.requires("springtide") or ()

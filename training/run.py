@@ -2,10 +2,10 @@
 
 ``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
 an exception to ``error.json``. In a gang those of the other processes are written to ``result.RANK.pkl``. A result
-that is a JSON value is written to ``result.json`` too, for programs that are not in Python. For a sweep the
-payload has the calls of all trials, or a study that chooses the arguments. ``notebook IN.ipynb`` executes a
-notebook and saves it in that directory under its own name, with the outputs of all cells that ran, after every
-cell.
+that is a JSON value is written to ``result.json`` too, for programs that are not in Python; a figure, a table or a
+model to a file that pages show. For a sweep the payload has the calls of all trials, or a study that chooses the
+arguments. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its own name, with the
+outputs of all cells that ran, after every cell.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
 from springtide.training.job import Job, current_job, job_of_process
 from springtide.training.names import Payload, become_main, result_dumps
+from springtide.training.previews import PREVIEWS, preview
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
@@ -39,6 +40,8 @@ MAX_RANK_BYTES = 16 << 20
 return is saved once."""
 MAX_JSON_BYTES = 1 << 20
 """Maximum size of a pickled result that is written as JSON as well, in bytes."""
+PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set)
+"""Types of results that have no view of their own."""
 ERROR = "error.json"
 HERE = Path(__file__).parent
 
@@ -118,6 +121,7 @@ def _save(result: Any, job: Job, began: float) -> None:
     The results of earlier attempts are removed; this one ``began`` at that time, in seconds since the epoch.
     """
     directory = job.output_directory
+    _save_preview(result, directory, began)
     try:
         data = result_dumps(result)
     except Exception as error:  # noqa: BLE001 - objects of users may raise anything
@@ -135,6 +139,21 @@ def _save(result: Any, job: Job, began: float) -> None:
     _save_as_json(result, len(data), directory / RESULT_AS_JSON)
     write_atomically(directory / RESULT, data)
     _remove(directory / RESULT_PROBLEM)
+
+
+def _save_preview(result: Any, directory: Path, began: float) -> None:
+    """Write a file that shows a result which is no JSON value. A file that the function wrote itself stays."""
+    for name in PREVIEWS:
+        _remove_older(directory / name, began)
+    if result is None or isinstance(result, PLAIN) or getattr(result, "shape", None) == ():
+        return
+    try:
+        made = preview(result)
+    except Exception as error:  # noqa: BLE001 - objects of users may raise anything
+        sys.stderr.write(f"The result cannot be shown: {type(error).__name__}: {error}\n")
+        return
+    if made is not None and not (directory / made[0]).exists():
+        write_atomically(directory / made[0], made[1])
 
 
 def _shown(result: Any) -> str:

@@ -78,7 +78,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Bring ``%%train`` into an IPython shell."""
+    """Bring ``%%train`` into an IPython shell, and a plain answer of ``%pip`` where it cannot install."""
 
     def train(line: str, cell: str) -> Any:
         """Run the cell in the shared pool: ``%%train --gpus 4 --to job``.
@@ -90,6 +90,7 @@ def load_ipython_extension(shell: Any) -> None:
         return import_module(f"{__name__}.magics").train(shell, line, cell)
 
     shell.register_magic_function(train, "cell", "train")
+    import_module(f"{__name__}.own_packages").guard_pip(shell)
     shell.input_transformers_cleanup.append(_with_body)
 
 

@@ -44,6 +44,10 @@ class MissingPackageError(SpringtideError, ImportError):
     """A package that is not needed otherwise is not installed here."""
 
 
+class NotInstalledError(SpringtideError):
+    """Packages cannot be installed into the environment of this kernel."""
+
+
 class UntrustedResultError(SpringtideError):
     """The result was written by the job of another person; loading it would run that person's code here."""
 

@@ -8,18 +8,20 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import NotebookDocument
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.display.plain import Environment
+from springtide.widgets.display.progress_bar import is_rewritten
 from springtide.widgets.errors import (
     DownloadError,
     JobCancelledError,
@@ -36,9 +38,11 @@ RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
 LOG_WAIT_S = 10.0
+LINE = 120
+"""Width at which an unfinished line of a followed log is cut, in characters."""
 
 
-class LogText(str):
+class LogOutput(str):
     """The text of a log; a notebook shows it as lines."""
 
     __slots__ = ()
@@ -184,25 +188,30 @@ class Job(Handle):
             raise NoResultError(msg)
         return NotebookDocument(json.loads(self.output(job.argv[-1].rpartition("/")[2])))
 
-    def logs(self, *, follow: bool = False, rank: int = 0) -> LogText | None:
+    def logs(self, *, follow: bool = False, rank: int = 0) -> LogOutput | None:
         """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends."""
         if follow:
             try:
-                self._read_log(rank, LOG_WAIT_S, _print)
+                for text in self._log_texts(rank, LOG_WAIT_S):
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
             except KeyboardInterrupt:
                 raise WaitInterrupted(NO_LONGER.format(self.id)) from None
             return None
-        pieces: list[str] = []
-        self._read_log(rank, 0, pieces.append)
-        return LogText(phrases.clean_lines("".join(pieces)))
+        return LogOutput("".join(self._log_texts(rank, 0)))
 
-    def _read_log(self, rank: int, wait: float, take: Callable[[str], Any]) -> None:
-        offset = 0
+    def _log_texts(self, rank: int, wait: float) -> Iterator[str]:
+        """Yield the log so far, and with ``wait`` what follows until the job has ended."""
+        width = LINE if wait and is_rewritten(sys.stdout) else None
+        text, offset, attempt = LogText(colours=True, width=width), 0, 1
         while True:
             piece = self._connection.ask(Client.log, self.id, rank=rank, offset=offset, wait=wait)
-            if piece.text:
-                take(piece.text)
-            elif piece.ended or not wait:
+            if piece.text and piece.attempt != attempt:
+                attempt = piece.attempt
+                yield f"{text.finish()}{attempt_mark(self.info, attempt, time.time())}\n"
+            yield text.feed(piece.text)
+            if not piece.text and (piece.ended or not wait):
+                yield text.finish()
                 return
             offset = piece.next
 
@@ -225,7 +234,7 @@ class Job(Handle):
             text = json.loads(self.output(ERROR))["traceback"]
         except (NoResultError, ValueError, KeyError, TypeError):
             return ""
-        return phrases.clean_lines(str(text))
+        return whole_text(str(text), colours=True)
 
     # ---------- display
 
@@ -237,8 +246,3 @@ class Job(Handle):
 def all_points(client: Client, job_id: str) -> list[wire.Point]:
     """Return everything that a job has reported so far."""
     return list(client.all_points(job_id))
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(phrases.clean_lines(text))
-    sys.stdout.flush()

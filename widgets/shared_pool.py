@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +19,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.capture import (
     Captured,
     Here,
+    check_kernel,
     environment_shown,
     kernel_place,
     submission,
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 UNCHECKED = 2**20
 """A request up to this many bytes is sent without asking first how much the pool takes."""
+
+
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Jobs(list[Job | Sweep]):
@@ -106,14 +111,16 @@ class Pool:
         - a function, called with ``args`` and the keywords that are no options:
           ``pool.submit(train, 0.1, gpus=4)``
         - a command: ``pool.submit("python train.py --epochs 3", gpus=4)``, or a list of its words
-        - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept
+        - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept.
+          Keywords that are no options are its parameters: ``pool.submit("story.ipynb", lr=0.1)`` sets the
+          variable ``lr`` after the cell with the tag ``parameters``, or at the top if there is none
 
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.
 
         The job runs the code and the arguments of this moment: functions, and the objects that they use from the
-        notebook and from modules in the working directory, are pickled; scripts and the files beside them are
-        copied. Data is read where it lies, in this working directory, when the job runs. Raises `CaptureError` or
+        notebook and from modules in the working directory, are pickled; code and settings of the project are
+        copied. Data is read where it lies when the job runs. Raises `CaptureError` or
         `OptionError` for invalid work or options; then nothing was submitted.
 
         Options:
@@ -121,13 +128,13 @@ class Pool:
         {options}
         """
         options, call = split_keywords(work, kwargs, keywords)
-        return self.send(capture(work, args, call, here()), options)
+        return self.send(capture(work, args, call, here(options)), options)
 
     def submit_cell(
         self, text: str, namespace: dict[str, Any], hidden: Iterable[str], options: Mapping[str, Any]
     ) -> Job:
         """Send the text of a cell with the variables it reads from ``namespace``, except ``hidden`` ones."""
-        return self.send(capture_cell(text, namespace, hidden, here()), options)
+        return self.send(capture_cell(text, namespace, hidden, here(options)), options)
 
     @takes_options
     def map(
@@ -209,8 +216,11 @@ class Pool:
         return self._send_sweep(plan, at_least, at_most, options, wanted)
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
-        """Send captured work."""
+        """Send captured work. Raises `CaptureError` for a notebook whose kernel is not there."""
         request = _request(captured, options)
+        if captured.kind == "notebook":
+            with own_errors():
+                check_kernel(captured, image_of(request.image, self.me.images))
         left = self._left(request)
         accepted = self._accepted(request, captured)
         return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, left)))
@@ -227,7 +237,7 @@ class Pool:
             parameters=plan.parameters,
             history=plan.history,
         )
-        captured = capture_payload(plan.payload, wanted.function, here())
+        captured = capture_payload(plan.payload, wanted.function, here(options))
         request = msgspec.structs.replace(_request(captured, options), trials=trials)
         left = self._left(request)
         accepted = self._accepted(request, captured)
@@ -236,7 +246,7 @@ class Pool:
     def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             check_size(request, self.me.max_body, captured.sizes)
-        return self.connection.ask(Client.submit, request)
+        return self.connection.ask(Client.submit, request, captured.packed)
 
     def environment(
         self, work: Work, /, *args: Any, kwargs: Mapping[str, Any] | None = None, **keywords: Any
@@ -248,7 +258,7 @@ class Pool:
         `OptionError`.
         """
         options, call = split_keywords(work, kwargs, keywords)
-        return self.environment_of(capture(work, args, call, here()), options)
+        return self.environment_of(capture(work, args, call, here(options)), options)
 
     def environment_of(self, captured: Captured, options: Mapping[str, Any]) -> Environment:
         """Return the environment of a job of captured work."""
@@ -415,10 +425,10 @@ def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
     return list(client.all_jobs(**filters))
 
 
-def here() -> Here:
-    """Return the notebook's directory, interpreter, file and variables."""
+def here(options: Mapping[str, Any] = NO_OPTIONS) -> Here:
+    """Return the notebook's directory, interpreter, file and variables, for a job with these options."""
     session = os.environ.get("JPY_SESSION_NAME")
-    return kernel_place(Path.cwd(), Path(session) if session else None)
+    return kernel_place(Path.cwd(), Path(session) if session else None).for_job(options)
 
 
 def namespace() -> dict[str, Any]:

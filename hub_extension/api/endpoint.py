@@ -37,6 +37,7 @@ from springtide.scheduler.refusal import Refusal
 NOBODY = Caller("")
 FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
 """Headers of requests that came through a proxy."""
+OCTETS: Final = "application/octet-stream"
 PIECE: Final = 256 * 1024
 """Size of the buffer for each reader of a file, in bytes."""
 STALLED_S: Final = 60.0
@@ -118,7 +119,7 @@ class Endpoint(RoutedHandler):
     async def prepare(self) -> None:
         """Check the method, the caller and the headers, before the body is read."""
         route = self.route
-        self._most = min(self.pool.max_body, route.most or self.pool.max_body)
+        self._most = route.largest(self.pool.max_body)
         assert isinstance(self.request.connection, HTTPConnection)
         self.request.connection.set_max_body_size(3 * self._most)  # type: ignore[attr-defined]
         try:
@@ -136,6 +137,15 @@ class Endpoint(RoutedHandler):
         if route.body is None:
             return
         media = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if route.body is bytes:
+            if media != OCTETS or headers.get("Content-Encoding", "identity") != "identity":
+                raise Refusal(
+                    415,
+                    "media_type",
+                    "The body must be plain bytes.",
+                    hint=f"Send it with Content-Type: {OCTETS}.",
+                )
+            return
         if media != "application/json" or headers.get("Content-Encoding", "identity") != "identity":
             raise Refusal(
                 415,
@@ -181,17 +191,23 @@ class Endpoint(RoutedHandler):
         if route.query is not None:
             arguments["query"] = query
         if route.body is not None:
-            arguments["body"] = intake.body_of(b"".join(self._chunks), route.body)
+            content = b"".join(self._chunks)
+            self._chunks.clear()
+            arguments["body"] = self._body(content, route.body)
         self._chunks.clear()
         await self._send(await route(Call(self.pool, self.caller), **arguments), route.status)
         self.timed(route, self.request.request_time())
+
+    @staticmethod
+    def _body(content: bytes, kind: type[msgspec.Struct | bytes]) -> msgspec.Struct | bytes:
+        return content if issubclass(kind, bytes) else intake.body_of(content, kind)
 
     get = post = put = patch = delete = _answer
 
     async def _send(self, answer: Answered, status: int) -> None:
         if isinstance(answer, File):
             with answer.content as content, self.pool.downloads.hold(self.caller.name, self._one_too_many):
-                self.set_header("Content-Type", "application/octet-stream")
+                self.set_header("Content-Type", OCTETS)
                 self.set_header(
                     "Content-Disposition", f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}"
                 )

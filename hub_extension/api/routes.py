@@ -160,8 +160,9 @@ class Route:
 
     ``path`` is below ``/api/v1``; ``parts`` are the types of its ``{parts}``. ``query`` is the type of the
     parameters, ``body`` that of the body, ``answer`` that of the answer with ``status``; ``also`` are further
-    status codes of success. ``most`` is the maximum size of the body, in bytes, if it is smaller than the pool's.
-    ``jobs``: programs of running jobs may call it, too, for their users and within their projects.
+    status codes of success. ``most`` is the maximum size of the body, in bytes, if it is smaller than the pool's;
+    that of plain ``bytes`` may be larger as well. ``jobs``: programs of running jobs may call it, too, for their
+    users and within their projects.
     """
 
     method: str
@@ -170,7 +171,7 @@ class Route:
     summary: str
     parts: Mapping[str, Any] = field(default_factory=dict)
     query: type[msgspec.Struct] | None = None
-    body: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct | bytes] | None = None
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     also: tuple[int, ...] = ()
@@ -182,6 +183,12 @@ class Route:
     def callers(self) -> str:
         """Return who may make the call, in words."""
         return f"{self.who}; programs of jobs" if self.jobs else str(self.who)
+
+    def largest(self, of_pool: int) -> int:
+        """Return the maximum size of the body, in bytes, where that of the pool's requests is ``of_pool``."""
+        if self.most is None:
+            return of_pool
+        return self.most if self.body is bytes else min(of_pool, self.most)
 
     @property
     def pattern(self) -> str:
@@ -249,7 +256,7 @@ def route(
             summary=_summary(function.__doc__),
             parts={part: types[part] for part in parts},
             query=_struct(types.get("query"), name),
-            body=_struct(types.get("body"), name),
+            body=bytes if types.get("body") is bytes else _struct(types.get("body"), name),
             answer=answer,
             status=status or (204 if types["return"] is NoneType else 200),
             also=also,

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import click
 
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, terminal
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
+from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, JobActed, TagsEdit
 from springtide.scheduler.wording import ago
@@ -113,7 +114,7 @@ def show(*, job_id: str, as_json: bool) -> None:
     facts = {**facts_of(job, time.time()), "files": ", ".join(file.name for file in left)}
     for name, value in facts.items():
         if value:
-            click.echo(f"  {name:<10} {one_line(value)}")
+            click.echo(f"  {name:<12} {one_line(value)}")
     if job.environment is not None:
         click.echo("It runs with")
         for head, words in descriptions.facts(job.environment, job.options.image):
@@ -138,6 +139,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "exit code": "" if job.exit_code is None else str(job.exit_code),
         "progress": progress(job),
         "reported": values,
+        "resumes from": descriptions.resumes_from(job, now),
         "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
         "attempts": str(job.attempt or ""),
         "sent by": "" if job.submitted_by is None else f"job {job.submitted_by}",
@@ -158,14 +160,21 @@ def logs(*, job_id: str, follow: bool, rank: int, as_json: bool) -> None:
 
 def show_log(client: Client, job_id: str, *, rank: int = 0, follow: bool, as_json: bool = False) -> None:
     """Print a worker's log from its start; with ``follow``, until the job has ended."""
-    offset = 0
+    width, colours = terminal()
+    text, offset, attempt = LogText(colours=colours, width=width if follow else None), 0, 1
     while True:
         chunk = client.log(job_id, rank=rank, offset=offset, wait=FOLLOW_WAIT_S if follow else 0)
         if as_json:
             print_json(chunk)
         else:
-            click.echo(printable(chunk.text), nl=False)
+            if chunk.text and chunk.attempt != attempt:
+                attempt = chunk.attempt
+                mark = attempt_mark(client.job(job_id), attempt, time.time())
+                click.echo(f"{text.finish()}{mark}")
+            click.echo(text.feed(chunk.text), nl=False)
         if chunk.ended or not (follow or chunk.text):
+            if not as_json:
+                click.echo(text.finish(), nl=False)
             return
         offset = chunk.next
 

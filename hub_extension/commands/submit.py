@@ -18,7 +18,10 @@ from springtide.scheduler.capture import (
     CaptureError,
     Here,
     capture_words,
+    check_kernel,
     environment_shown,
+    names_notebook,
+    pause_words,
     submission,
     terminal_place,
     uncarried_words,
@@ -51,21 +54,25 @@ from springtide.scheduler.wire import Job, Submission, Surface, Wish, missing_pr
 def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ...], **options: Any) -> None:
     """Send a command to the pool, such as: springtide submit --gpus 4 -- python train.py.
 
-    The script and the Python files beside it are sent as they are now. A notebook is run from top to bottom.
+    Code and settings of the project are sent as they are now; data is read in place. A notebook is run from top to
+    bottom; its parameters follow it: springtide submit study.ipynb -p lr 0.1.
     With --follow the exit code is 0 only if the job succeeded.
     """
-    here = terminal_place(Path.cwd())
+    given = flags.given(options)
+    here = terminal_place(Path.cwd()).for_job(given)
     captured = capture(command, here)
     with _as_usage_errors():
-        request = submission(captured, flags.given(options), here=here)
+        request = submission(captured, given, here=here)
     for note in captured.notes:
         say(note)
+    if captured.kind == "notebook":
+        require_kernel(captured, request)
     if dry_run:
-        print_prospect(request, here, as_json=as_json)
+        print_prospect(request, captured, here, as_json=as_json)
         return
     with Client() as client:
         left = unsent(request, here, client.me().noted_variables)
-        job = client.submit(request)
+        job = client.submit(request, captured.packed)
         if left:
             say(_uncarried(left))
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
@@ -96,7 +103,7 @@ def advise(*, as_json: bool, **options: Any) -> None:
 advise.params[:0] = [each for each in flags.flags(Surface.COMMAND) if each.name in Wish.__struct_fields__]
 
 
-def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
+def print_prospect(request: Submission, captured: Captured, here: Here, *, as_json: bool) -> None:
     """Print when the job would start if it were sent now, and its environment.
 
     Raises `click.UsageError` if its program is not there.
@@ -111,10 +118,12 @@ def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
     environment = environment_shown(request, image, contents, left)
     if left:
         say(_uncarried(left))
+    pauses = pause_words(request, captured)
     if as_json:
-        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image})
+        print_json({**msgspec.to_builtins(forecast), "environment": environment, "image": image, "pause": pauses})
         return
     click.echo(one_line(f"{prospect(forecast)} Nothing was sent."))
+    click.echo(one_line(f"Pause: {pauses}"))
     for head, words in facts(environment, image):
         click.echo(one_line(f"{head}: {words}"))
 
@@ -122,7 +131,7 @@ def print_prospect(request: Submission, here: Here, *, as_json: bool) -> None:
 def capture(command: tuple[str, ...], here: Here) -> Captured:
     """Capture the command. Raises `click.UsageError` if it cannot be sent."""
     notes: tuple[str, ...] = ()
-    if len(command) == 1 and command[0].endswith(".ipynb"):
+    if names_notebook(command[0]):
         here, notes = with_training(here)
     with _as_usage_errors():
         captured = capture_words(command, here)
@@ -135,6 +144,14 @@ def _as_usage_errors() -> Iterator[None]:
         yield
     except CaptureError as error:
         raise click.UsageError(str(error)) from error
+
+
+def require_kernel(captured: Captured, request: Submission) -> None:
+    """Raise `click.UsageError` if the Python that runs a notebook does not have its kernel."""
+    with Client() as client:
+        image = image_of(request.image, client.me().images)
+    with _as_usage_errors():
+        check_kernel(captured, image)
 
 
 def _uncarried(names: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -21,6 +23,13 @@ def printable(text: str) -> str:
     """Return the text without the control characters of a terminal; newlines stay, tabs become spaces."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8)
     return "".join(c for c in lines if c == "\n" or c.isprintable())
+
+
+def terminal() -> tuple[int | None, bool]:
+    """Return the width of the output's terminal, None if it goes elsewhere, and whether colours are shown."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return None, False
+    return shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
 
 
 def one_line(text: str) -> str:

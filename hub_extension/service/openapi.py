@@ -18,7 +18,12 @@ TEMPLATE = "#/components/schemas/{name}"
 
 def document(routes: Sequence[Route], *, server: str, version: str) -> dict[str, Any]:
     """Return the API's description in OpenAPI 3.1. ``server`` is the common path prefix of all routes."""
-    structs = [struct for route in routes for struct in (route.body, route.answer) if struct is not None]
+    structs = [
+        struct
+        for route in routes
+        for struct in (route.body, route.answer)
+        if struct is not None and struct is not bytes
+    ]
     _, components = msgspec.json.schema_components([*structs, Problem], ref_template=TEMPLATE)
     for name, option in product(("Submission", "Wish"), OPTIONS.values()):
         if (field := components.get(name, {}).get("properties", {}).get(option.name)) is not None:
@@ -65,7 +70,9 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if parameters := [*_path_parameters(route), *_query_parameters(route)]:
         operation["parameters"] = parameters
-    if route.body is not None:
+    if route.body is bytes:
+        operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": {}}}}
+    elif route.body is not None:
         schema = {"$ref": TEMPLATE.format(name=route.body.__name__)}
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     if route.who is Who.ANYONE:

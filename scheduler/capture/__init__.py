@@ -8,10 +8,17 @@ from springtide.scheduler.capture.command import (
     Captured,
     capture_command,
     capture_notebook,
-    capture_words,
 )
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.place import kernel_place, terminal_place, with_training
+from springtide.scheduler.capture.notebook import (
+    capture_words,
+    check_kernel,
+    known_parameters,
+    names_notebook,
+    with_parameters,
+)
+from springtide.scheduler.capture.pauses import pause_words
+from springtide.scheduler.capture.place import elsewhere, kernel_place, terminal_place, with_training
 from springtide.scheduler.capture.program import Here, split_command
 from springtide.scheduler.capture.request import environment_shown, submission, unsent, with_carried
 from springtide.scheduler.capture.variables import uncarried_words
@@ -25,13 +32,19 @@ __all__ = [
     "capture_command",
     "capture_notebook",
     "capture_words",
+    "check_kernel",
+    "elsewhere",
     "environment_shown",
     "kernel_place",
+    "known_parameters",
+    "names_notebook",
+    "pause_words",
     "split_command",
     "submission",
     "terminal_place",
     "uncarried_words",
     "unsent",
     "with_carried",
+    "with_parameters",
     "with_training",
 ]

@@ -1,14 +1,12 @@
-"""Capture of a command, script or notebook at the moment of submission, with the user's own code that it needs.
+"""Capture of a command, script or notebook at the moment of submission, with the project that it is in.
 
-Later edits of the script or a module next to it do not change the job. Only data is read in place, when the job
-runs.
+Later edits of code, settings or templates do not change the job. Only data is read in place, when the job runs.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,22 +15,25 @@ from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
 from springtide.scheduler.capture.program import (
+    PYTHON,
     SCRIPT_SUFFIXES,
     Here,
-    Program,
     find,
     is_file,
     is_python,
-    minor_version,
     program_of,
     require,
 )
-from springtide.scheduler.wording import given
+from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root
+from springtide.scheduler.capture.search_path import folders_of
+from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.wording import given, listed
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
-SAFE_PATH = 11
-"""The first Python 3 with the option ``-P``."""
+LONGEST = 4096
+"""Maximum length of a path in a command, in characters."""
+SEARCH_PATH = "PYTHONPATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Captured:
 
     ``program`` is the absolute path of the program that the first word means at the place of submission, empty
     if there is none. ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes``
-    the bytes of its largest variables, ``imports`` its imports from outside of ``files``.
+    the bytes of its largest variables, ``imports`` its imports from outside of ``files`` and ``project``. Without
+    a project the job runs in the user's own folder.
     """
 
     kind: str
@@ -55,54 +57,81 @@ class Captured:
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     imports: Imports = Imports()  # noqa: RUF009 - frozen
+    project: Project | None = None
+
+    @property
+    def packed(self) -> bytes | None:
+        """The packed project tree, None without one."""
+        return None if self.project is None else self.project.packed
 
 
-def capture_words(words: Sequence[str], here: Here) -> Captured:
-    """Capture the words of a command line: a notebook named alone, or a command."""
-    if len(words) == 1 and str(words[0]).endswith(".ipynb"):
-        return capture_notebook(Path(words[0]), here)
-    return capture_command(words, here)
+def project_of(here: Here, place: Path, always: Sequence[Path] = ()) -> Project | None:
+    """Return the project that a folder is in, with the files ``always`` copied; None for a job in place."""
+    return None if here.in_place else capture_project(place, here.home, always)
+
+
+def in_place_note(here: Here) -> str:
+    """Return the sentence about a job that runs in place."""
+    return f"The job runs in {here.cwd} itself: it reads the files as they are when it runs."
 
 
 def capture_notebook(path: Path, here: Here) -> Captured:
-    """Capture a notebook as it was last saved, with the modules it imports from its own directory."""
+    """Capture a notebook as it was last saved, with the project that it is in."""
     whole = here.cwd / path
     require(whole)
     content = sources.read(whole)
     cells = _code_cells(content, path)
     imports = imports_of_cells(cells)
-    modules = sources.imported_files(imports.all, whole.parent)
-    files = {**modules, path.name: content}
     notes = [f"Sent {path.name} as it was last saved."]
     if here.notebook is not None and here.notebook.resolve() == whole.resolve():
         notes = [f"Sent {path.name} as it was last saved: changes made after that are not part of the job."]
+    python, folder = find(here.interpreter, here) or here.python, whole.resolve().parent
+    project = project_of(here, folder, [whole])
+    if project is None:
+        files, name, notes = {path.name: content}, f"{{code}}/{path.name}", [*notes, in_place_note(here)]
+        modules = sources.imported_files(imports.all, whole.parent)
+    else:
+        files, name = {}, _placed(str(folder / whole.name), project, folder)
+        modules = project.modules(_places(project, folder, python))
+        notes += project.notes()
     return Captured(
         kind="notebook",
         name=path.stem,
-        argv=(here.interpreter, "-m", RUNNER, "notebook", f"{{code}}/{path.name}"),
+        argv=(here.interpreter, "-m", RUNNER, "notebook", name),
         program=find(here.interpreter, here),
         files=files,
-        cwd=str(whole.parent),
+        cwd=str(folder),
         source="\n\n".join(cells)[:SOURCE_CAP],
+        env={} if project is None else search_path_variable(project, here, python),
         notes=tuple(notes),
         imports=reached_imports(modules, (), imports),
+        project=project,
     )
 
 
 def capture_command(argv: Sequence[str], here: Here) -> Captured:
-    """Capture a command; a script it names is sent with the Python files beside it.
+    """Capture a command with the project that its script or the working directory is in.
 
-    ``python`` means the interpreter of the place of submission, and ``python -m`` of a module in the working
-    directory is captured as well. The working directory stays the user's.
+    ``python`` means the interpreter of the place of submission. The job runs at the same place of its own copy of
+    the project; absolute paths of copied files become paths of the copy.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
     program = program_of(argv, here)
     words = list(program.words)
+    module = _module_option(words) if is_python(words[0]) else None
+    if module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is None:
+        module = None
+    place = program.script if module is None else None
+    if place is None and module is None:
+        place = _script_place(words, here.cwd)
+    script = None if place is None else here.cwd / words[place]
+    if script is not None:
+        require(script)
     captured = Captured(
         kind="command",
-        name=Path(program.command[0]).name,
+        name=module[1].rpartition(".")[2] if module else script.stem if script else Path(program.command[0]).name,
         argv=program.words,
         files={},
         cwd=str(here.cwd),
@@ -111,33 +140,113 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         env=program.variables,
         notes=program.notes,
     )
-    module = _module_option(words) if is_python(words[0]) else None
-    if module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is not None:
-        return _with_module(captured, program, module, here)
-    place = _script_place(words, here.cwd) if program.script is None else program.script
-    if place is None:
-        return captured
-    script = here.cwd / words[place]
-    require(script)
-    files = {**sources.tree(script.parent), script.name: sources.read(script)}
-    words[place] = f"{{code}}/{script.name}"
-    imports = reached_imports(files, [script.name])
-    return replace(captured, name=script.stem, argv=tuple(words), files=files, imports=imports)
+    first = Imports(frozenset({module[1], f"{module[1]}.__main__"})) if module else Imports()
+    project = project_of(here, _base(here, script), [] if script is None else [script])
+    if project is None:
+        modules = {} if script is None else {script.name: sources.read(script)}
+        captured = replace(captured, notes=(*program.notes, in_place_note(here)))
+    else:
+        python = _python_of(program.path or words[0], here)
+        modules = project.modules(_places(project, here.cwd if script is None else script.parent, python))
+        captured = _in_project(captured, project, here, python)
+    return replace(captured, imports=reached_imports(modules, [script.name] if script else [], first))
 
 
-def _with_module(captured: Captured, program: Program, option: tuple[int, str], here: Here) -> Captured:
-    """Return the command with the modules of the working directory, if its Python can leave that directory out."""
-    place, module = option
-    words, name = captured.argv, module.rpartition(".")[2]
-    python = program.path or words[0]
-    if python != sys.executable and (minor_version(python) or 0) < SAFE_PATH:
-        note = f"{words[0]} reads the module {module} as it is when the job starts, not as it is now."
-        return replace(captured, name=name, notes=(*captured.notes, note))
-    imports = reached_imports(
-        files := sources.tree(here.cwd), (), Imports(frozenset({module, f"{module}.__main__"}))
+def _in_project(captured: Captured, project: Project, here: Here, python: str) -> Captured:
+    """Return the command with the places of its project in its words, and the program of the copy if it is one."""
+    words, variables = captured.argv, dict(captured.env)
+    program = captured.program
+    if program and (place := project.place_of(Path(program))) is not None and project.copies(place):
+        program = _at(place)
+    env = {**variables, **search_path_variable(project, here, python, variables.get(SEARCH_PATH, ""))}
+    return replace(
+        captured,
+        argv=tuple(_placed(word, project, here.cwd) for word in words),
+        program=program,
+        env=env,
+        notes=(*captured.notes, *project.notes(), *_live_notes(words, project)),
+        project=project,
     )
-    argv, env = (*words[:place], "-P", *words[place:]), {**captured.env, "PYTHONPATH": "{code}"}
-    return replace(captured, name=name, argv=argv, files=files, env=env, imports=imports)
+
+
+def _python_of(program: str, here: Here) -> str:
+    """Return the interpreter of a program that is one, else that of the place of submission."""
+    return program if is_python(program) else find(PYTHON, here) or here.python
+
+
+def search_path_variable(project: Project, here: Here, python: str, own: str = "") -> dict[str, str]:
+    """Return PYTHONPATH: the job's ``own``, then the places of the project that the interpreter imports from."""
+    cwd = project.place_of(here.cwd)
+    found = [_at(place) for place in _search_places(project, python) if place != cwd]
+    items = [*([placed_path(own, project)] if own else []), *found]
+    return {SEARCH_PATH: ":".join(items)} if items else {}
+
+
+def placed_path(value: str, project: Project) -> str:
+    """Return a value of PYTHONPATH with the copies of folders in place of those of the project."""
+    return ":".join(_placed(item, project, project.root) for item in value.split(":"))
+
+
+def _base(here: Here, script: Path | None) -> Path:
+    """Return the folder whose project is captured: the working directory, or that of a script outside of it."""
+    cwd, home = here.cwd.resolve(), here.home.resolve()
+    folder = cwd if script is None else script.resolve().parent
+    if set(folder.parts) & LINKED_FOLDERS:
+        return cwd
+    root = find_root(cwd, home)
+    wide = root is None and cwd in {home, Path(cwd.anchor)} and folder != cwd
+    return folder if wide or not folder.is_relative_to(root or cwd) else cwd
+
+
+def _places(project: Project, folder: Path, python: str) -> list[str]:
+    """Return the places of the project that a program in a folder imports from, and its root."""
+    place = project.place_of(folder)
+    return [*([place] if place else []), *_search_places(project, python), "."]
+
+
+def _search_places(project: Project, python: str) -> list[str]:
+    places = (project.place_of(Path(folder)) for folder in folders_of(python) if Path(folder).is_absolute())
+    return list(dict.fromkeys(place for place in places if place is not None and project.copies(place)))
+
+
+def _at(place: str) -> str:
+    return PLACE if place == "." else f"{PLACE}/{place}"
+
+
+def _placed(word: str, project: Project, cwd: Path) -> str:
+    """Return a word of a command with the path of the copy, if it names a copied file by its absolute path.
+
+    In a working directory outside of the project, relative paths lead to copies as well.
+    """
+    head, value = _option_value(word)
+    if not value.startswith("/") and project.place_of(cwd) is not None:
+        return word
+    place = _place_of_word(value, project, cwd)
+    return word if place is None or not project.copies(place) else f"{head}{_at(place)}"
+
+
+def _option_value(word: str) -> tuple[str, str]:
+    option, equals, value = word.partition("=")
+    return (f"{option}=", value) if equals and option.startswith("-") else ("", word)
+
+
+def _place_of_word(value: str, project: Project, cwd: Path) -> str | None:
+    if not value or len(value) > LONGEST or not value.isprintable():
+        return None
+    return project.place_of(cwd / value)
+
+
+def _live_notes(words: Sequence[str], project: Project) -> list[str]:
+    """Return the sentence about absolute paths into the project that have no copy."""
+    values = [_option_value(word)[1] for word in words[1:]]
+    live = [
+        value
+        for value in values
+        if value.startswith("/")
+        and (place := _place_of_word(value, project, project.root)) is not None
+        and not project.copies(place)
+    ]
+    return [f"Read in place by its absolute path: {listed(live)}."] if live else []
 
 
 def _module_option(words: Sequence[str]) -> tuple[int, str] | None:

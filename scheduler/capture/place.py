@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,11 @@ def kernel_place(cwd: Path, notebook: Path | None = None, environ: Mapping[str, 
     return Here(cwd, sys.executable, notebook, {**variables, "PATH": path})
 
 
+def elsewhere(cwd: Path, python: str, environ: Mapping[str, str] = os.environ) -> Here:
+    """Return a place on another machine than the pool's: a job gets what it carries; ``python`` is the job's."""
+    return Here(cwd, python, variables={name: value for name, value in environ.items() if name != "PATH"})
+
+
 def with_training(here: Here) -> tuple[Here, tuple[str, ...]]:
     """Return the place with an interpreter that has the training library, for a notebook, and notes about it.
 
@@ -47,7 +53,7 @@ def with_training(here: Here) -> tuple[Here, tuple[str, ...]]:
     found = python or "No Python"
     missing = "does not have springtide" if python else "is on your PATH"
     note = f"{found} {missing}, so the notebook runs with {sys.executable}, that of the springtide command."
-    return Here(here.cwd, sys.executable, here.notebook, here.variables), (note,)
+    return replace(here, python=sys.executable), (note,)
 
 
 def search_path(text: str, cwd: Path) -> str:

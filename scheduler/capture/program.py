@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,6 @@ MAX_CHECKED: Final = 50
 """Maximum number of words that are searched for the parts of one file's name."""
 MAX_PARTS: Final = 6
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_VERSION: Final = re.compile(r"python3\.([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,21 @@ class Here:
     """The place of a submission: the working directory, its interpreter, the open notebook, its variables.
 
     ``python`` is the interpreter that ``python`` means there; empty for the first one of the search path.
-    ``variables`` are those of a place on the pool's machine or in a notebook of the pool, with ``PATH``. They are
-    empty for any other place: then the words of a command stay as they are, and ``python`` becomes that of here.
+    ``variables`` are those of a place on the pool's machine or in a notebook of the pool. Those of any other place
+    have no ``PATH``: then the words of a command stay as they are, and ``python`` becomes that of here.
+    With ``in_place`` nothing of the project is copied; ``home`` is the home directory.
     """
 
     cwd: Path
     python: str = sys.executable
     notebook: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    in_place: bool = False
+    home: Path = field(default_factory=Path.home)
+
+    def for_job(self, options: Mapping[str, object]) -> Here:
+        """Return the place for a job with these options."""
+        return replace(self, in_place=options.get("in_place") is True)
 
     @property
     def searches(self) -> bool:
@@ -105,12 +111,6 @@ def find(word: str, here: Here) -> str:
     found = shutil.which(word, path=here.variables["PATH"])
     conda = here.variables.get("CONDA_EXE", "")  # in a shell, conda is often a function
     return found or (conda if word == "conda" and os.access(conda, os.X_OK) else "")
-
-
-def minor_version(python: str) -> int | None:
-    """Return 12 of a Python 3.12, by the name of the file that its path leads to; None if that does not say."""
-    found = _VERSION.fullmatch(Path(os.path.realpath(python)).name)
-    return int(found[1]) if found else None
 
 
 def is_python(word: str) -> bool:

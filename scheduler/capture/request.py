@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from springtide.scheduler.capture.command import Captured
+from springtide.scheduler.capture.command import SEARCH_PATH, Captured, placed_path
 from springtide.scheduler.capture.environment import python_environment
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.variables import carried, uncarried
@@ -35,6 +35,7 @@ def environment_shown(
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),
+        tree=request.tree,
         variables=sorted(request.env),
         requirements=request.requirements,
     )
@@ -63,11 +64,12 @@ def submission(
     it gets none. Raises `CaptureError` for variables that cannot be carried.
     """
     chosen = dict(options) if here is None else with_carried(options, here)
-    env = {**captured.env, **chosen.get("env", {})}
-    if "PYTHONPATH" in captured.env and "PYTHONPATH" in chosen.get("env", {}):
-        env["PYTHONPATH"] = f"{captured.env['PYTHONPATH']}:{chosen['env']['PYTHONPATH']}"
     return Submission(
-        **{**chosen, "name": options.get("name") or captured.name, "env": env},
+        **{
+            **chosen,
+            "name": options.get("name") or captured.name,
+            "env": _variables(captured, chosen.get("env", {})),
+        },
         argv=list(captured.argv),
         kind=captured.kind,
         cwd=captured.cwd,
@@ -75,4 +77,14 @@ def submission(
         source=captured.source,
         key=key,
         environment=python_environment(captured, here),
+        tree=None if captured.project is None else captured.project.described(),
     )
+
+
+def _variables(captured: Captured, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a job; a search path of its own comes before that of its project."""
+    paths = [own[SEARCH_PATH]] if own.get(SEARCH_PATH) else []
+    if paths and captured.project is not None:
+        paths = [placed_path(paths[0], captured.project)]
+    paths += [captured.env[SEARCH_PATH]] if SEARCH_PATH in captured.env else []
+    return {**captured.env, **own, **({SEARCH_PATH: ":".join(paths)} if paths else {})}

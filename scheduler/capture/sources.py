@@ -7,7 +7,6 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -16,41 +15,9 @@ from springtide.scheduler.capture.imports import imports_of_file
 from springtide.scheduler.wording import size
 
 CODE = frozenset({".py"})
-SETTINGS = frozenset({".json", ".yaml", ".yml", ".toml", ".ini", ".cfg"})
 OF_JUPYTER = re.compile(r"(jpserver|nbserver|kernel)-.*\.json")
 """Names of files in Jupyter's runtime directory, which have the keys of running servers and kernels."""
 SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modules"})
-
-
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """The maximum amount of source code that is sent along. ``settings_bytes`` is per settings file."""
-
-    files: int = 1000
-    bytes: int = 16 * 2**20
-    settings_bytes: int = 64 * 2**10
-
-
-def tree(root: Path, caps: Caps = Caps()) -> dict[str, bytes]:
-    """Return the Python files below ``root`` that a program there can import, and the small settings beside them.
-
-    Left out: hidden directories, environments, other checkouts, directories whose name cannot be imported, and
-    files with the keys of Jupyter's servers and kernels.
-    Raises `CaptureError` when that is more than ``caps`` allow.
-    """
-    found: dict[str, bytes] = {}
-    total = 0
-    for path in _candidates(root, caps):
-        content = read(path)
-        total += len(content)
-        found[path.relative_to(root).as_posix()] = content
-        if len(found) > caps.files or total > caps.bytes:
-            msg = (
-                f"There is too much source code in {root} to send along: more than {caps.files} files or "
-                f"{caps.bytes // 2**20} MiB. Put the script into a directory of its own, next to what it imports."
-            )
-            raise CaptureError(msg)
-    return found
 
 
 def read(path: Path) -> bytes:
@@ -121,25 +88,6 @@ def listing(sizes: Mapping[str, int], most: int = 5) -> str:
     largest = sorted(sizes.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {size(length)}" for name, length in largest[:most])
     return shown if len(largest) <= most else f"{shown} and {len(largest) - most} smaller"
-
-
-def _candidates(root: Path, caps: Caps) -> Iterator[Path]:
-    for directory, names, files in os.walk(root):
-        here = Path(directory)
-        names[:] = sorted(name for name in names if _is_enterable(here / name))
-        for name in sorted(files):
-            path = here / name
-            if name.startswith(".") or OF_JUPYTER.fullmatch(name) or not path.is_file():
-                continue
-            if path.suffix in CODE or (path.suffix in SETTINGS and path.stat().st_size <= caps.settings_bytes):
-                yield path
-
-
-def _is_enterable(path: Path) -> bool:
-    if path.name.startswith(".") or path.name in SKIPPED or not path.name.isidentifier():
-        return False
-    environment = (path / "pyvenv.cfg").exists() or (path / "conda-meta").exists()
-    return not environment and not (path / ".git").is_dir()
 
 
 def _own_files(workdir: Path) -> Callable[[str], bool]:

@@ -16,7 +16,7 @@ import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import IMAGE_VARIABLE
-from springtide.scheduler.client.errors import Unreachable
+from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport
 
@@ -26,6 +26,8 @@ NO_URL = (
 )
 
 
+SEND_TIMEOUT_S = 300.0
+"""Time for sending a project tree, in seconds."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -97,8 +99,10 @@ class Client:
 
     # ---------- jobs
 
-    def submit(self, submission: wire.Submission) -> wire.Job:
+    def submit(self, submission: wire.Submission, packed: bytes | None = None) -> wire.Job:
         """Submit a job. When this returns, the job is on disk.
+
+        ``packed`` is the packed project tree of the submission, which is sent first unless the pool has it.
 
         A submission without a key gets one, so that a lost answer is asked for again without a second job. One
         without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one.
@@ -106,7 +110,19 @@ class Client:
         key = submission.key or uuid.uuid4().hex
         image = os.environ.get(IMAGE_VARIABLE) or None if submission.image is None else submission.image
         body = msgspec.structs.replace(submission, key=key, image=image)
+        if packed is not None and submission.tree is not None and submission.tree.digest is not None:
+            self.send_tree(submission.tree.digest, packed)
         return self._http.struct(wire.Job, "POST", "jobs", body=body, repeat=True)
+
+    def send_tree(self, digest: str, packed: bytes) -> wire.SentTree:
+        """Send a packed project tree, unless the pool has it from this caller."""
+        path = _path("trees", digest)
+        try:
+            return self._http.struct(wire.SentTree, "GET", path)
+        except PoolError as error:
+            if error.problem.code != "unknown_tree":
+                raise
+        return self._http.struct(wire.SentTree, "PUT", path, body=packed, repeat=True, timeout=SEND_TIMEOUT_S)
 
     def jobs(
         self,

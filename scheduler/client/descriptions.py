@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from springtide.scheduler import wording
-from springtide.scheduler.wire import Advice, Forecast, JobEnvironment, MeasuredPlacement, Starts
-from springtide.scheduler.wording import count, listed, plural, size
+from springtide.scheduler.wire import (
+    Advice,
+    Forecast,
+    Job,
+    JobEnvironment,
+    MeasuredPlacement,
+    ProjectTree,
+    Starts,
+)
+from springtide.scheduler.wording import ago, count, listed, plural, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
@@ -37,11 +45,29 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Installed for it", ", ".join(environment.requirements)),
         ("Missing", missing_words(environment, image)),
         ("Files", files_words(environment)),
+        ("Project", project_words(environment.tree)),
+        ("Read and written in place", names_words(environment.tree, "linked")),
+        ("Ignored", names_words(environment.tree, "ignored")),
         ("Image", image or ""),
         ("Variables", ", ".join(environment.variables)),
         ("Not sent", ", ".join(environment.unsent)),
     ]
     return [(head, words) for head, words in shown if words]
+
+
+def resumes_from(job: Job, now: float) -> str:
+    """Return from which checkpoint a job resumes; empty before its first start and after its end."""
+    if job.ended is not None or job.started is None or job.trials is not None or not job.options.gpus:
+        return ""
+    if job.saved is None:
+        return "nothing: it has saved no checkpoint"
+    when = ago(job.saved, now)
+    if job.checkpoint is None:
+        step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
+        return f"its checkpoint{step}, saved {when}"
+    found = job.checkpoint
+    how = f"passed as: {job.options.resume}" if found.passed else "if its program loads it when it starts"
+    return f"{found.path} ({found.by}, {size(found.size)}, written {when}), {how}"
 
 
 def program_words(environment: JobEnvironment, image: str | None) -> str:
@@ -69,13 +95,34 @@ def missing_words(environment: JobEnvironment, image: str | None) -> str:
 
 
 def files_words(environment: JobEnvironment) -> str:
-    """Return the first files that are sent, and how many there are."""
+    """Return the first files that are sent beside the project, and how many there are."""
     if not environment.file_count:
-        return "none"
-    named = environment.files[:SHOWN]
-    rest = environment.file_count - len(named)
-    more = f" and {count(rest, 'more', 'more')}" if rest else ""
-    return f"{', '.join(named)}{more} ({size(environment.file_bytes)})"
+        return "" if environment.tree else "none"
+    return f"{_some(environment.files, environment.file_count)} ({size(environment.file_bytes)})"
+
+
+def project_words(tree: ProjectTree | None) -> str:
+    """Return the folder of a project, and which of its files the job has copies of; empty without a project."""
+    if tree is None:
+        return ""
+    copied = f"{count(tree.file_count, 'file')} copied ({size(tree.file_bytes)})"
+    names = f": {_some(tree.files, tree.file_count)}" if tree.files else ""
+    return f"{tree.root}, {copied}{names}"
+
+
+def names_words(tree: ProjectTree | None, which: Literal["linked", "ignored"]) -> str:
+    """Return the first names that a project has in place or ignores, and how many more there are."""
+    if tree is None:
+        return ""
+    names, number = (tree.linked, tree.linked_count) if which == "linked" else (tree.ignored, tree.ignored_count)
+    return _some(names, number) if number else ""
+
+
+def _some(names: Sequence[str], number: int) -> str:
+    named = names[:SHOWN]
+    rest = number - len(named)
+    more = f" and {count(rest, 'more', 'more')}" if rest > 0 else ""
+    return f"{', '.join(named)}{more}"
 
 
 def image_of(requested: str | None, images: Sequence[str]) -> str | None:

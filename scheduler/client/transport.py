@@ -68,19 +68,21 @@ class Transport:
         path: str,
         *,
         query: Query | None = None,
-        body: msgspec.Struct | None = None,
+        body: msgspec.Struct | bytes | None = None,
         repeat: bool | None = None,
         timeout: float | None = None,
     ) -> bytes:
         """Return the answer's body. ``repeat`` means that the request may be sent twice; a GET always may."""
         repeatable = method == "GET" if repeat is None else repeat
-        content = None if body is None else msgspec.json.encode(body)
+        plain = isinstance(body, bytes)
+        content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        media = "application/octet-stream" if plain else "application/json"
         request = self._http.build_request(
             method,
             path,
             params=given(query),
             content=content,
-            headers={} if content is None else {"Content-Type": "application/json"},
+            headers={} if content is None else {"Content-Type": media},
             timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
         )
         tries = _Tries(ATTEMPTS, self._patience) if repeatable else _Tries(1, 0.0)
@@ -120,7 +122,7 @@ class Transport:
         path: str,
         *,
         query: Query | None = None,
-        body: msgspec.Struct | None = None,
+        body: msgspec.Struct | bytes | None = None,
         repeat: bool | None = None,
         timeout: float | None = None,
     ) -> T:

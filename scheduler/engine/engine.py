@@ -27,6 +27,7 @@ from springtide.scheduler.engine.requests.acceptance import check_lineage, valid
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
+from springtide.scheduler.engine.requests.trees import check_tree, unknown_tree
 from springtide.scheduler.engine.reruns import reference
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
@@ -34,7 +35,7 @@ from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import StoreError
+from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
@@ -142,6 +143,7 @@ class Engine:
         trials, parameters = validate_trials(submission.trials)
         rerun = None if again is None else reference(again, spec)
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
+        spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)
         job_id = await parts.mailbox.request(
             lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)
@@ -177,11 +179,43 @@ class Engine:
             raise store_refusal(error) from error
         return None if job is None else self._read_model.job(job)
 
+    async def tree(self, user: str, digest: str) -> wire.SentTree:
+        """Return the project tree that a user has sent, and keep it a while. Raises `Refusal` if there is none."""
+        store = self._parts.store
+        try:
+            size = await store.read(reading.tree_bytes, user, digest)
+            if size is not None:
+                await store.write(store.store.write, writing.keep_tree, user, digest, self._parts.clock())
+        except StoreError as error:
+            raise store_refusal(error) from error
+        if size is None:
+            raise unknown_tree(digest)
+        return wire.SentTree(digest=digest, bytes=size)
+
+    async def send_tree(self, user: str, digest: str, packed: bytes) -> wire.SentTree:
+        """Keep a packed project tree of a user; it is on disk when this returns. Raises `Refusal` for no tree."""
+        await asyncio.to_thread(check_tree, digest, packed)
+        store = self._parts.store
+        try:
+            await store.call(store.store.save_bundle, bundle := Bundle(digest, packed))
+            await store.write(store.store.save_tree, user, bundle, self._parts.clock())
+        except StoreError as error:
+            raise store_refusal(error) from error
+        return wire.SentTree(digest=digest, bytes=len(packed))
+
+    async def _with_tree(self, spec: JobSpec, again: JobSpec | None) -> JobSpec:
+        """Return the spec with the size of its tree, which its user has sent, or the job that it repeats has."""
+        if spec.tree is None or spec.tree.digest is None:
+            return spec
+        if again is not None and again.tree is not None and again.tree.digest == spec.tree.digest:
+            return replace(spec, tree_bytes=again.tree_bytes)
+        return replace(spec, tree_bytes=(await self.tree(spec.user, spec.tree.digest)).bytes)
+
     async def _bundle(self, files: Mapping[str, bytes], spec: JobSpec) -> Bundle | None:
         """Save a job's files. Nothing is written if the job would be refused; raises `Refusal` then."""
         bundle = await asyncio.to_thread(pack, files) if files else None
         transaction = Transaction(self._state, self._nodes, self._parts.clock())
-        control.check_room(transaction, spec, bundle, self.settings)
+        control.check_room(transaction, control.with_bundle(spec, bundle), self.settings)
         if bundle is None:
             return None
         try:

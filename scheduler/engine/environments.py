@@ -79,8 +79,9 @@ def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
 def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
     """Return the view of a job's environment, None if nothing was kept."""
     kept = spec.environment
-    if kept is None:
+    if kept is None and spec.tree is None:
         return None
+    kept = kept or EnvironmentRecord()
     return wire.JobEnvironment(
         program=kept.program,
         python=kept.python,
@@ -93,4 +94,5 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         file_bytes=kept.file_bytes,
         variables=sorted(spec.options.env),
         requirements=spec.options.requirements,
+        tree=None if spec.options.in_place else spec.tree,
     )

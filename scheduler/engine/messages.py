@@ -217,22 +217,22 @@ def running(
     most: int,
     *,
     unsaved: bool = False,
-    never_saved: bool = False,
+    never_saved: float | None = None,
     unused: tuple[float, float] | None = None,
     slow: Params = MappingProxyType({}),
 ) -> Reason:
     """Return the job runs on ``gpus`` GPUs, with ``workers`` of at most ``most`` workers.
 
     ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
-    has saved none. ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in
-    that time, from 0 to 1. ``slow`` is a `slow_placement`.
+    has saved none: the run time that this would lose at least, in seconds. ``unused`` are the seconds for which it
+    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1. ``slow`` is a `slow_placement`.
     """
     params: dict[str, str | int | float | tuple[str, ...] | None]
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
     if unsaved:
         params["unsaved"] = 1
-    if never_saved:
-        params["never_saved"] = 1
+    if never_saved is not None:
+        params |= {"never_saved": 1, "lost": never_saved}
     if unused is not None:
         params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
     return Reason("running", {**params, **slow})
@@ -265,9 +265,12 @@ def _coarsely(seconds: float) -> float:
     return step and round(seconds / step) * step
 
 
-def pausing(gpus: int, *, saved: bool) -> Reason:
-    """Return the job saves its work and gives its GPUs back; ``saved`` says that it has saved a checkpoint."""
-    return Reason("pausing", {"gpus": gpus, "saved": int(saved)})
+def pausing(gpus: int, *, saved: bool, found: str = "") -> Reason:
+    """Return the job saves its work and gives its GPUs back; ``saved`` says that it has saved a checkpoint.
+
+    ``found`` is the path of that one if it was recognised among the job's files: the job may save nothing more.
+    """
+    return Reason("pausing", {"gpus": gpus, "saved": int(saved), **({"found": found} if found else {})})
 
 
 def stopping(gpus: int) -> Reason:

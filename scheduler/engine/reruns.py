@@ -108,12 +108,16 @@ class RerunCalls:
             key=key,
             environment=environment_sent(spec),
             trials=await self._trials(job),
+            tree=spec.tree,
         )
 
     async def _files(self, spec: JobSpec) -> Mapping[str, bytes]:
-        if spec.bundle is None:
-            return {}
+        """Return the files of a job. Raises `Refusal` if they, or its project tree, are kept no longer."""
         try:
+            if spec.tree is not None and spec.tree.digest is not None:
+                await self._threads.call(self._threads.store.check_stored, spec.tree.digest)
+            if spec.bundle is None:
+                return {}
             return await self._threads.call(self._threads.store.files, spec.bundle)
         except FilesGoneError:
             kept = wording.duration(self._settings.keep_files_days * DAY)
@@ -159,12 +163,17 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
         *_variables([each[VARIABLES] for each in options]),
         *_arguments([spec.argv for spec in specs]),
         wire.Difference(kind="files", name="files", values=_letters([spec.bundle for spec in specs])),
+        wire.Difference(kind="files", name="project tree", values=_letters([_tree(spec) for spec in specs])),
     ]
     return [
         wire.Difference(kind=each.kind, name=each.name, values=[value[:MAX_VALUE] for value in each.values])
         for each in found
         if len(set(each.values)) > 1
     ]
+
+
+def _tree(spec: JobSpec) -> str | None:
+    return None if spec.tree is None else spec.tree.digest
 
 
 def _parameters(job: JobRecord) -> Mapping[str, Any]:

@@ -22,9 +22,11 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.model import Block, Node, Placement
+from springtide.scheduler.executors.supervisor.search import GONE
+from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wire.submission import JobOptions
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
@@ -77,8 +79,9 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
     there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts.
     ``datasets`` are the declared datasets that ``options`` names. ``found`` is its program where it was submitted.
-    ``test_run``: the attempt only shows whether the
-    program runs.
+    ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``: the attempt
+    only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job resumes;
+    ``since`` is when its first attempt started, None in that one: older files are not the job's.
     """
 
     key: AttemptKey
@@ -96,9 +99,18 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     sweep: str | None = None
     trial: int | None = None
     history: bytes | None = None
+    tree: ProjectTree | None = None
+    packed: bytes = b""
     test_run: bool = False
     datasets: tuple[Dataset, ...] = ()
+    resume: tuple[str, ...] = ()
+    since: float | None = None
     found: FoundProgram = FoundProgram()
+
+    @property
+    def copies_tree(self) -> bool:
+        """Whether the job runs in a copy of its project."""
+        return self.tree is not None and self.tree.digest is not None and not self.options.in_place
 
 
 class AttemptPhase(StrEnum):
@@ -193,6 +205,8 @@ class TrialReport:
 class Milestone(StrEnum):
     """Reports of a job beside its progress."""
 
+    CHECKPOINT_GONE = GONE
+    """The checkpoint that was recognised last is no longer there."""
     PAUSE_SEEN = "pause-seen"
     """The program has noticed the request to pause."""
     RETURNED = "returned"
@@ -205,7 +219,8 @@ class Milestone(StrEnum):
 class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint.
 
-    ``numbered``: the line names its attempt. ``lost_result`` is the reason why the job's result could not be kept.
+    ``found`` is the newest checkpoint that was recognised among its files. ``numbered``: the line names its
+    attempt. ``lost_result`` is the reason why the job's result could not be kept.
     """
 
     seq: int
@@ -219,6 +234,7 @@ class Report:
     trial: TrialReport | None = None
     milestone: Milestone | None = None
     lost_result: str = ""
+    found: Checkpoint | None = None
     numbered: bool = True
 
 
@@ -228,7 +244,8 @@ class Reported:
 
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when a
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
-    sweep, ``lost_result`` the reason why its result could not be kept.
+    sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
+    recognised among its files, None if there is none now.
     """
 
     key: AttemptKey
@@ -238,6 +255,7 @@ class Reported:
     unsaved_at: float | None = None
     trial: TrialReport | None = None
     lost_result: str = ""
+    found: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Final
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
 
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.notebooks import VARIABLE
+from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.resuming import named_paths
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
 
+SEARCH_INTERVAL: Final = 60.0
+"""Interval at which a running job's folders are searched for checkpoints, in seconds."""
 THREADS: Final = (
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
     *("NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS"),
@@ -19,25 +24,61 @@ THREADS: Final = (
 """The variables by which libraries choose their number of threads; without one they take all cores of the node."""
 
 
-def resolve(text: str, code: Path) -> str:
-    """Return ``text`` with ``{code}`` replaced by the directory of the job's files."""
-    return text.replace("{code}", str(code))
+def resolve(text: str, spec: AttemptSpec, places: JobPlaces) -> str:
+    """Return ``text`` with ``{code}`` and ``{project_tree}`` replaced by the folders of files and project."""
+    text = text.replace("{code}", str(places.code))
+    return text if spec.tree is None else text.replace(PLACE, str(project_folder(spec, spec.tree, places)))
 
 
-def command(spec: AttemptSpec, code: Path, program: str = "") -> list[str]:
+def project_folder(spec: AttemptSpec, tree: ProjectTree, places: JobPlaces) -> Path:
+    """Return the folder of a job's project: its own copy, or that of the submission for a job in place."""
+    return places.tree(tree.root) if spec.copies_tree else Path(tree.root)
+
+
+def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, str] | None:
+    """Return what the supervisor needs to make the job's copy of its project, None for a job without one."""
+    if spec.tree is None or not spec.copies_tree:
+        return None
+    return {
+        "tree": str(places.tree(spec.tree.root)),
+        "packed": str(places.packed),
+        "root": spec.tree.root,
+        "cwd": working_directory(spec, places),
+        "git": spec.tree.git,
+        "commit": spec.tree.commit,
+    }
+
+
+def command(spec: AttemptSpec, places: JobPlaces, program: str = "") -> list[str]:
     """Return the command line of the job. Raises `ExecutorError` if it cannot be run.
 
     ``program`` is the path of its program; if it is empty, the program is looked up when the job starts.
     """
     if not spec.argv or not spec.argv[0] or any("\0" in part for part in (*spec.argv, program)):
         raise ExecutorError("The job has no command that can be run: it is empty or contains a zero byte.")
-    first, *rest = (resolve(part, code) for part in spec.argv)
-    return [program or first, *rest]
+    words = (program or spec.argv[0], *spec.argv[1:])
+    return [*(resolve(part, spec, places) for part in words), *spec.resume]
+
+
+def search(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any]:
+    """Return in which folders, and how often, the attempt's supervisor searches for checkpoints."""
+    return {
+        "roots": [working_directory(spec, places), str(places.checkpoints), str(places.output)],
+        "named": named_paths(spec.options.resume or ""),
+        "since": spec.since,
+        "every": SEARCH_INTERVAL,
+        "reports": str(places.reports),
+    }
 
 
 def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
-    """Return the directory that the job starts in. Raises `ExecutorError` if it is not an absolute path."""
-    cwd = resolve(spec.cwd, places.code) if spec.cwd else str(places.work)
+    """Return the directory that the job starts in. Raises `ExecutorError` if it is not an absolute path.
+
+    One in the project of the submission becomes the same place in the job's copy.
+    """
+    cwd = resolve(spec.cwd, spec, places) if spec.cwd else str(places.work)
+    if spec.tree is not None and spec.copies_tree and PurePosixPath(cwd).is_relative_to(spec.tree.root):
+        cwd = str(places.tree(spec.tree.root) / PurePosixPath(cwd).relative_to(spec.tree.root))
     if not cwd.startswith("/") or "\0" in cwd:
         raise ExecutorError(
             f"The working directory {given(cwd, LONG_GIVEN)} is not a path from the root, such as /home/me."
@@ -46,7 +87,7 @@ def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
 
 
 def job_environment(
-    spec: AttemptSpec, base: Mapping[str, str], code: Path, contract: Mapping[str, str], cores: float = 0.0
+    spec: AttemptSpec, base: Mapping[str, str], places: JobPlaces, contract: Mapping[str, str], cores: float = 0.0
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
@@ -63,7 +104,7 @@ def job_environment(
             )
     number = spec.options.cpus or cores
     threads = dict.fromkeys(THREADS, str(max(1, int(number)))) if number else {}
-    own = {key: resolve(value, code) for key, value in spec.options.env.items() if key != VARIABLE}
+    own = {key: resolve(value, spec, places) for key, value in spec.options.env.items() if key != VARIABLE}
     return {**base, **threads, **own, **contract}
 
 

@@ -6,7 +6,7 @@ from springtide.scheduler.sentences.attempts import OWN_FILES
 from springtide.scheduler.sentences.decisions import holds_split
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
 from springtide.scheduler.sentences.sentence import Params, Sentences, Table, advice, follows, number, real, state
-from springtide.scheduler.wording import amount, count, duration, gpus, plural
+from springtide.scheduler.wording import LONG_GIVEN, amount, count, duration, given, gpus, plural
 
 
 def _on(p: Params) -> str:
@@ -51,6 +51,9 @@ def _running(p: Params) -> Sentences:
         yield state(_unused(p))
     if p.get("never_saved"):
         yield state(f"It has saved no checkpoint yet: a pause would start it from the beginning, {OWN_FILES}.")
+        if p.get("lost"):
+            yield state(f"More than {duration(real(p, 'lost'))} of work would be lost.")
+            yield advice("Have it save checkpoints, such as with job.save() of springtide.training.")
     if p.get("times"):
         yield from _slow(p)
     if p.get("unsaved"):
@@ -64,10 +67,13 @@ def _gives_back(p: Params) -> str:
 
 
 def _pausing(p: Params) -> Sentences:
-    if p.get("saved", 1):
+    if p.get("saved", 1) and not p.get("found"):
         yield state(f"Saving its work{_gives_back(p)}.")
         return
     yield state(f"Stopping for a pause{_gives_back(p)}.")
+    if p.get("found"):
+        yield follows(f"Its newest checkpoint is {given(str(p['found']), LONG_GIVEN)}.")
+        return
     yield follows(f"Nothing was saved so far: without that it starts from the beginning, {OWN_FILES}.")
 
 

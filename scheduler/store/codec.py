@@ -35,6 +35,7 @@ def job_row(job: JobRecord) -> dict[str, Any]:
         "project": spec.project,
         "key": spec.key,
         "bundle": spec.bundle,
+        "tree": None if spec.tree is None else spec.tree.digest,
         "state": job.state.value,
         "ended": job.standing.ended,
         "spec": as_json(spec),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Table, delete, exists, func, select
+from sqlalchemy import CompoundSelect, Connection, Table, delete, exists, func, or_, select, union_all
 
 from springtide.scheduler.store import deliveries, schema, shown_forecasts
 
@@ -26,15 +26,15 @@ def drop_jobs(connection: Connection, ids: list[str]) -> None:
 def unneeded_bundles(connection: Connection, ended_before: float, most_bytes: int) -> list[str]:
     """Return the digests of bundles that no unfinished job uses, and that are not kept for runs again.
 
-    Kept are those of jobs that ended at ``ended_before`` or later, of each user the newest, up to ``most_bytes``.
-    Files that jobs of several users have in common count for one of them.
+    Kept are those of jobs that ended at ``ended_before`` or later, and trees that were sent then, of each user the
+    newest, up to ``most_bytes``. Files that jobs of several users have in common count for one of them.
     """
-    jobs, bundles = schema.jobs, schema.bundles
-    user, ended = func.max(jobs.c.user), func.max(jobs.c.ended)
-    unfinished = func.count(jobs.c.bundle) - func.count(jobs.c.ended)
+    bundles, uses = schema.bundles, _uses().subquery()
+    user, ended = func.max(uses.c.user), func.max(uses.c.ended)
+    unfinished = func.count(uses.c.digest) - func.count(uses.c.ended)
     query = (
         select(bundles.c.digest, bundles.c.size, user, ended)
-        .outerjoin_from(bundles, jobs, jobs.c.bundle == bundles.c.digest)
+        .outerjoin_from(bundles, uses, uses.c.digest == bundles.c.digest)
         .group_by(bundles.c.digest, bundles.c.size)
         .having(unfinished == 0)
         .order_by(user, ended.desc())
@@ -50,13 +50,33 @@ def unneeded_bundles(connection: Connection, ended_before: float, most_bytes: in
     return unneeded
 
 
-def drop_bundles(connection: Connection, digests: Sequence[str]) -> None:
-    """Delete bundles, except those that an unfinished job uses."""
-    bundles = schema.bundles
-    used = exists().where(schema.jobs.c.bundle == bundles.c.digest, schema.jobs.c.ended.is_(None))
+def _uses() -> CompoundSelect[tuple[str, str, float]]:
+    """Return the query of all uses of bundles: digest, user, and when the use ended, None while it lasts."""
+    jobs, trees = schema.jobs, schema.trees
+    of_jobs = [
+        select(column.label("digest"), jobs.c.user.label("user"), jobs.c.ended.label("ended")).where(
+            column.is_not(None)
+        )
+        for column in (jobs.c.bundle, jobs.c.tree)
+    ]
+    return union_all(*of_jobs, select(trees.c.digest, trees.c.user, trees.c.at))
+
+
+def drop_bundles(connection: Connection, digests: Sequence[str], sent_before: float) -> None:
+    """Delete bundles, except those that an unfinished job uses, and forget who has sent them.
+
+    Trees that were sent or asked for at ``sent_before`` or later stay: their job is about to come.
+    """
+    bundles, jobs, trees = schema.bundles, schema.jobs, schema.trees
+    used = exists().where(
+        or_(jobs.c.bundle == bundles.c.digest, jobs.c.tree == bundles.c.digest), jobs.c.ended.is_(None)
+    )
+    recent = exists().where(trees.c.digest == bundles.c.digest, trees.c.at >= sent_before)
+    kept = exists().where(bundles.c.digest == trees.c.digest)
     for first in range(0, len(digests), CHUNK):
         some = digests[first : first + CHUNK]
-        connection.execute(delete(bundles).where(bundles.c.digest.in_(some), ~used))
+        connection.execute(delete(bundles).where(bundles.c.digest.in_(some), ~used, ~recent))
+        connection.execute(delete(trees).where(trees.c.digest.in_(some), ~kept))
 
 
 def prune_journals(connection: Connection, *, events: int, decisions: int, audit_before: float) -> None:

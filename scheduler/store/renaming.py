@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.rows import as_json
@@ -14,9 +14,11 @@ from springtide.scheduler.store.rows import as_json
 def rename(connection: Connection, old: str, new: str) -> None:
     """Give the jobs, deliveries, usage and events of a person to the name ``new``.
 
-    The audit trail, and what reasons say of the past, stay as they were written.
+    The audit trail, and what reasons say of the past, stay as they were written. The project trees that the person
+    has sent are forgotten: clients send them again.
     """
     _rewrite_specs(connection, old, new)
+    connection.execute(delete(schema.trees).where(schema.trees.c.user == old))
     named, renamed = (f'"user":{as_json(name)}' for name in (old, new))
     deliveries, events, usage = schema.deliveries, schema.events, schema.gpu_usage
     notification = func.replace(deliveries.c.notification, named, renamed)

@@ -48,6 +48,15 @@ bundles = Table(
     Column("content", LargeBinary, nullable=True),
 )
 
+trees = Table(
+    "trees",
+    metadata,
+    Column("user", String(255), primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("at", Double, nullable=False),
+)
+Index("ix_trees_digest", trees.c.digest)
+
 jobs = Table(
     "jobs",
     metadata,
@@ -57,6 +66,7 @@ jobs = Table(
     Column("project", String(64), nullable=False),
     Column("key", String(128), nullable=True),
     Column("bundle", String(64), nullable=True),
+    Column("tree", String(64), nullable=True),
     Column("state", String(16), nullable=False),
     Column("ended", Double, nullable=True),
     Column("spec", Text, nullable=False),
@@ -79,6 +89,7 @@ Index("ix_jobs_ended", jobs.c.ended)
 Index("ix_jobs_project_seq", jobs.c.project, jobs.c.seq)
 Index("ix_jobs_user_seq", jobs.c.user, jobs.c.seq)
 Index("ix_jobs_bundle", jobs.c.bundle, jobs.c.ended, jobs.c.user)
+Index("ix_jobs_tree", jobs.c.tree, jobs.c.ended, jobs.c.user)
 Index(
     "ix_jobs_list",
     jobs.c.user,

@@ -93,6 +93,11 @@ class Store:
         if len(bundle.content) > SMALL:
             self._files.save(bundle)
 
+    def save_tree(self, user: str, bundle: Bundle, at: float) -> None:
+        """Keep a packed tree that a user has sent; it is on disk when this returns. Raises what `commit` does."""
+        self.save_bundle(bundle)
+        self.write(writing.save_tree, user, bundle, at, in_file=len(bundle.content) > SMALL)
+
     def commit(self, batch: WriteBatch) -> None:
         """Write all of the batch, or nothing. It is on disk when this returns.
 
@@ -124,14 +129,14 @@ class Store:
             check_room(directory)
         self.write(opening.touch, self.epoch)
 
-    def drop_bundles(self, ended_before: float, most_bytes: int) -> None:
+    def drop_bundles(self, ended_before: float, most_bytes: int, now: float) -> None:
         """Delete files that neither an unfinished job needs nor a run again may.
 
         Kept are those of jobs that ended at ``ended_before`` or later, of each user the newest, up to
-        ``most_bytes``.
+        ``most_bytes``, and trees that were sent a moment before ``now``.
         """
         old = self.read(pruning.unneeded_bundles, ended_before, most_bytes)
-        self.write(pruning.drop_bundles, old)
+        self.write(pruning.drop_bundles, old, now - ORPHAN_AGE)
         wanted = self.read(reading.bundle_digests)
         self._files.drop_except(wanted, time.time() - ORPHAN_AGE)
 
@@ -168,10 +173,20 @@ class Store:
 
     def files(self, digest: str) -> dict[str, bytes]:
         """Return the files of a bundle. Raises `FilesGoneError` if they are not there any more."""
+        return unpack(self.content(digest))
+
+    def check_stored(self, digest: str) -> None:
+        """Raise `FilesGoneError` if a bundle is not there any more."""
+        known, _ = self.read(reading.bundle, digest)
+        if not known:
+            raise FilesGoneError("The job's files are not in the store.")
+
+    def content(self, digest: str) -> bytes:
+        """Return the content of a bundle. Raises `FilesGoneError` if it is not there any more."""
         known, content = self.read(reading.bundle, digest)
         if not known:
             raise FilesGoneError("The job's files are not in the store.")
-        return unpack(self._files.read(digest) if content is None else content)
+        return self._files.read(digest) if content is None else content
 
 
 def _dispose(writer: Engine, reader: Engine, lock: opening.FileLock | opening.AdvisoryLock | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from springtide.scheduler.store import codec, deliveries, renaming, schema
 from springtide.scheduler.store.errors import StoreTakenError
-from springtide.scheduler.store.records import WriteBatch
+from springtide.scheduler.store.records import Bundle, WriteBatch
 
 _update_job = update(schema.jobs).where(schema.jobs.c.id == bindparam("job_id"))
 _update_attempt = update(schema.attempts).where(
@@ -45,16 +46,17 @@ def commit(connection: Connection, mark: int, batch: WriteBatch, large: dict[str
         connection.execute(insert(schema.meta).values(key="commit", value=mark))
     for old, new in batch.renamed:
         renaming.rename(connection, old, new)
-    _bundles(connection, batch, large)
+    insert_bundles(connection, batch.bundles, large)
     _jobs(connection, batch)
     _pool(connection, batch)
     _journals(connection, batch)
 
 
-def _bundles(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:
-    if not batch.bundles:
+def insert_bundles(connection: Connection, bundles: Sequence[Bundle], large: dict[str, int]) -> None:
+    """Write bundles that are not there yet; ``large`` are sizes of those whose content lies in files."""
+    if not bundles:
         return
-    wanted = {bundle.digest: bundle for bundle in batch.bundles}
+    wanted = {bundle.digest: bundle for bundle in bundles}
     present = connection.execute(select(schema.bundles.c.digest).where(schema.bundles.c.digest.in_(list(wanted))))
     for digest in present.scalars():
         del wanted[digest]
@@ -67,6 +69,20 @@ def _bundles(connection: Connection, batch: WriteBatch, large: dict[str, int]) -
         for bundle in wanted.values()
     ]
     _insert(connection, schema.bundles, rows)
+
+
+def save_tree(connection: Connection, user: str, bundle: Bundle, at: float, *, in_file: bool) -> None:
+    """Write a packed tree that a user has sent; with ``in_file`` its content lies in a file."""
+    table = schema.trees
+    insert_bundles(connection, [bundle], {bundle.digest: len(bundle.content)} if in_file else {})
+    connection.execute(delete(table).where(table.c.user == user, table.c.digest == bundle.digest))
+    _insert(connection, table, [{"user": user, "digest": bundle.digest, "at": at}])
+
+
+def keep_tree(connection: Connection, user: str, digest: str, at: float) -> None:
+    """Note that a tree is about to be used by a job of the user who sent it."""
+    table = schema.trees
+    connection.execute(update(table).where(table.c.user == user, table.c.digest == digest).values(at=at))
 
 
 def _jobs(connection: Connection, batch: WriteBatch) -> None:

@@ -33,6 +33,7 @@ from springtide.scheduler.wire.forecast import (
 from springtide.scheduler.wire.jobs import (
     Alternative,
     Attempt,
+    FoundCheckpoint,
     GpuRef,
     Hold,
     HoldRequest,
@@ -131,6 +132,7 @@ from springtide.scheduler.wire.sweeps import (
     Trials,
     TrialsEdit,
 )
+from springtide.scheduler.wire.trees import ProjectTree, SentTree
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,
@@ -203,6 +205,7 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "FoundCheckpoint",
     "FreeRequest",
     "GpuCell",
     "GpuReading",
@@ -256,6 +259,7 @@ __all__ = [
     "ProjectChoice",
     "ProjectEdit",
     "ProjectOutlook",
+    "ProjectTree",
     "ProjectView",
     "PythonEnvironment",
     "Reason",
@@ -264,6 +268,7 @@ __all__ = [
     "Request",
     "Rerun",
     "RerunOf",
+    "SentTree",
     "Sentence",
     "Shift",
     "ShownMetric",

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request, Word
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 ACTIVATION: Final = (
@@ -85,8 +86,9 @@ def missing_program(
 class PythonEnvironment(Request, frozen=True, kw_only=True):
     """The environment that was found where a job was submitted: its program, its Python, and their packages.
 
-    ``program`` is the absolute path of the command's program, and ``variables`` are those of `ACTIVATION`; both
-    count on one machine alone. A program is missing if there is a ``PATH`` and none was found on it.
+    ``program`` is the path of the command's program, from the root or from ``{project_tree}``, and ``variables``
+    are those of `ACTIVATION`; both count on one machine alone. A program is missing if there is a ``PATH`` and
+    none was found on it.
 
     ``python`` is the version and ``path`` the path of the interpreter, ``name`` the name of its environment; of a
     command that chooses its Python by itself only ``path`` is known, of the first one on ``PATH``.
@@ -133,3 +135,5 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     """Well-known variables that are set at the place of submission and not sent; known before it alone."""
     requirements: tuple[str, ...] = ()
     """Packages that are installed for the job."""
+    tree: ProjectTree | None = None
+    """The project of which the job has a copy; None if it runs without one."""

@@ -172,6 +172,19 @@ class Alternative(Answer, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
+class FoundCheckpoint(Answer, frozen=True, kw_only=True):
+    """A checkpoint that was recognised among a job's files.
+
+    ``path`` is relative to the working directory, or from the root; ``by`` is the framework that writes such ones.
+    ``passed`` says that the next attempt gets the arguments of the option ``resume``.
+    """
+
+    path: str
+    size: int
+    by: str
+    passed: bool = False
+
+
 class OptionValue(Answer, frozen=True, kw_only=True):
     """An option of a job as people read it."""
 
@@ -220,6 +233,8 @@ class Job(Answer, frozen=True, kw_only=True):
     saved: float | None = None
     """When it last wrote a checkpoint."""
     saved_step: float | None = None
+    checkpoint: FoundCheckpoint | None = None
+    """That checkpoint, if it was recognised among the job's files; None if the job reports its checkpoints."""
     ended_cleanly: bool = False
     """Whether its last attempt ended with 0 when it was asked to pause: the job may be complete."""
     reason: Reason | None = None

@@ -27,6 +27,7 @@ from springtide.scheduler.wire.shapes import (
     Word,
 )
 from springtide.scheduler.wire.sweeps import Trials
+from springtide.scheduler.wire.trees import ProjectTree
 
 MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
 """Maximum time limit of a job, in seconds."""
@@ -34,6 +35,9 @@ MAX_GRACE: Final = 3600
 """Maximum grace period of a job, in seconds."""
 MAX_REQUIREMENT: Final = 200
 """Maximum length of one required package with its versions, in characters."""
+
+MAX_RESUME: Final = 2_000
+"""Maximum length of the arguments with which a job resumes, in characters."""
 
 MAX_CORES: Final = 10_000
 """Maximum number of cores of one worker."""
@@ -226,6 +230,27 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(ge=0, le=100),
         Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
     ] = 0
+    resume: Annotated[
+        Annotated[str, Meta(max_length=MAX_RESUME)] | None,
+        Option(
+            kind=Kind.TEXT,
+            label="Arguments to resume",
+            help="Arguments added to the command when the job runs again after it saved something. In them "
+            "{checkpoint} is the newest checkpoint found among its files.",
+            default_text="none",
+            example="--resume checkpoints/last.pt",
+        ),
+    ] = None
+    in_place: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the job runs in the project folder itself and reads its files as they are when it runs, "
+            "instead of in a copy of its own.",
+            off="--no-in-place",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+        ),
+    ] = False
     env: Annotated[
         dict[str, str],
         Option(
@@ -242,8 +267,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(max_length=100),
         Option(
             kind=Kind.TEXTS,
-            help="Environment variables that the job gets as they are set where it is submitted: names, or their "
-            "beginnings with *.",
+            help="Environment variables that the job gets as they are set where it is submitted: names, or "
+            "beginnings of names with an asterisk.",
             default_text="none",
             example="WANDB_*,HF_HOME",
             offered=Surface.COMMAND | Surface.MAGIC | Surface.SUBMIT,
@@ -366,7 +391,9 @@ class Submission(Wish, frozen=True, kw_only=True):
     path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
     accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
-    that of the place of submission, if it is known; ``env`` has the variables that ``carry`` names there.
+    that of the place of submission, if it is known; ``env`` has the variables that ``carry`` names there. With a
+    ``tree`` the job runs in a copy of its project, which ``{project_tree}`` means in ``argv`` and ``env`` values;
+    a ``cwd`` in the project means the same place there.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -377,6 +404,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     key: Annotated[str, Meta(max_length=128)] | None = None
     trials: Trials | None = None
     environment: PythonEnvironment | None = None
+    tree: ProjectTree | None = None
 
 
 def _table() -> Iterator[Option]:

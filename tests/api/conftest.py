@@ -185,6 +185,7 @@ class Start:
         channels: Channels | None = None,
         trackers: Sequence[Tracker] = (),
         datasets: Sequence[Dataset] = (),
+        noted_variables: tuple[str, ...] = (),
     ) -> Running:
         self._number += 1
         state = self._root / f"pool{self._number}"
@@ -202,6 +203,7 @@ class Start:
             notifications=channels.settings,
             idle=IdleSettings(stop_idle_workspaces=True),
             datasets={each.name: each for each in datasets},
+            noted_variables=noted_variables,
         )
         engine = await open_engine(store, executor, settings)
         self._stack.push_async_callback(engine.stop)

@@ -79,7 +79,7 @@ async def test_a_program_of_a_job_makes_the_calls_about_jobs_and_no_others(runni
         return
     job = await started(running)
     path = route.path.replace(":path", "").format_map(dict.fromkeys(route.parts, "susan"))
-    body = {} if route.body is not None else None
+    body: dict[str, Any] | None = {} if route.body is not None else None
     answer = await program_of(running, job).request(route.method, path, json=body)
     assert (answer.status_code, answer.json()["message"]) == (403, "A program of a job may not do this.")
 

@@ -119,7 +119,7 @@ async def test_the_files_sent_again_count_as_sent(running: Any) -> None:
 async def test_a_job_whose_files_are_gone_says_so_and_the_way_out(running: Any) -> None:
     job = await first_job(running)
     await ended(running, job["id"])
-    running.pool.engine._parts.store.store.drop_bundles(float("inf"), 0)
+    running.pool.engine._parts.store.store.drop_bundles(float("inf"), 0, float("inf"))
     answer = await again(running, job["id"])
     assert (answer.status_code, answer.json()["code"]) == (410, "files_gone")
     assert "kept for 7 d" in answer.json()["message"]

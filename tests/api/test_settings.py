@@ -43,6 +43,11 @@ def test_the_engine_reads_what_an_admin_sets_with_its_type() -> None:
     assert (engine.keep_days, engine.idle.idle_exempt_people) == (3.0, ("susan",))
 
 
+async def test_submitters_get_the_variables_that_an_admin_has_noted(start: Any) -> None:
+    pool = await start(noted_variables=("LAB_*",))
+    assert (await pool.as_("susan").get("/me")).json()["noted_variables"] == ["LAB_*"]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [

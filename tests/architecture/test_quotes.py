@@ -31,7 +31,7 @@ ALLOWED = {
         ("hub_extension/local_hub/up.py", "prepared"),
         ("hub_extension/local_hub/up.py", "settings"),
         ("hub_extension/local_hub/up.py", "str(options.config.resolve())"),
-        ("scheduler/capture/command.py", "command"),
+        ("scheduler/capture/program.py", "command"),
         ("scheduler/engine/requests/quotas.py", "name"),
         ("scheduler/executors/packages/program.py", "path"),
         ("widgets/display/card.py", "job.id"),

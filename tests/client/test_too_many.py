@@ -18,6 +18,10 @@ JOB = wire.Job(
     id="j1", name="a", kind="command", user="susan", project="vision", state="queued", submitted=1.0,
     argv=["true"],
 )  # fmt: skip
+ME = wire.Me(
+    name="susan", admin=False, service=False, projects=[], priorities={}, gpu_types=[], simulated=False,
+    build_quota=0, build_held=0, max_body=1 << 20, grace=1.0, version="1",
+)  # fmt: skip
 BUSY = json.dumps(
     {"status": 429, "code": "pool_busy", "message": "Too many.", "hint": "Try again in 1 s."}
 ).encode()
@@ -25,12 +29,19 @@ BUSY = json.dumps(
 
 @pytest.fixture
 def busy_once(peers):
-    """A pool that is busy at the first request, and accepts the second; and the seconds that passed meanwhile."""
-    return peers.start(peers.answer(429, BUSY, "Retry-After: 1"), peers.answer(201, msgspec.json.encode(JOB)))
+    """Starts a pool that is busy at the first submission and accepts the second, after the answers ``before``."""
+
+    def busy_once(*before: wire.Me):
+        first = [peers.answer(200, msgspec.json.encode(answer)) for answer in before]
+        busy, accepted = peers.answer(429, BUSY, "Retry-After: 1"), peers.answer(201, msgspec.json.encode(JOB))
+        return peers.start(*first, busy, accepted)
+
+    return busy_once
 
 
 def keys(server) -> list[str]:
-    return [json.loads(request.partition(b"\r\n\r\n")[2])["key"] for request in server.requests]
+    bodies = [request.partition(b"\r\n\r\n")[2] for request in server.requests]
+    return [json.loads(body)["key"] for body in bodies if body]
 
 
 def submit_as_client(server):
@@ -39,25 +50,27 @@ def submit_as_client(server):
 
 
 def submit_in_a_terminal(server):
-    done = springtide("submit", "--json", "--", "true", env={"SPRINGTIDE_URL": server.url})
+    done = springtide("submit", "--json", "--in-place", "--", "true", env={"SPRINGTIDE_URL": server.url})
     return done.json["id"]
 
 
-@pytest.mark.parametrize("submit", [submit_as_client, submit_in_a_terminal])
-def test_a_caller_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, submit):
+@pytest.mark.parametrize(("submit", "before"), [(submit_as_client, ()), (submit_in_a_terminal, (ME,))])
+def test_a_caller_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, submit, before):
+    server = busy_once(*before)
     began = time.monotonic()
-    assert submit(busy_once) == JOB.id
+    assert submit(server) == JOB.id
     assert time.monotonic() - began > 1
-    first, second = keys(busy_once)
+    first, second = keys(server)
     assert first == second != ""
 
 
 def test_a_notebook_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, monkeypatch):
-    monkeypatch.setenv("SPRINGTIDE_URL", busy_once.url)
+    server = busy_once(ME)
+    monkeypatch.setenv("SPRINGTIDE_URL", server.url)
     began = time.monotonic()
-    assert shared_pool.submit("true").id == JOB.id
+    assert shared_pool.submit("true", in_place=True).id == JOB.id
     assert time.monotonic() - began > 1
-    first, second = keys(busy_once)
+    first, second = keys(server)
     assert first == second != ""
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import nbformat
 import pytest
 from hub_people import Hub, until
+from nbformat.v4 import new_code_cell, new_notebook
 from terminal import Run, called, springtide
 
 pytestmark = pytest.mark.xdist_group("hub-command")
@@ -51,6 +54,26 @@ def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run:
     assert "succeeded" in done.err
 
 
+def test_a_notebook_has_parameters_as_papermill_takes_them(run: Run, directory: Path) -> None:
+    cells = [new_code_cell("lr = 1", metadata={"tags": ["parameters"]}), new_code_cell("print('rate', lr * 2)")]
+    nbformat.write(new_notebook(cells=cells), directory / "study.ipynb")
+    done = run("submit", "--follow", "study.ipynb", "-p", "lr", "0.25")
+    assert (done.code, "rate 0.5" in done.out) == (0, True), done.out + done.err
+    assert "Parameters: lr = 0.25." in done.err
+    refused = run("submit", "study.ipynb", "-p", "rate", "1")
+    assert refused.code == 2
+    assert "“rate” is no parameter of study.ipynb. Its parameters are lr." in refused.err
+
+
+def test_a_notebook_whose_kernel_is_not_there_is_not_sent(run: Run, directory: Path) -> None:
+    spec = {"name": "missing", "display_name": "Missing", "language": "python"}
+    nbformat.write(new_notebook(metadata={"kernelspec": spec}), directory / "study.ipynb")
+    for words in (["--dry-run"], []):
+        refused = run("submit", *words, "study.ipynb")
+        assert refused.code == 2
+        assert "study.ipynb needs the kernel “missing”" in refused.err
+
+
 PARENT = """
 import subprocess, sys
 
@@ -90,10 +113,11 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path)
     assert run("pause", job["id"], "--json").json["held_by_user"] is True
     until("the pause", lambda: state_of(run, job["id"]) == "paused")
     assert run("resume", job["id"]).code == 0
-    until("attempt 2", lambda: run("jobs", "--state", "running", "--json").json["items"])
+    until("attempt 2", lambda: run("logs", job["id"]).out.count("started\n") == 2)
     assert run("cancel", job["id"]).code == 0
     until("the end", lambda: state_of(run, job["id"]) == "cancelled")
-    assert run("logs", "--follow", job["id"]).out.startswith("started\n")
+    log = run("logs", "--follow", job["id"]).out
+    assert re.fullmatch(r"started\n── attempt 2 of tidal, started again \d\d:\d\d on \S+ ──\nstarted\n", log), log
 
 
 def test_what_is_asked_for_reaches_the_job(run: Run) -> None:
@@ -168,6 +192,13 @@ def test_a_job_that_is_not_there_could_not_be_done(run: Run) -> None:
     done = run("logs", "no-such-job")
     assert done.code == 1
     assert done.err.startswith("Error: ")
+
+
+def test_a_progress_bar_is_one_line_in_the_log(run: Run, directory: Path) -> None:
+    bar = "for step in range(9): print(f'\\r{step} of 8', end='', flush=True)\nprint('\\ndone')\n"
+    (directory / "bar.py").write_text(bar)
+    done = run("submit", "--follow", "python", "bar.py")
+    assert done.out == "8 of 8\ndone\n"
 
 
 def test_a_log_does_not_reach_the_terminal_as_commands(run: Run, directory: Path) -> None:
@@ -260,10 +291,13 @@ def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, di
     first, *environment = done.out.splitlines()
     assert first.startswith("It would ")
     assert first.endswith("Nothing was sent.")
-    assert [line.partition(":")[0] for line in environment] == ["Python", "Files"]
+    assert [line.partition(":")[0] for line in environment] == ["Pause", "Python", "Project"]
+    assert environment[0] == (
+        "Pause: No sign of checkpoints found in never.py: a pause would start it again from the beginning."
+    )
     told = run("submit", "--dry-run", "--json", "--", "python", "never.py").json
     assert told["job"]["likely"] is not None
-    assert told["environment"]["files"] == ["never.py"]
+    assert "never.py" in told["environment"]["tree"]["files"]
     assert [job["id"] for job in run("jobs", "--json").json["items"]] == [job["id"] for job in before]
 
 

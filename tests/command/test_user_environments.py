@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
+from pool_process import running_service
 from terminal import Done, Run, called
 from wheels import write_wheel
 
@@ -101,16 +102,23 @@ def test_pip_install_in_the_kernel_installs_into_the_environment(
 
 
 def test_jobs_of_a_notebook_with_the_kernel_run_in_the_environment(
-    mine: UserEnvironments, kernel_of: Callable[[str], Callable[[str], str]]
+    mine: UserEnvironments,
+    kernel_of: Callable[[str], Callable[[str], str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = mine.create("jobs", ["tidal"])
-    run = kernel_of(made.kernel)
-    captured = run(
-        "from springtide.widgets.shared_pool import here\n"
-        "from springtide.scheduler.capture import capture_words\n"
-        "print(here().python, capture_words(['python', '-m', 'tidal'], here()).argv[0])"
-    )
-    assert captured.split() == [str(made.interpreter)] * 2
+    (tmp_path / "pool").mkdir()
+    with running_service(tmp_path / "pool") as url:
+        monkeypatch.setenv("SPRINGTIDE_URL", url)
+        monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "susan")
+        run = kernel_of(made.kernel)
+        run("import sys, tidal\nfrom springtide.widgets import pool")
+        asked = "pool.submit(lambda: (sys.prefix, tidal.WORD), gpus=0).wait(quiet=True).result()"
+        assert run(f"print({asked})").strip() == f"('{made.path}', 'ebb')"
+        script = "import sys; print(sys.prefix)"
+        asked = f"pool.submit(['python', '-c', {script!r}], gpus=0).wait(quiet=True).logs()"
+        assert run(f"print({asked})").strip() == str(made.path)
 
 
 def test_environments_are_listed_extended_and_removed(env: Callable[..., Done], offline: Path) -> None:
@@ -194,6 +202,24 @@ def test_the_advice_to_install_is_what_works_for_this_python(monkeypatch: pytest
     assert how_to_install("pandas", "torch<3") == "%pip install pandas 'torch<3'"
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert how_to_install("pandas").endswith("in a terminal: springtide env create NAME pandas")
+
+
+PIP = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+import springtide.widgets
+
+shell.run_cell("%pip install pandas-stubs")
+"""
+
+
+@pytest.mark.xdist_group("hub-command")
+def test_pip_in_the_hubs_own_kernel_says_what_works_for_a_person_of_the_hub(run: Run, directory: Path) -> None:
+    (directory / "guarded.py").write_text(PIP)
+    done = run("submit", "--gpus", "0", "--follow", "--", "python", "guarded.py")
+    assert "Nothing was installed: the packages of this kernel belong to the hub" in done.out, done.err
+    assert done.out.rstrip().endswith("springtide env create NAME pandas-stubs")
 
 
 @pytest.mark.xdist_group("hub-command")

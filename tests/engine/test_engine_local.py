@@ -14,6 +14,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, open_engine
+from springtide.scheduler.executors import environment
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
@@ -363,3 +364,126 @@ async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
     assert paused.reason.text == "It was paused by susan. It continues when it is resumed."
+
+
+OWN_CHECKPOINTS = """
+import os, sys, time
+place = "checkpoints/last.ckpt"
+os.makedirs("checkpoints", exist_ok=True)
+print("arguments:", sys.argv[2:], flush=True)
+with open(place, "ab") as file:
+    file.write(b"weights")
+print("wrote", os.path.getsize(place), flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+"""
+
+
+async def submit_own(machine, resume=None, text=OWN_CHECKPOINTS):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    submission = wire.Submission(argv=argv, files={"train.py": text.encode()}, gpus=8, resume=resume)
+    return await machine.engine.submit(submission, "susan", "susan")
+
+
+async def pause_and_resume(machine, job):
+    await machine.log_has(job.id, "wrote")
+    await machine.engine.pause(job.id, "susan")
+    paused = await machine.until(job.id, "paused")
+    await machine.engine.resume(job.id, "susan")
+    await machine.until(job.id, "running", attempt=2)
+    return paused
+
+
+@pytest.mark.parametrize(
+    ("resume", "arguments"),
+    [
+        ("--resume {checkpoint}", "['--resume', 'checkpoints/last.ckpt']"),
+        ("--ckpt=checkpoints/last.ckpt", "['--ckpt=checkpoints/last.ckpt']"),
+        (None, "[]"),
+    ],
+)
+async def test_a_frameworks_checkpoint_is_recognised_and_the_next_attempt_gets_the_arguments(
+    machine, resume, arguments
+):
+    job = await submit_own(machine, resume)
+    paused = await pause_and_resume(machine, job)
+    assert paused.checkpoint is not None
+    assert (paused.checkpoint.path, paused.checkpoint.size) == ("checkpoints/last.ckpt", 7)
+    assert "Nothing was saved" not in paused.reason.text
+    log = await machine.log_has(job.id, "wrote 14")
+    assert log.splitlines()[0] == "arguments: []"
+    assert f"arguments: {arguments}" in log
+
+
+async def test_a_job_that_has_saved_nothing_does_not_get_the_arguments(machine):
+    text = OWN_CHECKPOINTS.replace('open(place, "ab")', 'open("other", "ab")').replace(
+        "getsize(place)", "getsize('other')"
+    )
+    job = await submit_own(machine, "--resume {checkpoint}", text)
+    paused = await pause_and_resume(machine, job)
+    assert paused.checkpoint is None
+    assert paused.saved is None
+    log = await machine.log_has(job.id, "wrote 14")
+    assert log.count("arguments: []") == 2
+
+
+async def test_a_checkpoint_is_recognised_while_the_job_runs(machine, monkeypatch):
+    monkeypatch.setattr(environment, "SEARCH_INTERVAL", 0.2)
+    job = await submit_own(machine)
+    async with asyncio.timeout(PATIENCE_S):
+        while (running := await machine.engine.job(job.id)).checkpoint is None:
+            await asyncio.sleep(0.05)
+    assert running.state == "running"
+    assert running.checkpoint.by == "Lightning"
+    assert "It has saved no checkpoint yet" not in running.reason.text
+
+
+async def test_a_checkpoint_that_the_job_reports_counts_more_than_files(machine):
+    text = OWN_CHECKPOINTS.replace(
+        'print("wrote"',
+        "import json\n"
+        'with open(os.environ["SPRINGTIDE_REPORT"], "a") as reports:\n'
+        '    print(json.dumps({"attempt": 1, "saved": True, "step": 3}), file=reports)\n'
+        'print("wrote"',
+    )
+    job = await submit_own(machine, "--resume {checkpoint}", text)
+    paused = await pause_and_resume(machine, job)
+    assert paused.checkpoint is None
+    assert paused.saved_step == 3
+    assert (await machine.log_has(job.id, "wrote 14")).count("arguments: []") == 2
+
+
+async def test_the_step_of_a_job_that_starts_again_is_that_of_its_checkpoint(machine):
+    text = OWN_CHECKPOINTS.replace(
+        'print("wrote"',
+        "import json\n"
+        'if os.environ["SPRINGTIDE_ATTEMPT"] == "1":\n'
+        '    with open(os.environ["SPRINGTIDE_REPORT"], "a") as reports:\n'
+        '        print(json.dumps({"attempt": 1, "step": 7, "of": 9}), file=reports)\n'
+        'print("wrote"',
+    ).replace("last.ckpt", "other")
+    job = await submit_own(machine, None, text)
+    await pause_and_resume(machine, job)
+    started = await machine.engine.job(job.id)
+    assert (started.progress.step, started.progress.of) == (None, 9)
+
+
+@pytest.mark.parametrize(
+    ("argv", "resume", "words"),
+    [
+        (["bash", "-c", "python train.py"], "--resume x", "bash runs a text here"),
+        (["/bin/sh", "-lc", "python train.py"], "--resume x", "runs a text here"),
+        (["python", "train.py"], "--resume 'x", "cannot be read"),
+        (["python", "train.py"], " ", "No arguments are given"),
+    ],
+)
+async def test_arguments_that_a_command_cannot_get_are_refused(machine, argv, resume, words):
+    with pytest.raises(Refusal, match=words) as refused:
+        await machine.engine.submit(wire.Submission(argv=argv, gpus=1, resume=resume), "susan", "susan")
+    assert refused.value.field == "resume"
+    assert refused.value.hint
+
+
+async def test_a_notebook_takes_no_arguments(machine):
+    submission = wire.Submission(argv=["python", "x.ipynb"], kind="notebook", gpus=1, resume="--resume x")
+    with pytest.raises(Refusal, match="A notebook has no command line"):
+        await machine.engine.submit(submission, "susan", "susan")

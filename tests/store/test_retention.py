@@ -80,11 +80,11 @@ def test_files_of_ended_jobs_stay_for_a_time_the_newest_of_each_user_first(store
                 found.append(number)
         return found
 
-    store.drop_bundles(150.0, 10 * size)
+    store.drop_bundles(150.0, 10 * size, inf)
     assert kept() == [0, 2, 3, 4], "job 1 ended too long ago"
-    store.drop_bundles(150.0, size)
+    store.drop_bundles(150.0, size, inf)
     assert kept() == [0, 3, 4], "the newest of each user, besides those of an unfinished job"
-    store.drop_bundles(275.0, size)
+    store.drop_bundles(275.0, size, inf)
     assert kept() == [0, 3]
 
 
@@ -99,7 +99,7 @@ def test_files_go_as_soon_as_no_unfinished_job_needs_them(store: Store, tmp_path
     store.commit(WriteBatch(new_jobs=jobs, bundles=[shared, own, large]))
     file = tmp_path / "state" / "bundles" / large.digest
     os.utime(file, (0, 0))
-    store.drop_bundles(inf, 0)
+    store.drop_bundles(inf, 0, inf)
     assert store.files(shared.digest) == {"a": b"1"}
     for gone in (own, large):
         with pytest.raises(StoreError, match="not in the store"):

@@ -84,9 +84,9 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
 ) -> None:
     store.commit(WriteBatch(new_jobs=[job(1, gpus=2, workers=3), job(2, name="other")]))
     with store._writer.begin() as connection:
-        for index in ("ix_jobs_list", "ix_jobs_newest", "ix_jobs_trial"):
+        for index in ("ix_jobs_list", "ix_jobs_newest", "ix_jobs_trial", "ix_jobs_tree"):
             connection.execute(text(f"DROP INDEX {index}"))
-        for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned", "tags"):
+        for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned", "tags", "tree"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         later = (
             "gpu_types",
@@ -103,6 +103,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "recent_use",
             "hub_users",
             "hub_groups",
+            "trees",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

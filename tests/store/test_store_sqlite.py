@@ -149,10 +149,10 @@ def test_a_full_disk_for_files_is_told_and_leaves_nothing_behind(
 def test_orphaned_files_go_when_they_are_old(lite: Store, tmp_path: Path) -> None:
     bundle = save(lite, {"a": bytes(200_000)})
     path = tmp_path / "bundles" / bundle.digest
-    lite.drop_bundles(0.0, 0)
+    lite.drop_bundles(0.0, 0, 0.0)
     assert path.exists()
     os.utime(path, (0, 0))
-    lite.drop_bundles(0.0, 0)
+    lite.drop_bundles(0.0, 0, 0.0)
     assert not path.exists()
 
 
@@ -161,7 +161,7 @@ def test_files_that_are_about_to_be_used_again_are_no_orphans(lite: Store, tmp_p
     path = tmp_path / "bundles" / save(lite, files).digest
     os.utime(path, (0, 0))
     save(lite, files)
-    lite.drop_bundles(0.0, 0)
+    lite.drop_bundles(0.0, 0, 0.0)
     assert path.exists()
 
 

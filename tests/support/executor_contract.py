@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from executor_bench import ENDS_WHEN_ASKED, LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
@@ -22,6 +23,15 @@ from springtide.scheduler.executors.base import (
     StaleEpochError,
 )
 from springtide.scheduler.model import Environment, Worker
+from springtide.scheduler.project_tree import TreeFile, digest_of, pack
+from springtide.scheduler.wire import ProjectTree
+
+COUNTS = """
+import os, sys
+with open("state", "a") as state:
+    state.write("x")
+print(os.path.getsize("state"), os.access(sys.argv[1], os.X_OK))
+"""
 
 
 class ExecutorContract:
@@ -443,3 +453,21 @@ os.mkfifo("pipe")
         assert (end.code, end.paused, end.killed) == (75, True, False)
         saved = bench.of_kind(Reported)[-1].saved_step
         assert {await bench.log("job", rank) for rank in range(3)} == {f"{saved:.0f}\n"}
+
+    async def test_a_job_runs_in_a_copy_of_its_project_that_it_keeps(self, bench: Bench, tmp_path: Path) -> None:
+        root = tmp_path / "study"
+        (root / "data").mkdir(parents=True)
+        (root / "data" / "x").write_text("data")
+        (root / "scripts").mkdir()
+        packed = pack(
+            {"scripts/train.py": TreeFile(COUNTS.encode()), "tool": TreeFile(b"#!/bin/sh\n", executable=True)}, {}
+        )
+        tree = ProjectTree(root=str(root), digest=digest_of(packed))
+        argv = (bench.python, "-S", "train.py", "{project_tree}/tool")
+        for attempt in (1, 2):
+            spec = bench.spec(argv, attempt=attempt, cwd=str(root / "scripts"), tree=tree, packed=packed)
+            ended = await bench.run(spec)
+            assert ended.exit is not None
+            assert ended.exit.code == 0, await bench.log("job")
+        assert await bench.log("job") == "1 True\n2 True\n"
+        assert not (root / "scripts" / "state").exists()

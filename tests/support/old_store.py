@@ -24,6 +24,7 @@ from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent, NotificationSettings
+from springtide.scheduler.project_tree import TreeFile, digest_of, pack
 from springtide.scheduler.store import gpu_usage_writing, shown_forecasts
 from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
 from springtide.scheduler.store.shown_forecasts import ShownForecast
@@ -77,9 +78,12 @@ async def fill(path: Path) -> None:
     await engine.cancel(cancelled, "susan")
     for job, state in ((succeeded, "succeeded"), (failed, "failed"), (cancelled, "cancelled")):
         await pool.state(job, state)
+    packed = pack({"a.py": TreeFile(b"1")}, {})
+    tree = wire.ProjectTree(root="/home/susan/study", digest=digest_of(packed), file_count=1, file_bytes=1)
+    await engine.send_tree("susan", digest_of(packed), packed)
     borrower = (
         await pool.submit(
-            gpus=1, workers=6, min_workers=2, name="elastic", files={"a.py": b"1"}, tags=["baseline"]
+            gpus=1, workers=6, min_workers=2, name="elastic", files={"a.py": b"1"}, tags=["baseline"], tree=tree
         )
     ).id
     await pool.state(borrower, "running")

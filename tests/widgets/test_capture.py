@@ -5,17 +5,15 @@ import importlib
 import json
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 from payloads import content_of
+from project_copies import run_copy
 
-from springtide.scheduler import capture as scheduler_capture
 from springtide.scheduler.capture import Here, submission
-from springtide.scheduler.capture.sources import Caps, tree
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.capture import capture, capture_cell
 from springtide.widgets.submission.options import check_size
@@ -45,19 +43,12 @@ def module(tmp_path, monkeypatch):
 
 def run(captured, tmp_path):
     """Run captured work the way a job does, in a process of its own; the words of its result or output."""
-    code = tmp_path / "code of the job"
-    for name, content in captured.files.items():
-        path = code / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    argv = [word.replace("{code}", str(code)) for word in captured.argv]
-    env = {name: value.replace("{code}", str(code)) for name, value in captured.env.items()}
-    env |= {"SPRINGTIDE_OUTPUT_DIR": str(code)}
-    done = subprocess.run(argv, cwd=captured.cwd, env=env, capture_output=True, text=True, check=False)
+    job = tmp_path.with_name(f"{tmp_path.name} job")
+    done = run_copy(captured, job, SPRINGTIDE_OUTPUT_DIR=str(job))
     assert done.returncode == 0, done.stderr
     if captured.kind == "command":
         return done.stdout.split()
-    return str(pickle.loads((code / "result.pkl").read_bytes())).split()
+    return str(pickle.loads((job / "result.pkl").read_bytes())).split()
 
 
 # ---------- commands
@@ -98,9 +89,10 @@ def test_a_script_runs_as_it_was_when_it_was_submitted(here, tmp_path):
     captured = capture("python train.py --epochs=3", (), {}, here)
     (tmp_path / "helper.py").write_text("WORD = 'after'")
     (tmp_path / "train.py").write_text("raise SystemExit(1)")
-    assert captured.argv == (sys.executable, "{code}/train.py", "--epochs=3")
+    assert captured.argv == (sys.executable, "train.py", "--epochs=3")
     assert captured.name == "train"
-    assert run(captured, tmp_path) == ["before", "--epochs=3", str(tmp_path)]
+    copy = tmp_path.with_name(f"{tmp_path.name} job") / "work" / tmp_path.name
+    assert run(captured, tmp_path) == ["before", "--epochs=3", *str(copy).split()]
 
 
 def test_a_script_in_a_directory_brings_what_lies_beside_it(here, tmp_path):
@@ -112,15 +104,6 @@ def test_a_script_in_a_directory_brings_what_lies_beside_it(here, tmp_path):
     captured = capture(["python", "my project/train.py"], (), {}, here)
     assert captured.cwd == str(tmp_path)
     assert run(captured, tmp_path) == ["tide"]
-
-
-def test_keys_of_running_servers_and_kernels_stay_where_they_are(here, tmp_path):
-    (tmp_path / "runtime").mkdir()
-    for name in ("jpserver-12.json", "kernel-1e46.json", "nbserver-3.json", "kernel.json"):
-        (tmp_path / "runtime" / name).write_text('{"token": "secret"}')
-    (tmp_path / "train.py").write_text("")
-    captured = capture("python train.py", (), {}, here)
-    assert set(captured.files) == {"train.py", "runtime/kernel.json"}
 
 
 def test_a_module_of_the_working_directory_is_caught(here, tmp_path):
@@ -135,30 +118,14 @@ def test_a_module_of_the_working_directory_is_caught(here, tmp_path):
 def test_a_launcher_gets_the_caught_script(here, tmp_path):
     (tmp_path / "train.py").write_text("")
     captured = capture("torchrun --nproc-per-node 4 train.py --lr 0.1 other.py", (), {}, here)
-    assert captured.argv == ("torchrun", "--nproc-per-node", "4", "{code}/train.py", "--lr", "0.1", "other.py")
+    assert captured.argv == ("torchrun", "--nproc-per-node", "4", "train.py", "--lr", "0.1", "other.py")
 
 
 def test_a_script_named_by_itself_runs_by_its_first_line(here, tmp_path):
     (tmp_path / "train.sh").write_text("#!/bin/sh\necho $1\n")
     captured = capture("./train.sh tide", (), {}, here)
-    assert captured.argv == ("/bin/sh", "{code}/train.sh", "tide")
+    assert captured.argv == ("/bin/sh", "./train.sh", "tide")
     assert run(captured, tmp_path) == ["tide"]
-
-
-def test_environments_caches_and_other_checkouts_stay_at_home(tmp_path):
-    for name in ("keep", ".venv", "env", "__pycache__", "checkout", "node_modules"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "module.py").write_text("")
-    (tmp_path / "env" / "pyvenv.cfg").write_text("")
-    (tmp_path / "checkout" / ".git").mkdir()
-    assert set(tree(tmp_path)) == {"keep/module.py"}
-
-
-def test_too_much_source_code_is_refused_with_the_directory(tmp_path):
-    for place in range(4):
-        (tmp_path / f"m{place}.py").write_text("")
-    with pytest.raises(scheduler_capture.CaptureError, match="too much source code"):
-        tree(tmp_path, Caps(files=3))
 
 
 @pytest.mark.parametrize(
@@ -314,15 +281,16 @@ def test_a_cell_that_cannot_be_sent_says_why(here, text, words):
 # ---------- notebooks
 
 
-def test_a_notebook_is_sent_as_saved_with_the_modules_it_imports(here, tmp_path):
+def test_a_notebook_is_sent_as_saved_with_its_project(here, tmp_path):
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "unrelated.py").write_text("")
     saved = {"cells": [{"cell_type": "code", "source": ["import helper\n", "1 + 1"]}], "nbformat": 4}
     (tmp_path / "story.ipynb").write_text(json.dumps(saved))
     captured = capture(Path("story.ipynb"), (), {}, here)
     (tmp_path / "story.ipynb").unlink()
-    assert set(captured.files) == {"helper.py", "story.ipynb"}
-    assert captured.argv[-2:] == ("notebook", "{code}/story.ipynb")
+    assert captured.project is not None
+    assert set(captured.project.files) == {"helper.py", "story.ipynb", "unrelated.py"}
+    assert captured.argv[-2:] == ("notebook", "{project_tree}/story.ipynb")
     assert captured.source == "import helper\n1 + 1"
 
 

@@ -243,6 +243,19 @@ def test_a_function_runs_in_the_kernels_environment(pool: Pool, workdir: Path) -
     assert f"(environment {environment_name(sys.prefix)})" in repr(job.environment)
 
 
+def test_trials_and_test_runs_have_the_environment_of_their_submission(
+    pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_HOME", "/opt/cuda-of-the-kernel")
+
+    def where(_item: int) -> tuple[str, str | None]:
+        return sys.executable, os.environ.get("CUDA_HOME")
+
+    own = (sys.executable, "/opt/cuda-of-the-kernel")
+    assert pool.map(where, [1, 2], gpus=1).results() == [own] * 2
+    assert pool.submit(where, 1, gpus=1, test_run=True).wait(quiet=True).result() == own
+
+
 def test_a_program_that_is_not_there_is_refused_with_a_hint(pool: Pool, workdir: Path) -> None:
     before = len(pool.jobs())
     with pytest.raises(PoolError, match=r"“my” is not on the PATH of the submission\. Activate the environment"):

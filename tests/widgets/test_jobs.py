@@ -112,6 +112,26 @@ def test_a_notebook_is_executed_and_kept(pool, workdir):
     assert "as it was last saved" in job.notes[0]
 
 
+def test_a_notebook_runs_with_its_parameters(pool, workdir):
+    cells = [new_code_cell("factor = 1", metadata={"tags": ["parameters"]}), new_code_cell("factor * 7")]
+    nbformat.write(new_notebook(cells=cells), workdir / "my study.ipynb")
+    job = pool.submit("my study.ipynb", factor=6)
+    kept = job.wait(quiet=True).result()
+    assert kept["cells"][2]["outputs"][0]["data"]["text/plain"] in ("42", ["42"])
+    assert "factor = 6" in job.info.source
+    assert job.progress.step == job.progress.of == 3
+
+
+def test_a_notebook_whose_kernel_is_not_there_is_not_submitted(pool, workdir):
+    spec = {"name": "missing", "display_name": "Missing", "language": "python"}
+    nbformat.write(new_notebook(metadata={"kernelspec": spec}), workdir / "kernelless.ipynb")
+    with pytest.raises(
+        CaptureError, match=r"needs the kernel “missing”.*python3.* ipykernel install --user --name"
+    ):
+        pool.submit("kernelless.ipynb")
+    assert pool.jobs(search="kernelless") == []
+
+
 def test_a_cell_runs_with_the_variables_it_reads(pool, workdir):
     namespace = {"__name__": "__main__", "factor": 6, "secret": object()}
     job = pool.submit_cell("answer = factor * 7\nanswer", namespace, (), {"gpus": 1})

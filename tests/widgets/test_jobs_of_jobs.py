@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pool_process import ServiceProcess
 
+from springtide.scheduler.client import Client
 from springtide.widgets import pool as shared_pool
-from springtide.widgets.connection import NOT_IN_JOBS, NOT_ON_HUB, connection
+from springtide.widgets.connection import NOT_IN_JOBS, NOT_ON_HUB, Connection, connection
 from springtide.widgets.errors import NotOnHubError
 from springtide.widgets.shared_pool import Pool
 
@@ -58,3 +61,32 @@ def test_without_a_pool_the_reason_is_true_of_the_place(
     with pytest.raises(NotOnHubError) as refused:
         connection()
     assert str(refused.value) == message
+
+
+def test_the_right_of_a_job_outlives_the_service(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    def parent() -> str:
+        import time  # noqa: PLC0415 - of the job
+
+        print("waiting", flush=True)
+        while not go.exists():
+            time.sleep(0.05)
+        return shared_pool.submit(lambda: "child", gpus=0).result(60)
+
+    state = tmp_path / "pool"
+    state.mkdir()
+    service = ServiceProcess(state)
+    service.start()
+    try:
+        with Client(service.url, "susan") as susan:
+            job = Pool(Connection(susan)).submit(parent, gpus=0)
+            log = ""
+            while "waiting" not in log:
+                log = susan.log(job.id, wait=5).text
+            service.kill()
+            service.start()
+            go.touch()
+            assert job.result(90) == "child"
+    finally:
+        service.stop()

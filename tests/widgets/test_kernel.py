@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import sysconfig
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from jupyter_client.manager import KernelManager
@@ -15,9 +19,11 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 class Kernel:
     """A kernel in a directory, with a person's token."""
 
-    def __init__(self, directory, url: str, user: str) -> None:
+    def __init__(self, directory, url: str, user: str, python: str | None = None) -> None:
         self._env = {**os.environ, "SPRINGTIDE_URL": url, "JUPYTERHUB_API_TOKEN": user}
         self._manager = KernelManager(kernel_name="python3")
+        if python is not None:
+            self._manager.kernel_spec.argv[0] = python
         self._manager.start_kernel(cwd=str(directory), env=self._env)
         self._client = self._manager.client()
         self._client.start_channels()
@@ -163,3 +169,26 @@ def test_the_pool_displays_itself(kernel):
     shown = kernel.run("from springtide.widgets import pool\npool")
     assert WIDGET in shown.data
     assert "vision" in shown.data["text/html"]
+
+
+def test_jobs_run_in_the_environment_of_the_kernel_that_sends_them(service, tmp_path):
+    venv = tmp_path / "nlp"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    site = next((venv / "lib").glob("python*/site-packages"))
+    (site / "base.pth").write_text(f"{Path(sysconfig.get_path('purelib'))}\n")
+    python = str(venv / "bin" / "python")
+    (venv / "bin" / "torchrun").write_text(f"#!{python}\nimport os, sys\nos.execv(sys.executable, sys.argv)\n")
+    (venv / "bin" / "torchrun").chmod(0o755)
+    (tmp_path / "train.py").write_text("import os, sys; print('in', sys.prefix, os.environ['VIRTUAL_ENV'])")
+    kernel = Kernel(tmp_path, service, "susan", python)
+    try:
+        kernel.run("from springtide.widgets import pool\nimport sys")
+        for command in ("torchrun train.py", "python train.py", "bash -c 'python3 train.py'"):
+            ran = kernel.run(f"print(pool.submit({command!r}).wait(quiet=True).logs())")
+            assert f"in {venv} {venv}\n" in ran.text, (command, ran.text, ran.error)
+        ran = kernel.run("print(pool.submit(lambda: sys.prefix).wait(quiet=True).result())")
+        assert ran.text == f"{venv}\n"
+        ran = kernel.run("pool.jobs(limit=1)[0].environment")
+        assert f"{python} (environment nlp)" in ran.data["text/plain"]
+    finally:
+        kernel.close()

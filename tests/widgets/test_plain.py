@@ -71,10 +71,6 @@ def test_text_shows_hostile_text_on_one_line():
     assert "\u202e" not in shown
 
 
-def test_a_log_keeps_its_lines_and_colours_and_nothing_else():
-    assert phrases.clean_lines("a\x1b[31mb\x1b[0m\n\x1b]0;title\x07\tc\u202e\x08") == "a\x1b[31mb\x1b[0m\n\tc"
-
-
 def test_a_job_says_state_progress_gpus_and_why():
     waiting = job(state="queued", place=2, reason=Reason(code="x", text="All 8 GPUs are held. Number 2 in line."))
     assert (

@@ -11,6 +11,7 @@ from springtide.scheduler.capture import (
     CaptureError,
     Here,
     capture_words,
+    elsewhere,
     kernel_place,
     submission,
     terminal_place,
@@ -89,6 +90,13 @@ def test_at_another_place_words_stay_as_they_are(tmp_path: Path) -> None:
     assert (found.words, found.path) == (("/opt/venv/bin/python", "-V"), "")
 
 
+def test_a_place_on_another_machine_gives_a_job_what_it_carries_and_nothing_else(tmp_path: Path) -> None:
+    here = elsewhere(tmp_path, "python3", {"PATH": "/bin", "HF_HOME": "/hf", "VIRTUAL_ENV": "/venv"})
+    request = submission(capture_words(["python", "-V"], here), {"carry": ("HF_HOME",)}, here=here)
+    assert (request.argv, request.env, request.environment) == (["python3", "-V"], {"HF_HOME": "/hf"}, None)
+    assert uncarried(here, []) == []
+
+
 # ---------- scripts
 
 
@@ -106,7 +114,7 @@ def test_a_script_runs_as_its_first_line_says(here: Here, first: str, words: tup
     found = program_of(["./prog", "3"], here)
     assert found.words == (*words, "./prog", "3")
     captured = capture_words(["./prog", "3"], here)
-    assert captured.argv == (*words, "{code}/prog", "3")
+    assert captured.argv == (*words, "./prog", "3")
     assert captured.source == "./prog 3"
 
 
@@ -134,20 +142,16 @@ def test_the_text_of_a_shell_is_no_script(here: Here) -> None:
 def test_the_script_of_any_launcher_is_captured(here: Here, command: str) -> None:
     (here.cwd / "train.py").write_text("")
     captured = capture_words(split_command(command, here.cwd), here)
-    assert captured.argv[-1] == "{code}/train.py"
+    assert captured.argv[-1] == "train.py"
 
 
-def test_a_module_of_the_working_directory_is_captured_for_the_activated_python(here: Here) -> None:
+def test_a_module_of_the_working_directory_is_captured(here: Here) -> None:
     (here.cwd / "pack.py").write_text("")
-    link = Path(bin_of(here), "python")
-    link.unlink()
-    link.symlink_to(program(here.cwd / "real" / "python3.12"))
-    assert capture_words(["python", "-m", "pack"], here).argv == ("python", "-P", "-m", "pack")
-    link.unlink()
-    program(link)
-    old = capture_words(["python", "-m", "pack"], here)
-    assert old.argv == ("python", "-m", "pack")
-    assert "reads the module pack as it is when the job starts" in old.notes[0]
+    captured = capture_words(["python", "-m", "pack"], here)
+    assert captured.argv == ("python", "-m", "pack")
+    assert captured.name == "pack"
+    assert captured.project is not None
+    assert "pack.py" in captured.project.files
 
 
 # ---------- variables before a program
@@ -290,12 +294,13 @@ def test_what_is_carried_is_text_and_not_too_much(tmp_path: Path) -> None:
         carried(["X_*"], many)
 
 
-def test_a_carried_pythonpath_is_absolute_and_comes_after_the_jobs_own(here: Here) -> None:
-    (here.cwd / "pack.py").write_text("")
+def test_a_carried_pythonpath_is_absolute_and_leads_into_the_copy(here: Here) -> None:
+    (here.cwd / "src").mkdir()
+    (here.cwd / "src" / "pack.py").write_text("")
     place = terminal_place(here.cwd, {**here.variables, "PYTHONPATH": "src::/opt/lib"})
     place = Here(place.cwd, sys.executable, variables=place.variables)
     request = submission(capture_words(["python", "-m", "pack"], place), {"carry": ("PYTHONPATH",)}, here=place)
-    assert request.env == {"PYTHONPATH": f"{{code}}:{here.cwd}/src:/opt/lib"}
+    assert request.env == {"PYTHONPATH": "{project_tree}/src:/opt/lib"}
 
 
 def test_well_known_variables_and_those_of_an_admin_are_missed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from springtide.scheduler.capture import Captured, Here, submission
+from springtide.scheduler.capture import Captured, elsewhere, submission, with_carried
 from springtide.scheduler.client import Client
 from springtide.widgets.airflow.connection import DEFAULT_CONNECTION, ENDED, POLL_S, client, require_success
 from springtide.widgets.airflow.triggers import JobEndTrigger
@@ -80,7 +80,7 @@ class SpringtideOperator(BaseOperator):
         task = context["ti"]
         captured, options = self._captured()
         with client(self.conn_id) as pool:
-            job = pool.submit(submission(captured, options, _key(task)))
+            job = pool.submit(submission(captured, options, _key(task)), captured.packed)
             self._job_id = job.id
             task.xcom_push(JOB_ID, job.id)
             self.log.info("Sent %s as job %s to the pool at %s.", job.name, job.id, pool.url)
@@ -108,9 +108,10 @@ class SpringtideOperator(BaseOperator):
 
     def _captured(self) -> tuple[Captured, dict[str, Any]]:
         directory = self.directory or (self.dag.folder if self.has_dag() else None)
-        here = Here(Path(directory or Path.cwd()), self.python)
+        here = elsewhere(Path(directory or Path.cwd()), self.python).for_job(self.options)
         try:
-            return capture(self.work, self.op_args, self.op_kwargs, here), checked(self.options)
+            options = with_carried(checked(self.options), here)
+            return capture(self.work, self.op_args, self.op_kwargs, here), options
         except (CaptureError, OptionError) as error:
             raise AirflowFailException(str(error)) from None
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from springtide.scheduler.client.log_text import whole_text
 from springtide.scheduler.wire import Job, PoolView
-from springtide.widgets.display.phrases import clean_lines
 from springtide.widgets.display.plain import MOST_ROWS
 
 JOB_TYPE: Final = "application/vnd.springtide.job+json"
@@ -23,7 +23,6 @@ FORM_TYPE: Final = "application/vnd.springtide.form+json"
 
 PICTURES: Final = ("image/png", "image/jpeg")
 BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
-TERMINAL_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def job_output(job: Job, now: float, notice: str = "") -> dict[str, Any]:
@@ -104,5 +103,5 @@ def _text(value: object) -> str:
 
 
 def _preformatted(text: str, style: str = "") -> str:
-    shown = html.escape(clean_lines(TERMINAL_COLOURS.sub("", text)))
+    shown = html.escape(whole_text(text, colours=False))
     return f'<pre style="{style}">{shown}</pre>' if style else f"<pre>{shown}</pre>"

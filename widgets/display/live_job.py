@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import Event, Job, JobUsage, Progress
+from springtide.scheduler.wire import Event, FoundCheckpoint, Job, JobUsage, Progress
 
 FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 """The states after which a job does not change."""
@@ -90,4 +90,5 @@ def progressed(job: Job, event: Event) -> Job:
         progress=msgspec.convert(data["progress"], Progress),
         saved=data.get("saved", job.saved),
         saved_step=data.get("saved_step", job.saved_step),
+        checkpoint=msgspec.convert(data.get("checkpoint"), FoundCheckpoint | None),
     )

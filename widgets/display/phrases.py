@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-import re
 import unicodedata
 
 from springtide.scheduler.client.descriptions import expectation
+from springtide.scheduler.client.log_text import ESCAPES
 from springtide.scheduler.wire import Job, TrialCounts
 from springtide.scheduler.wording import count, gpus, workers
 
@@ -21,23 +21,12 @@ GLYPHS = {
     "cancelled": "⊘",
     "pruned": "✂",
 }
-ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
-)
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-KEPT = frozenset("\n\r\t\x1b")
 
 
 def clean(text: str) -> str:
     """Return text as one line without control, direction and terminal escape characters."""
     visible = (" " if char.isspace() else char for char in ESCAPES.sub("", text))
     return " ".join("".join(char for char in visible if unicodedata.category(char) not in {"Cc", "Cf"}).split())
-
-
-def clean_lines(text: str) -> str:
-    """Return a log without such characters; line ends, tabs and colours stay."""
-    coloured = ESCAPES.sub(lambda found: found[0] if COLOUR.fullmatch(found[0]) else "", text)
-    return "".join(char for char in coloured if char in KEPT or unicodedata.category(char) not in {"Cc", "Cf"})
 
 
 def escape(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from springtide.scheduler.client.descriptions import facts
+from springtide.scheduler.client.descriptions import facts, resumes_from
 from springtide.scheduler.wire import (
     Job,
     JobEnvironment,
@@ -64,6 +64,7 @@ def job_html(job: Job, now: float) -> str:
         ("test run", phrases.test_run(job)),
         ("state", phrases.state(job)),
         ("progress", phrases.progress(job)),
+        ("resumes from", phrases.clean(resumes_from(job, now))),
         ("asks for", phrases.asked(job)),
         ("holds", phrases.held(job)),
         ("use of GPUs", phrases.used(job)),

@@ -34,6 +34,11 @@ def draw(share: float) -> str:
     return f"[{'█' * full}{'░' * (CELLS - full)}] {int(part * 100):3d} %"
 
 
+def is_rewritten(out: TextIO) -> bool:
+    """Return whether a line of a stream can be written again: in terminals and notebooks."""
+    return out.isatty() or type(out).__module__.startswith("ipykernel")
+
+
 class Bar:
     """Writes the line again whenever it changed: in place if that is possible, else on a line of its own
     for each new state.
@@ -41,7 +46,7 @@ class Bar:
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
-        self._in_place = self._out.isatty() or type(self._out).__module__.startswith("ipykernel")
+        self._in_place = is_rewritten(self._out)
         self._width = shutil.get_terminal_size((WIDTH, 0)).columns - 1
         self._shown = ""
         self._state = ""

@@ -119,7 +119,7 @@ class FormBackend:
     def environment(self, request: Request) -> Described:
         """Return the environment of the job; options that cannot be read are left out."""
         options, _ = typed_options(request.typed)
-        here = kernel_place(Path.cwd())
+        here = kernel_place(Path.cwd()).for_job(options)
         if request.kind == "function":
             captured = capture_sources(self._function(request.work, self._namespace()), here)
         else:

@@ -28,6 +28,7 @@ from springtide.widgets.server_extension.allowed import (
     query_text,
     target,
 )
+from springtide.widgets.server_extension.environments import Workshop
 from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
 from springtide.widgets.server_extension.sending import describe, read, send
 from springtide.widgets.shared_pool import Pool
@@ -51,12 +52,16 @@ Handlers = list[tuple[str, type[APIHandler], dict[str, Any]]]
 
 
 class Gateway:
-    """Shared state of one server's handlers: the gate to its pool, if there is one, and the number of streams."""
+    """Shared state of one server's handlers: the gate to its pool, if there is one, and the number of streams.
+
+    ``workshop`` makes environments of the server's user, with or without a pool.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         url = environment.get("SPRINGTIDE_URL", "")
         self.gate = PoolGate(url, environment.get("JUPYTERHUB_API_TOKEN", "")) if url else None
         self.streams = 0
+        self.workshop = Workshop(environment)
 
 
 class PoolHandler(APIHandler):
@@ -273,6 +278,37 @@ class EnvironmentHandler(PoolHandler):
             self.answer(200, msgspec.json.encode(found))
 
 
+class EnvironmentsHandler(PoolHandler):
+    """Environments of the server's user."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Begin to make an environment."""
+        try:
+            self.check_size()
+            begun = self.gateway.workshop.begin(self.request.body)
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(202, msgspec.json.encode(begun))
+
+
+class EnvironmentProgressHandler(PoolHandler):
+    """How far an environment is."""
+
+    @authenticated
+    @authorized
+    async def get(self, name: str) -> None:
+        """Answer the progress of an environment, or its problem."""
+        try:
+            found = self.gateway.workshop.progress(name)
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(200, msgspec.json.encode(found))
+
+
 class FormHandler(PoolHandler):
     """The form: its contents, and the pool's review of the typed options."""
 
@@ -309,6 +345,8 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
         (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
         (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
         (url_path_join(base_url, PREFIX, "environment"), EnvironmentHandler, shared),
+        (url_path_join(base_url, PREFIX, "environments"), EnvironmentsHandler, shared),
+        (url_path_join(base_url, PREFIX, "environments", "([^/]+)"), EnvironmentProgressHandler, shared),
         (f"{at}/events", EventsHandler, shared),
         (f"{at}/jobs/([^/]+)/output/(.+)", OutputHandler, shared),
         (f"{at}/(.*)", CallHandler, shared),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -59,25 +59,27 @@ def send(request: Sending, root: Path, pool: Pool) -> Sent:
     for name, words in problems.items():
         raise GateError(Problem(status=422, code="invalid", message=words, field=name))
     with _as_problems():
-        job: Job = pool.send(_captured(request, root), {**request.options, **typed})
+        options = {**request.options, **typed}
+        job: Job = pool.send(_captured(request, root, options), options)
     return Sent(job.id, list(job.notes))
 
 
 def describe(request: Sending, root: Path, pool: Pool) -> Described:
     """Return the environment of a job of the file or the command. Raises `GateError`."""
     with _as_problems():
-        environment = pool.environment_of(_captured(request, root), typed_options(request.typed)[0])
+        options = typed_options(request.typed)[0]
+        environment = pool.environment_of(_captured(request, root, options), options)
     return Described(environment.told, environment.image)
 
 
-def _captured(request: Sending, root: Path) -> Captured:
+def _captured(request: Sending, root: Path, options: Mapping[str, Any]) -> Captured:
     if request.command:
         work: str | Path = request.command
         place = locate_directory(request.directory, root)
     else:
         file = locate(request.path, root)
         work, place = Path(file.name), file.parent
-    return capture(work, (), {}, kernel_place(place))
+    return capture(work, (), {}, kernel_place(place).for_job(options))
 
 
 @contextmanager

@@ -12,7 +12,20 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from springtide.scheduler import capture as commands
-from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, sources, split_command
+from springtide.scheduler.capture import (
+    RUNNER,
+    SOURCE_CAP,
+    Captured,
+    Here,
+    capture_words,
+    names_notebook,
+    sources,
+    split_command,
+    with_parameters,
+)
+from springtide.scheduler.capture.command import in_place_note, project_of, search_path_variable
+from springtide.scheduler.capture.imports import Imports
+from springtide.scheduler.capture.project import Project
 from springtide.scheduler.wording import article, given
 from springtide.training.names import MAIN, MAIN_TEXT, PAYLOAD
 from springtide.widgets.errors import CaptureError
@@ -26,10 +39,12 @@ def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: He
     """Capture any kind of work. Raises `CaptureError` if it cannot be sent."""
     with own_errors():
         if isinstance(work, (str, Path)) or not callable(work):
-            if args or kwargs:
-                msg = f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
-                raise CaptureError(msg)
-            return capture_words(_words(work, here.cwd), here)
+            words = _words(work, here.cwd)
+            is_notebook = bool(words) and names_notebook(words[0])
+            if args or (kwargs and not is_notebook):
+                raise CaptureError(_no_arguments(work, is_notebook=is_notebook))
+            captured = capture_words(words, here)
+            return with_parameters(captured, kwargs) if is_notebook else captured
         payload = pickle_call(work, args, kwargs, here.cwd)
         return _pickled(payload, called(work), here)
 
@@ -52,9 +67,17 @@ def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], he
         return _pickled(pickle_cell(text, namespace, hidden, here.cwd), "cell", here)
 
 
+def _no_arguments(work: object, *, is_notebook: bool) -> str:
+    if is_notebook:
+        return f"A notebook takes its parameters by name: pool.submit({str(work)!r}, lr=0.1)."
+    return f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
+
+
 def _words(work: str | Path | Sequence[str], cwd: Path) -> list[str]:
     if isinstance(work, Path):
         return ["python", str(work)] if work.suffix == ".py" else [str(work)]
+    if names_notebook(work) and (cwd / str(work)).is_file():
+        return [str(work)]
     if isinstance(work, str):
         return split_command(work, cwd)
     if isinstance(work, Sequence):
@@ -64,6 +87,7 @@ def _words(work: str | Path | Sequence[str], cwd: Path) -> list[str]:
 
 
 def _pickled(payload: Payload, name: str, here: Here) -> Captured:
+    project = project_of(here, here.cwd)
     return Captured(
         kind="function",
         name=name,
@@ -72,9 +96,20 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
-        notes=payload.notes,
+        env={} if project is None else search_path_variable(project, here, here.python),
+        notes=(*payload.notes, *((in_place_note(here),) if project is None else project.notes())),
         sizes=payload.sizes,
-        imports=payload.imports,
+        imports=payload.imports if project is None else _others(payload.imports, project),
+        project=project,
+    )
+
+
+def _others(imports: Imports, project: Project) -> Imports:
+    """Return the imports that are not of modules in the project's root or its top folders."""
+    own = {path.partition("/")[0].removesuffix(".py") for path in project.modules(["."])}
+    return Imports(
+        frozenset(name for name in imports.required if name.partition(".")[0] not in own),
+        frozenset(name for name in imports.optional if name.partition(".")[0] not in own),
     )
 
 

@@ -6,8 +6,10 @@ import difflib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
+from springtide.scheduler.capture import known_parameters, names_notebook
 from springtide.scheduler.wire import OPTIONS, Option, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
@@ -16,6 +18,8 @@ from springtide.widgets.errors import OptionError
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 NAMES = frozenset(option.name for option in offered(Surface.SUBMIT))
+LIKE = 0.8
+"""Similarity of a name to an option from which it is taken for a wrong one, from 0 to 1."""
 TYPES = {
     Kind.WHOLE: "int",
     Kind.DURATION: "float | str | timedelta",
@@ -52,26 +56,28 @@ def split_keywords(
     """Return the options among the keywords, and the function's own. Raises `OptionError` if that is unclear."""
     options = {name: value for name, value in keywords.items() if name in NAMES}
     others = {name: value for name, value in keywords.items() if name not in NAMES}
-    own = _parameters(work) if callable(work) else {}
+    kind = "notebook" if names_notebook(work) else "function"
+    own = _parameters(work)
     if kwargs is None:
         for name in options:
             if name in own:
                 msg = (
-                    f"`{name}` is an option of submit and a parameter of the function too. Pass the function's "
+                    f"`{name}` is an option of submit and a parameter of the {kind} too. Pass the {kind}'s "
                     f"keywords as kwargs={{{name!r}: …}} (or kwargs={{}}); then {name}=… is the option."
                 )
                 raise OptionError(msg)
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in own.values())
-        unknown = [name for name in others if not callable(work) or not (takes_any or not own or name in own)]
+        takes_any = takes_any or (not own and (callable(work) or _takes(work, others)))
+        unknown = [name for name in others if not (takes_any or name in own)]
     else:
         unknown = list(others)
-    check_names(unknown, " and no parameter of the function" if own else "")
+    check_names(unknown, f" and no parameter of the {kind}" if own else "")
     return options, others if kwargs is None else kwargs
 
 
 def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, given: Iterable[str]) -> None:
     """Raise `OptionError` for a ``given`` argument that may be meant for the sweep or for the function."""
-    own = _parameters(work) if callable(work) and kwargs is None else {}
+    own = _parameters(work) if kwargs is None else {}
     for name in given:
         if name in own and not (isinstance(space, Mapping) and name in space):
             msg = (
@@ -105,8 +111,17 @@ def _list() -> str:
     return text.lstrip()
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def _takes(work: object, names: Iterable[str]) -> bool:
+    """Return whether a notebook that lists no parameters may have these: not if one looks like an option."""
+    return names_notebook(work) and not any(difflib.get_close_matches(name, NAMES, 1, LIKE) for name in names)
+
+
+def _parameters(work: object) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function or a notebook, none for other work."""
+    if names_notebook(work):
+        known = known_parameters(Path.cwd() / str(work))
+        return {name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in known}
     try:
-        return inspect.signature(function).parameters
+        return inspect.signature(work).parameters if callable(work) else {}
     except (TypeError, ValueError):
         return {}

@@ -46,8 +46,9 @@ class Pruner:
             await asyncio.sleep(min(BUNDLES_EVERY, self._settings.prune_every))
 
     async def _drop_files(self) -> None:
-        ended_before = self._clock() - self._settings.keep_files_days * DAY
-        await self._threads.write(self._store.drop_bundles, ended_before, self._settings.ended_bytes_per_user)
+        now, settings = self._clock(), self._settings
+        ended_before = now - settings.keep_files_days * DAY
+        await self._threads.write(self._store.drop_bundles, ended_before, settings.ended_bytes_per_user, now)
 
     async def prune(self) -> None:
         """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""

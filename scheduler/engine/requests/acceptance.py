@@ -12,7 +12,7 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from springtide.scheduler import wire, wording
+from springtide.scheduler import resuming, wire, wording
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.model import Node
@@ -43,6 +43,10 @@ def check_program(submission: wire.Submission, settings: EngineSettings) -> None
     if missing is not None:
         raise invalid_field("argv", *missing)
     _check_files(submission.files, settings)
+    if submission.resume is not None:
+        wrong = resuming.problem(submission.resume, submission.kind, submission.argv)
+        if wrong is not None:
+            raise invalid_field("resume", *wrong)
 
 
 def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:

@@ -89,9 +89,9 @@ def accept_job(
     """
     if spec.key is not None and (known := transaction.job_of_key(spec.user, spec.key)) is not None:
         return known
-    check_room(transaction, spec, bundle, settings)
-    digest, size = (None, 0) if bundle is None else (bundle.digest, len(bundle.content))
-    job = JobRecord(replace(spec, seq=transaction.next_job_number(), bundle=digest, bundle_bytes=size))
+    spec = with_bundle(spec, bundle)
+    check_room(transaction, spec, settings)
+    job = JobRecord(replace(spec, seq=transaction.next_job_number()))
     if spec.trials is not None:
         job = job.with_standing(sweep=controller.first_standing(spec.trials))
     if parameters is not None:
@@ -105,7 +105,12 @@ def accept_job(
     return job.id
 
 
-def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, settings: EngineSettings) -> None:
+def with_bundle(spec: JobSpec, bundle: Bundle | None) -> JobSpec:
+    """Return the spec with the bundle of its files, if it has some."""
+    return spec if bundle is None else replace(spec, bundle=bundle.digest, bundle_bytes=len(bundle.content))
+
+
+def check_room(transaction: Transaction, spec: JobSpec, settings: EngineSettings) -> None:
     """Raise `Refusal` if a new job's project is gone, or if user, project or pool have as much as they may."""
     if spec.project not in transaction.projects:
         raise Refusal(
@@ -127,14 +132,14 @@ def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, s
             f"The pool has {everyone} unfinished jobs; it takes at most {settings.queue_cap}.",
             hint="Try again when some have ended.",
         )
-    if bundle is not None:
-        _check_bytes(transaction, spec, bundle, settings)
+    if spec.stored:
+        _check_bytes(transaction, spec, settings)
 
 
-def _check_bytes(transaction: Transaction, spec: JobSpec, bundle: Bundle, settings: EngineSettings) -> None:
+def _check_bytes(transaction: Transaction, spec: JobSpec, settings: EngineSettings) -> None:
     most = {"user": settings.kept_bytes_per_user, "project": settings.kept_bytes_per_project}
     for kind, name in owners(spec):
-        kept = transaction.bundle_bytes((kind, name), bundle)
+        kept = transaction.stored_bytes((kind, name), spec.stored)
         if kept > most[kind]:
             raise Refusal(
                 429,

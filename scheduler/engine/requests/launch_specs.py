@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from springtide.scheduler import resuming
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine.requests.datasets import granted, lineage
 from springtide.scheduler.engine.settings import EngineSettings
@@ -16,7 +17,7 @@ from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, FoundPr
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.model import JobState, Placement
 from springtide.scheduler.store.queries import trials
-from springtide.scheduler.store.records import EnvironmentRecord, FinishedTrial, JobRecord
+from springtide.scheduler.store.records import EnvironmentRecord, FinishedTrial, JobRecord, JobSpec
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Maximum size of the bundles in memory, in bytes."""
@@ -30,6 +31,7 @@ class LaunchSpecs:
         self._threads = store
         self._settings = settings
         self._bundles: LruCache[str, Mapping[str, bytes]] = LruCache(CACHE_BYTES, _size)
+        self._trees: LruCache[str, bytes] = LruCache(CACHE_BYTES, len)
 
     def cache_bundle(self, digest: str, files: Mapping[str, bytes]) -> None:
         """Keep the files of a bundle in memory for its launch."""
@@ -46,7 +48,9 @@ class LaunchSpecs:
             return None
         files = await self._files(job.spec.bundle)
         spec = self._attempt_spec(job, key.attempt, job.live.placement, files)
-        return replace(spec, history=await self._history(job), datasets=self._datasets(job))
+        return replace(
+            spec, history=await self._history(job), datasets=self._datasets(job), packed=await self._packed(spec)
+        )
 
     def preview(self, job: JobRecord, placement: Placement) -> AttemptSpec:
         """Return the next attempt of a job as it would be launched there, without files."""
@@ -57,7 +61,7 @@ class LaunchSpecs:
     def _attempt_spec(
         self, job: JobRecord, number: int, placement: Placement, files: Mapping[str, bytes]
     ) -> AttemptSpec:
-        spec, trial = job.spec, job.spec.trial
+        spec, trial, standing = job.spec, job.spec.trial, job.standing
         return AttemptSpec(
             key=AttemptKey(job.id, number),
             epoch=self._threads.store.epoch,
@@ -71,11 +75,19 @@ class LaunchSpecs:
             options=spec.options,
             cwd=spec.cwd,
             files=files,
+            tree=spec.tree,
             test_run=spec.tests is not None,
+            resume=resuming.arguments(spec.options.resume, standing.checkpoint, saved=standing.saved is not None),
+            since=standing.started,
             sweep=None if trial is None else trial.sweep,
             trial=None if trial is None else trial.number,
-            found=_found(spec.environment),
+            found=_found(self._environment(spec)),
         )
+
+    def _environment(self, spec: JobSpec) -> EnvironmentRecord | None:
+        """Return the environment where a job was submitted; for a trial that of its sweep."""
+        sweep = None if spec.trial is None else self._state.jobs.get(spec.trial.sweep)
+        return spec.environment if sweep is None else sweep.spec.environment
 
     def borrows(self, key: AttemptKey) -> bool:
         """Return whether an attempt began with GPUs beyond the quota of its project."""
@@ -97,6 +109,16 @@ class LaunchSpecs:
             return None
         history = await self._threads.read(trials.history, trial.sweep)
         return msgspec.json.encode([_history_entry(each) for each in history])
+
+    async def _packed(self, spec: AttemptSpec) -> bytes:
+        """Return the packed tree of a job, empty if it runs without a copy."""
+        if not spec.copies_tree or spec.tree is None or spec.tree.digest is None:
+            return b""
+        cached = self._trees.get(spec.tree.digest)
+        if cached is None:
+            cached = await self._threads.call(self._threads.store.content, spec.tree.digest)
+            self._trees.put(spec.tree.digest, cached)
+        return cached
 
     async def _files(self, digest: str | None) -> Mapping[str, bytes]:
         if digest is None:

@@ -22,6 +22,7 @@ from springtide.scheduler.engine.requests.acceptance import (
     nodes_with_enough,
 )
 from springtide.scheduler.engine.requests.datasets import checked_datasets
+from springtide.scheduler.engine.requests.trees import checked_tree
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags import checked_tags
@@ -70,6 +71,7 @@ def validate_submission(
         cwd=submission.cwd,
         source=submission.source,
         key=submission.key,
+        tree=checked_tree(submission),
         environment=environment_of(submission, image, declared_contents(image, context.settings.image_contents)),
     )
 

@@ -41,21 +41,19 @@ class BundleSizes:
 
     def add(self, spec: JobSpec) -> None:
         """Count the files of an unfinished job."""
-        if spec.bundle is None:
-            return
-        for owner in owners(spec):
-            if not self.has(owner, spec.bundle):
-                self._bytes[owner] += spec.bundle_bytes
-            self._uses[owner, spec.bundle] += 1
+        for digest, size in spec.stored.items():
+            for owner in owners(spec):
+                if not self.has(owner, digest):
+                    self._bytes[owner] += size
+                self._uses[owner, digest] += 1
 
     def remove(self, spec: JobSpec) -> None:
         """Stop counting the files of an ended job."""
-        if spec.bundle is None:
-            return
-        for owner in owners(spec):
-            self._uses[owner, spec.bundle] -= 1
-            if not self._uses[owner, spec.bundle]:
-                del self._uses[owner, spec.bundle]
-                self._bytes[owner] -= spec.bundle_bytes
-                if not self._bytes[owner]:
-                    del self._bytes[owner]
+        for digest, size in spec.stored.items():
+            for owner in owners(spec):
+                self._uses[owner, digest] -= 1
+                if not self._uses[owner, digest]:
+                    del self._uses[owner, digest]
+                    self._bytes[owner] -= size
+                    if not self._bytes[owner]:
+                        del self._bytes[owner]

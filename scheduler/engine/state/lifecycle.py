@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
@@ -36,6 +36,7 @@ from springtide.scheduler.store.records import (
     CountedSteps,
     Hold,
     JobRecord,
+    JobStanding,
     Outcome,
     Withheld,
 )
@@ -101,6 +102,7 @@ def start(
         attempt=number,
         reserved=(),
         not_before=0.0,
+        step=job.standing.saved_step,
         unsaved=None,
         lost_result="",
         reason=why,
@@ -316,8 +318,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         reported=last.at,
         values={**standing.values, **last.values},
         best_step=best,
-        saved=standing.saved if report.saved_at is None else report.saved_at,
-        saved_step=standing.saved_step if report.saved_at is None else report.saved_step,
+        **_saved(standing, report),
         unsaved=report.unsaved_at,
         outcome=standing.outcome if report.trial is None else _outcome(report.trial),
         lost_result=report.lost_result,
@@ -327,9 +328,23 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         return updated
     if last.step is not None:
         attempt = structs.replace(attempt, counted=_counted(attempt.counted, last.step, last.at))
-    if report.saved_at is not None and report.saved_at >= (attempt.started or attempt.created):
-        attempt = structs.replace(attempt, saved=report.saved_at)
+    saved = updated.standing.saved
+    if saved is not None and saved >= (attempt.started or attempt.created):
+        attempt = structs.replace(attempt, saved=saved)
     return updated if attempt is job.live else updated.with_attempt(attempt)
+
+
+def _saved(standing: JobStanding, report: Reported) -> dict[str, Any]:
+    """Return the changes of a standing by the newest checkpoint.
+
+    One that the job reports counts more than one recognised among its files: the job resumes from it by itself.
+    """
+    if report.saved_at is not None:
+        return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
+    if standing.saved is not None and standing.checkpoint is None:
+        return {}
+    written = None if report.found is None else report.found.written
+    return {"saved": written, "saved_step": None, "checkpoint": report.found}
 
 
 def _counted(counted: CountedSteps | None, step: float, at: float) -> CountedSteps:

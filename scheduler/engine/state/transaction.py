@@ -149,11 +149,15 @@ class Transaction(Tables):
             return len(self.state.jobs) + len(self.new_jobs)
         return self.state.unfinished_by_user[user] + self.new_by_user[user]
 
-    def bundle_bytes(self, owner: Owner, bundle: Bundle) -> int:
-        """Return the bytes of files that an owner's unfinished jobs keep, one more with ``bundle`` among them."""
+    def stored_bytes(self, owner: Owner, more: Mapping[str, int]) -> int:
+        """Return the bytes of files that an owner's unfinished jobs keep, one with ``more`` among them.
+
+        These are sizes by digest.
+        """
         both = self.state.bundle_sizes, self.new_bundle_sizes
         kept = sum(sizes.of(owner) for sizes in both)
-        return kept if any(sizes.has(owner, bundle.digest) for sizes in both) else kept + len(bundle.content)
+        new = (size for digest, size in more.items() if not any(sizes.has(owner, digest) for sizes in both))
+        return kept + sum(new)
 
     def apply(self, transition: Transition) -> JobRecord:
         """Take the result of a life-cycle function: the job and its effects."""

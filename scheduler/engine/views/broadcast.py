@@ -75,7 +75,7 @@ class Broadcast:
             _none,
             context.trials_of,
             _none,
-            context.can_be_paused,
+            context.at_stake,
         )
         records: list[EventRecord] = []
 
@@ -132,8 +132,20 @@ class Broadcast:
             if timer is not None:
                 timer.cancel()
         elif job.id not in self._never_saved:
-            loop, wait = asyncio.get_running_loop(), max(0.0, since - self._clock())
-            self._never_saved[job.id] = loop.call_later(wait, self.publish_jobs, (job.id,))
+            self._publish_never_saved_at(job.id, since)
+
+    def _publish_never_saved_at(self, job_id: str, at: float) -> None:
+        wait = max(0.0, at - self._clock())
+        timer = asyncio.get_running_loop().call_later(wait, self._publish_never_saved, job_id)
+        self._never_saved[job_id] = timer
+
+    def _publish_never_saved(self, job_id: str) -> None:
+        """Send an event of a job that has saved nothing, and again when it mentions a greater loss."""
+        self.publish_jobs((job_id,))
+        job = self._read_model.state.jobs.get(job_id)
+        if job is not None and job.live is not None and job.live.started is not None:
+            started = job.live.started
+            self._publish_never_saved_at(job_id, started + job_view.next_loss(self._clock() - started))
 
     def _has_saved_now(self, job_id: str) -> bool:
         """Return whether a job has saved its first checkpoint, and forget that it had none."""
@@ -169,6 +181,7 @@ class Broadcast:
                     "progress": msgspec.to_builtins(job_view.progress(job)),
                     "saved": job.standing.saved,
                     "saved_step": job.standing.saved_step,
+                    "checkpoint": msgspec.to_builtins(job_view.checkpoint(job)),
                 }
                 yield wire.Event(kind="progress", data=data, at=now)
 

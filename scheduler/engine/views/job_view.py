@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from springtide.scheduler import model, sentences, wire
+from springtide.scheduler import model, resuming, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
@@ -120,7 +120,8 @@ class ViewContext:
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and
     ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
     id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` returns the placement with
-    which a running job would be faster, if one is known; ``can_be_paused`` returns whether it can be paused now.
+    which a running job would be faster, if one is known; ``at_stake`` returns the seconds that a job has run, None
+    unless it can be paused now.
     """
 
     labels: GpuLabels
@@ -132,7 +133,7 @@ class ViewContext:
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
-    can_be_paused: Callable[[JobRecord], bool]
+    at_stake: Callable[[JobRecord], float | None]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -269,9 +270,10 @@ def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.R
 def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.Reason:
     own = job.standing.reason
     if live.asked is not None:
-        saved = job.standing.saved is not None
+        saved, found = job.standing.saved is not None, job.standing.checkpoint
         pausing = live.asked is Asked.PAUSE
-        now = messages.pausing(live.gpus, saved=saved) if pausing else messages.stopping(live.gpus)
+        path = "" if found is None else found.path
+        now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
         why = live.asked_why or own or now
         return _rendered(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
     if job.state is model.JobState.STARTING:
@@ -294,9 +296,35 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     return _rendered(now, _said(now, *([] if hold is None else [messages.on_hold(hold, runs=True)])))
 
 
-def _never_saved(job: JobRecord, context: ViewContext) -> bool:
-    """Return whether a pause would lose all that the job has done so far, as far as the pool knows."""
-    return job.standing.saved is None and job.rules.saves and context.can_be_paused(job)
+def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
+    """Return the newest checkpoint of a job that was recognised among its files; None if it reports its own."""
+    found = record.standing.checkpoint
+    if found is None:
+        return None
+    passed = bool(resuming.arguments(record.spec.options.resume, found, saved=True))
+    return wire.FoundCheckpoint(path=found.path, size=found.size, by=found.by, passed=passed)
+
+
+FIRST_LOSS = 300.0
+"""Shortest run time that is mentioned as lost by a pause, in seconds. Each later one is twice as long."""
+
+
+def _never_saved(job: JobRecord, context: ViewContext) -> float | None:
+    """Return the run time that a pause would lose at least, as far as the pool knows; None if it loses nothing."""
+    if job.standing.saved is not None or not job.rules.saves:
+        return None
+    ran = context.at_stake(job)
+    if ran is None:
+        return None
+    return 0.0 if ran < FIRST_LOSS else next_loss(ran) / 2
+
+
+def next_loss(ran: float) -> float:
+    """Return the next run time that is mentioned as lost, after a run time in seconds."""
+    loss = FIRST_LOSS
+    while loss <= ran:
+        loss *= 2
+    return loss
 
 
 def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
@@ -360,6 +388,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
         saved_step=standing.saved_step,
+        checkpoint=checkpoint(record),
         ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,

@@ -120,7 +120,7 @@ class ReadModel:
             self._usage.get,
             trials_of,
             self._slow_placement,
-            self._can_be_paused,
+            self._at_stake,
         )
 
     def pausable_from(self, job: JobRecord) -> float | None:
@@ -132,9 +132,9 @@ class ReadModel:
             return None
         return live.started + self._min_runtime
 
-    def _can_be_paused(self, job: JobRecord) -> bool:
-        since = self.pausable_from(job)
-        return since is not None and since <= self._clock()
+    def _at_stake(self, job: JobRecord) -> float | None:
+        since, now = self.pausable_from(job), self._clock()
+        return None if since is None or since > now else now - since + self._min_runtime
 
     def line_without_gpus(self, changed: Mapping[str, JobRecord] = MappingProxyType({})) -> LineView:
         """Return the lines of jobs without GPUs, after changes of jobs that are not committed yet."""

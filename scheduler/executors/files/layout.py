@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -19,11 +19,13 @@ import msgspec
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
 from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
 from springtide.scheduler.executors.supervisor.records import RUN_TIME, leave, take_lock, write_record
+from springtide.scheduler.executors.supervisor.tree import NEW
 from springtide.scheduler.model import Block
 from springtide.scheduler.wording import given
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 DISCARDED = "discarded"
+PACKED = "project.tree"
 CODE, WORK, CHECKPOINTS, OUTPUT = "code", "work", "checkpoints", "output"
 ATTEMPTS = "attempts"
 REPORTS = "reports.jsonl"
@@ -46,6 +48,16 @@ class JobPlaces:
     def work(self) -> Path:
         """The working directory of the job, unless it requests another."""
         return self.root / WORK
+
+    def tree(self, root: str) -> Path:
+        """Return the job's copy of the project with this folder."""
+        name = PurePosixPath(root).name
+        return self.work / (name if name and name != NEW else "project")
+
+    @property
+    def packed(self) -> Path:
+        """File of the packed project tree, which is removed once it is unpacked."""
+        return self.code / PACKED
 
     @property
     def checkpoints(self) -> Path:
@@ -236,3 +248,9 @@ def make_places(
         write_tree(places.code, files, owner)
     if history is not None:
         replace_file(places.code, HISTORY, history, owner)
+
+
+def write_packed(places: JobPlaces, root: str, packed: bytes, owner: tuple[int, int] | None) -> None:
+    """Write the packed tree of the project with this folder, unless the job has its copy already."""
+    if packed and not os.path.lexists(places.tree(root)):
+        replace_file(places.code, PACKED, packed, owner)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO
 
 from springtide.scheduler.executors.base import ExecutorError, OutputFile
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import DIRECTORY, open_plain
+from springtide.scheduler.executors.supervisor.tree import CACHES, COPIED_AT
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 DEEPEST = 8
 """Maximum depth of a listed folder."""
+MOST_FILES = 100_000
+"""Number of files of a working folder after which no further ones are looked at."""
 MOST_FOLDERS = 1_000
 """Number of folders after which no further ones are looked into."""
 
@@ -25,24 +29,39 @@ def list_outputs(places: JobPlaces, most: int) -> tuple[OutputFile, ...]:
     Links and what does not belong to the job are left out, as `open_output` does not open them; so are folders
     deeper than `DEEPEST`. Raises `ExecutorError` if the directory cannot be read.
     """
+    return _listed(places.output, "output directory", most)
+
+
+def list_own_files(places: JobPlaces, most: int) -> tuple[OutputFile, ...]:
+    """Return the plain files that the job wrote or changed in its working folder, as `list_outputs` does.
+
+    In its copy of a project these are the files that were not copied, or not left as they were; names begin with
+    the folder of the copy. Left out are links, caches, and what belongs to Git.
+    """
+    found = _listed(places.work, "working folder", MOST_FILES, CACHES)
+    return tuple(islice((file for file in found if file.written != COPIED_AT), most))
+
+
+def _listed(folder: Path, what: str, most: int, skipped: Collection[str] = ()) -> tuple[OutputFile, ...]:
     try:
-        root = os.open(places.output, DIRECTORY)
+        root = os.open(folder, DIRECTORY)
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise ExecutorError(f"The output directory cannot be read: {error.strerror}.") from error
+        raise ExecutorError(f"The {what} cannot be read: {error.strerror}.") from error
     try:
-        return tuple(islice(_files(root, os.fstat(root).st_uid), most))
+        return tuple(islice(_files(root, os.fstat(root).st_uid, skipped), most))
     except OSError as error:
-        raise ExecutorError(f"The output directory cannot be read: {error.strerror}.") from error
+        raise ExecutorError(f"The {what} cannot be read: {error.strerror}.") from error
     finally:
         os.close(root)
 
 
-def _files(root: int, owner: int) -> Iterator[OutputFile]:
+def _files(root: int, owner: int, skipped: Collection[str]) -> Iterator[OutputFile]:
     walk = os.fwalk(".", dir_fd=root, follow_symlinks=False)
     for visited, (folder, folders, names, opened) in enumerate(walk, 1):
-        folders[:] = sorted(folders) if folder.count("/") < DEEPEST and visited < MOST_FOLDERS else []
+        entered = sorted(set(folders).difference(skipped))
+        folders[:] = entered if folder.count("/") < DEEPEST and visited < MOST_FOLDERS else []
         for name in sorted(names):
             try:
                 about = os.stat(name, dir_fd=opened, follow_symlinks=False)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError, Milestone, Report, TrialReport
-from springtide.scheduler.executors.files.plain import open_plain
+from springtide.scheduler.executors.files.plain import LONGEST_PATH, open_plain
+from springtide.scheduler.model import Checkpoint
 
 MAX_LINE = 32 * 1024
 MAX_VALUES = 64
@@ -67,12 +68,26 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         trial=_trial(decoded.get("trial")),
         milestone=_milestone(decoded.get("milestone")),
         lost_result=_text(decoded.get("lost_result"))[:MAX_TEXT],
+        found=_checkpoint(decoded.get("found"), now),
         numbered=named is not None,
     )
 
 
 def _milestone(given: Any) -> Milestone | None:
     return Milestone(given) if isinstance(given, str) and given in tuple(Milestone) else None
+
+
+def _checkpoint(given: Any, now: float) -> Checkpoint | None:
+    """Return a recognised checkpoint, None if a part of it is not valid."""
+    if not isinstance(given, dict):
+        return None
+    path, by = _text(given.get("path")), _text(given.get("by"))
+    size, written = _number(given.get("size")), _number(given.get("written"))
+    if not 0 < len(path) <= LONGEST_PATH or "\0" in path or not 0 < len(by) <= MAX_NAME:
+        return None
+    if size is None or not 0 <= size < 1 << 63 or written is None or written < 0:
+        return None
+    return Checkpoint(path, int(size), min(written, now), by)
 
 
 def _trial(given: Any) -> TrialReport | None:

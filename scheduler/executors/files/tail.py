@@ -19,6 +19,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.layout import REPORTS, JobPlaces
+from springtide.scheduler.model import Checkpoint
 
 LONGEST_HISTORY = 1 << 26
 """Maximum number of bytes of earlier reports that are read at first."""
@@ -49,6 +50,7 @@ class Tail:
         self._step: float | None = None
         self._of: float | None = None
         self._lost_result = ""
+        self._found: Checkpoint | None = None
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
         logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
@@ -127,6 +129,7 @@ class Tail:
         batch = reports.read(self._places.reports, self._offset, limit, self._key.attempt, now)
         self._offset = batch.offset
         for report in batch.reports:
+            self._found = None if report.milestone is Milestone.CHECKPOINT_GONE else report.found or self._found
             if report.saved:
                 self._saved, self._unsaved_at = report, None
             elif report.unsaved and report.attempt == self._key.attempt:
@@ -151,7 +154,7 @@ class Tail:
             return []
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
-        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial, self._lost_result)]
+        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial, self._lost_result, self._found)]
 
 
 def _stamp(path: str) -> _Stamp | None:

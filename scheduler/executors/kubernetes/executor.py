@@ -241,7 +241,7 @@ class KubernetesExecutor(Executor):
         if recorded is None:
             if isinstance(made, ExecutorError):
                 raise made
-            self._records.save_record(made, spec.files, spec.history)
+            self._records.save_record(made, spec.files, spec.history, spec.packed)
         return recorded
 
     def _binds(self, record: LaunchRecord) -> bool:

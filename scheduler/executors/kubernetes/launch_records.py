@@ -28,6 +28,8 @@ from springtide.scheduler.executors.environment import (
     command,
     contract,
     job_environment,
+    search,
+    tree_step,
     working_directory,
 )
 from springtide.scheduler.executors.files.layout import (
@@ -37,6 +39,7 @@ from springtide.scheduler.executors.files.layout import (
     leave_request,
     make_places,
     opened,
+    write_packed,
 )
 from springtide.scheduler.executors.files.plain import make_directory, write_tree
 from springtide.scheduler.executors.kubernetes.objects import manifests
@@ -119,20 +122,22 @@ class LaunchRecords:
             raise ExecutorError("The job was given no worker to run.")
         check_datasets(spec)
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
-        if home is None and in_home:
+        if home is None and in_home and not spec.copies_tree:
             raise ExecutorError(
                 f"The working directory {given(spec.cwd, LONG_GIVEN)} is in a home, but {spec.user} has none in "
                 f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
                 "Start a notebook once, or leave out cwd."
             )
-        without_files = replace(spec, files={}, history=None, found=FoundProgram())
+        without_files = replace(spec, files={}, history=None, packed=b"", found=FoundProgram())
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
         return LaunchRecord(without_files, image, home, self.program, digest, resources, per_gpu)
 
-    def save_record(self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None) -> None:
-        """Write a launch record and the job's files, before any pod of it is created.
+    def save_record(
+        self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None, packed: bytes = b""
+    ) -> None:
+        """Write a launch record, the job's files and its packed project tree, before any pod of it is created.
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
@@ -141,6 +146,8 @@ class LaunchRecords:
         places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
         make_places(places, files, self._owner, history)
+        if record.spec.tree is not None:
+            write_packed(places, record.spec.tree.root, packed, self._owner)
         directory = f"{ATTEMPTS}/{key.attempt}"
         with opened(places.root) as root:
             make_directory(ATTEMPTS, 0o711, within=root)
@@ -241,15 +248,17 @@ def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, core
         "job": spec.key.job,
         "attempt": spec.key.attempt,
         "epoch": spec.epoch,
-        "argv": command(spec, places.code),
+        "argv": command(spec, places),
+        "tree": tree_step(spec, places),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, base, places.code, contract(spec, places, directory), cores),
+        "env": job_environment(spec, base, places, contract(spec, places, directory), cores),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,
         "grace": spec.grace,
         "limits": {},
         "log_cap": LOG_CAP,
+        "search": search(spec, places),
         "cgroup": None,
         "cgroup_files": {},
         "message": manifests.TERMINATION_LOG,

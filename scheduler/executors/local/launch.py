@@ -23,9 +23,11 @@ from springtide.scheduler.executors.environment import (
     contract,
     gpu_environment,
     job_environment,
+    search,
+    tree_step,
     working_directory,
 )
-from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
+from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened, write_packed
 from springtide.scheduler.executors.files.plain import sync
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.running import PROGRAM
@@ -84,6 +86,8 @@ class Launcher:
                 if os.path.lexists(path):
                     hand_over(path, owner)
         make_places(places, spec.files, owner, spec.history)
+        if spec.tree is not None:
+            write_packed(places, spec.tree.root, spec.packed, owner)
         if self.credentials is not None:
             self.credentials.write(spec.key, directory, owner)
         record = self._record(spec, places, directory, account)
@@ -133,14 +137,13 @@ class Launcher:
             raise ExecutorError("The job was given no worker to run.")
         _check_datasets(spec)
         resolved = JobPlaces(places.root.resolve())
-        code = resolved.code
         gpus = [self._uuids(worker) for worker in spec.placement]
         limits = self.limits.of_job(spec.options.cpus or 0.0, spec.options.memory or 0)
         cgroup = limits.cgroup
         base = {**self.base_env, **(account.environment if account else {}), **spec.found.variables}
         if self.credentials is not None:
             base |= self.credentials.variables(directory.resolve())
-        argv, required = command(spec, code, spec.found.path), spec.options.requirements
+        argv, required = command(spec, resolved, spec.found.path), spec.options.requirements
         python = spec.found.python or "python3"
         return {
             "job": spec.key.job,
@@ -150,9 +153,10 @@ class Launcher:
             "uuids": [uuid for shown in gpus for uuid in shown],
             "prepare": prepare_step(argv, python, required, self.packages, base) if required else None,
             "argv": in_environment(argv, python, required, self.packages) if required else argv,
+            "tree": tree_step(spec, resolved),
             "cwd": working_directory(spec, resolved),
             "env": job_environment(
-                spec, base, code, contract(spec, resolved, directory.resolve()), self._cores(len(gpus[0]))
+                spec, base, resolved, contract(spec, resolved, directory.resolve()), self._cores(len(gpus[0]))
             ),
             "workers": [
                 {
@@ -169,6 +173,7 @@ class Launcher:
             "kill_after": KILL_AFTER,
             "limits": {name: list(pair) for name, pair in limits.rlimits().items()},
             "log_cap": self.log_cap,
+            "search": search(spec, resolved),
             "disk": self.limits.disk_cap(resolved),
             "run_time_interval": RUN_TIME_INTERVAL,
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,

@@ -16,6 +16,7 @@ from .disk import DiskCap
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
+from .search import Search
 from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
@@ -27,6 +28,8 @@ RELOOK = 1.0
 """Interval at which a pausing pod looks for a request to kill, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
+TREE_WAIT = 900.0
+"""Time for the first worker of a gang of pods to make the copy of the project, in seconds."""
 RESERVED = 4096
 """Size of the exit record that is reserved on disk, in bytes."""
 
@@ -62,6 +65,7 @@ class Supervisor:
         self.record_at: float | None = None
         self.disk = DiskCap(spec.get("disk"), lambda: [process.pid for process in descendants(os.getpid())])
         self.over_disk: str | None = None
+        self.search = Search(spec if names.rank in (None, spec["workers"][0]["rank"]) else {})
         self.rescan = RESCAN
         self.poll = select.poll()
         self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -78,7 +82,7 @@ class Supervisor:
         self._read_requests()
         if self.asked:
             return self._ended("exited", detail="It was asked to stop before it started.")
-        problem = self._prepare()
+        problem = self._make_tree() or (None if self.asked else self._prepare())
         if self.asked:
             return self._ended("exited", detail="It was asked to stop before it started.")
         problem = problem or self._start()
@@ -96,16 +100,53 @@ class Supervisor:
         self._reserve()
         if "run_time_interval" in self.spec:
             self.record_at = time.monotonic()
+        self.search.start(self.record["started"])
         while self._reap():
             self._end_if_over_disk()
             self._end_if_due()
             self._record_run_time_if_due()
+            self._search_if_due()
             self._wait()
         self._drain()
+        if self._may_resume():
+            self.search.search_at_end()
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
         return self._ended("exited", code=code, number=number)
+
+    def _make_tree(self) -> Problem | None:
+        """Make the job's copy of its project unless it has one; return None, or why that failed.
+
+        Of the pods of a gang, that of the first worker makes it; the others wait for it.
+        """
+        step, first = self.spec.get("tree"), self.spec["workers"][0]["rank"]
+        if step is None or os.path.lexists(step["tree"]):
+            return None
+        if self.names.rank not in (None, first):
+            due = time.monotonic() + TREE_WAIT
+            while not (self.asked or os.path.lexists(step["tree"])):
+                if time.monotonic() >= due:
+                    return "blocked", f"The job's copy of its project was not made within {TREE_WAIT:g} s."
+                self._wait(time.monotonic() + RELOOK)
+            return None
+        if (problem := self._make_own_cgroup()) is not None:
+            return problem
+        trouble = self._fork({**self.spec, "makes_tree": True}, first, {})
+        while self._reap():
+            self._end_if_due()
+            self._wait()
+        self._drain()
+        failed = self.failed
+        self._forget_step()
+        problem = self._trouble([trouble])
+        if problem is None and failed is not None and not self.asked:
+            return "blocked", "The job's copy of its project cannot be made: the step ended unexpectedly."
+        return problem
+
+    def _forget_step(self) -> None:
+        """Forget how a step before the workers ended."""
+        self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
 
     def _prepare(self) -> Problem | None:
         """Run the preparation, in the way of the workers; return None, or why it failed.
@@ -129,7 +170,7 @@ class Supervisor:
             self._wait(None if late else due)
         self._drain()
         said, failed = self.said.decode(errors="replace"), self.failed
-        self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
+        self._forget_step()
         if late:
             return "refused", f"{step['problem']}: it took longer than {step['seconds']:g} s."
         if problem is None and failed is not None:
@@ -217,15 +258,34 @@ class Supervisor:
             self.over_disk = over
             self._end(KILL_AFTER)
 
+    def _may_resume(self) -> bool:
+        """Return whether the job may run again after this end: it was paused, or failed by itself."""
+        return self.asked == "pause" or (self.asked is None and self.failed is not None)
+
+    @property
+    def _search_due(self) -> float | None:
+        return None if self.ending else self.search.due
+
+    def _search_if_due(self) -> None:
+        if not self.ending and (answer := self.search.begin_if_due()) is not None:
+            self.poll.register(answer, select.POLLIN)
+
     def _wait(self, due: float | None = None) -> None:
         pausing = self.pod and self.asked == "pause"
         look_again = time.monotonic() + RELOOK if pausing else None
-        times = [at for at in (self.deadline, self.record_at, self.disk.due, due, look_again) if at is not None]
+        times = [
+            at
+            for at in (self.deadline, self.record_at, self.disk.due, self._search_due, due, look_again)
+            if at is not None
+        ]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
                 self._read_signals()
                 self._read_requests()
+            elif file == self.search.answer:
+                self.poll.unregister(file)
+                self.search.finish()
             else:
                 self._copy(file)
         if pausing:

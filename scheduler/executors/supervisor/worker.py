@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from .account import become, forbid_new_privileges
+from .tree import make_tree
 
 ANSWERED = (signal.SIGTERM, signal.SIGCHLD)
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
@@ -47,6 +48,10 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
+        if spec.get("makes_tree"):
+            stage = "tree"
+            make_tree(spec["tree"])
+            os._exit(0)
         stage = "directory"
         os.chdir(spec["cwd"])
         stage = "program"
@@ -63,6 +68,8 @@ def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
         return "refused", _no_program(spec["argv"][0], why)
     if stage == "directory":
         return "refused", f"The working directory {_given(spec['cwd'])} cannot be entered: {why}."
+    if stage == "tree":
+        return "blocked", f"The job's copy of {_given(spec['tree']['root'])} cannot be made: {why}."
     if stage == "account":
         return "blocked", f"The job cannot run as the account {_given(spec['account']['name'])}: {why}."
     return "blocked", f"The job's processes cannot be prepared ({stage}): {why}."

@@ -217,6 +217,18 @@ def bundle(connection: Connection, digest: str) -> tuple[bool, bytes | None]:
     return (row is not None, None if row is None else row.content)
 
 
+def tree_bytes(connection: Connection, user: str, digest: str) -> int | None:
+    """Return the size of a packed tree in bytes, None unless this user has sent it."""
+    trees, bundles = schema.trees, schema.bundles
+    query = (
+        select(bundles.c.size)
+        .join_from(trees, bundles, trees.c.digest == bundles.c.digest)
+        .where(trees.c.user == user, trees.c.digest == digest)
+    )
+    found = connection.execute(query).scalar()
+    return None if found is None else int(found)
+
+
 def bundle_digests(connection: Connection) -> frozenset[str]:
     """Return every known bundle whose content lies in a file."""
     query = select(schema.bundles.c.digest).where(schema.bundles.c.content.is_(None))

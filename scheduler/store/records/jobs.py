@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from springtide.scheduler.model import Block, JobState, Placement, Reason, Spread
+from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
+from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.workload import Line, Rules, Workload
 
 
@@ -129,6 +130,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     bundle: str | None = None
     bundle_bytes: int = 0
+    tree: ProjectTree | None = None
+    """The project of which the job has a copy; None if it runs without one."""
+    tree_bytes: int = 0
+    """Size of the packed tree, in bytes."""
     source: str = ""
     key: str | None = None
     fastest: Spread | None = None
@@ -145,6 +150,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the job tested by this test run; None for any other job."""
     submitters: tuple[str, ...] = ()
     """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
+
+    @property
+    def stored(self) -> Mapping[str, int]:
+        """The sizes of the job's files and of its packed tree in the store, by digest."""
+        tree = None if self.tree is None else self.tree.digest
+        parts = ((self.bundle, self.bundle_bytes), (tree, self.tree_bytes))
+        return {digest: size for digest, size in parts if digest is not None}
 
     def with_options(self, **changes: Any) -> JobSpec:
         """Return the spec with changed options."""
@@ -272,7 +284,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
-    asked them to. ``lost_result`` says why its result could not be kept.
+    asked them to. ``checkpoint`` is the one that ``saved`` is about, if it was recognised among the job's files
+    and the job did not report it. ``lost_result`` says why its result could not be kept.
     ``turn`` says that it has the turn, or started in it.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
@@ -306,6 +319,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, float] = msgspec.field(default_factory=dict)
     saved: float | None = None
     saved_step: float | None = None
+    checkpoint: Checkpoint | None = None
     unsaved: float | None = None
     quick: int = 0
     lost_result: str = ""

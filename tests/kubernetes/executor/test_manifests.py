@@ -25,6 +25,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.credentials import CREDENTIAL, Credentials
 from springtide.scheduler.executors.environment import job_environment
+from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -159,7 +160,7 @@ def test_another_request_is_another_pod_and_none_is_that_of_earlier_versions() -
 
 def test_threads_are_as_many_as_cores_unless_the_job_says_otherwise() -> None:
     def threads(asked: AttemptSpec, cores: float = 0.0) -> dict[str, str]:
-        return job_environment(asked, {"OMP_NUM_THREADS": "9"}, Path("/code"), {}, cores)
+        return job_environment(asked, {"OMP_NUM_THREADS": "9"}, JobPlaces(Path("/job")), {}, cores)
 
     assert set(threads(spec(cpus=2.5)).values()) == {"2"}
     assert threads(spec(cpus=2.5)).keys() >= {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}

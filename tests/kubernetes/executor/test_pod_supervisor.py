@@ -28,8 +28,11 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import (
     PodSpec,
     PodStatus,
 )
+from springtide.scheduler.executors.kubernetes.objects.manifests import JOB_ROOT
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Node, Worker
+from springtide.scheduler.project_tree import TreeFile, digest_of, pack
+from springtide.scheduler.wire import ProjectTree
 
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n" + READY + "time.sleep(600)"
@@ -39,24 +42,28 @@ STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{READ
 class InPod:
     """A supervisor as a process, with the files that a pod would mount."""
 
-    def __init__(self, state: Path, code: str, *, size: int = 1, grace: float = 20.0) -> None:
+    def __init__(self, state: Path, code: str, *, size: int = 1, grace: float = 20.0, **more: Any) -> None:
         settings = KubernetesSettings("pool", "springtide", state, ("image",), jobs_claim="jobs")
         records = LaunchRecords(settings, None)
         records.prepare_volume()
         placement = tuple(Worker(rank, "n1", (rank,)) for rank in range(size))
         key = AttemptKey("abc", 1)
         spec = AttemptSpec(
-            key, 1, "a job", "vision", "susan", (sys.executable, "-S", "-c", code), placement, size, grace
+            key, 1, "a job", "vision", "susan", (sys.executable, "-S", "-c", code), placement, size, grace, **more
         )
-        records.save_record(
-            records.make_record(spec, "image", None, [Node("n", 8, resource="nvidia.com/gpu")] * size), {}
-        )
+        made = records.make_record(spec, "image", None, [Node("n", 8, resource="nvidia.com/gpu")] * size)
+        records.save_record(made, {}, None, spec.packed)
         self.directory = records.layout.attempt(key)
         self.program = state / records.program / "supervisor"
         self.message = state / "termination-log"
         self.message.touch()
-        record = json.loads((self.directory / "spec.json").read_text())
-        record |= {"message": str(self.message), "cwd": str(state)}
+        seen = (
+            (self.directory / "spec.json").read_text().replace(str(JOB_ROOT), str(records.layout.job("abc").root))
+        )
+        record = json.loads(seen)
+        record |= (
+            {"message": str(self.message)} if spec.tree else {"message": str(self.message), "cwd": str(state)}
+        )
         (self.directory / "spec.json").write_text(json.dumps(record))
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -207,3 +214,18 @@ def test_a_message_that_the_exit_code_belies_is_not_believed(in_pod: Callable[..
     assert pod.told(3).code == 3
     pod.message.write_text("Traceback: no module")
     assert (pod.told(1).code, pod.told(1).detail) == (1, "Traceback: no module")
+
+
+def test_the_first_pod_of_a_gang_makes_the_copy_of_the_project_and_the_others_wait(
+    in_pod: Callable[..., InPod], tmp_path: Path
+) -> None:
+    packed = pack({"train.py": TreeFile(b"")}, {})
+    root = str(tmp_path / "study")
+    tree = ProjectTree(root=root, digest=digest_of(packed))
+    pods = in_pod("import os; print(os.listdir())", size=2, cwd=root, tree=tree, packed=packed)
+    waiting = pods.start(1)
+    until((pods.directory / "supervisor.1.json").exists, "the second supervisor")
+    assert waiting.poll() is None
+    assert pods.start(0).wait(PATIENCE_S) == 0
+    assert waiting.wait(PATIENCE_S) == 0
+    assert (pods.directory / "log.1").read_bytes().endswith(b"['train.py']\n")

@@ -39,6 +39,12 @@ export class NotebookServer {
     /** Submits a command, a script or a notebook with the typed options. */
     this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 
+    /** Begins to make an environment of the server's user. */
+    this.makeEnvironment = (name, packages) => ask("POST", "environments", { name, packages });
+
+    /** How far an environment is. */
+    this.environmentProgress = (name) => ask("GET", `environments/${encodeURIComponent(name)}`);
+
     /** Opens the event stream. */
     this.open = async (headers, signal) => request("api/v1/events", { headers, signal, cache: "no-store" });
   }

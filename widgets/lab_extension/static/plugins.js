@@ -1,5 +1,6 @@
 /** The plugins of JupyterLab and Notebook. */
 
+import { addEnvironments } from "./environments.js";
 import { FormBackend } from "./form_backend.js";
 import { NotebookServer } from "./notebook_server.js";
 import { cardFactory } from "./outputs.js";
@@ -51,17 +52,20 @@ function frame(shared, feed, server, pages) {
     status: shared["@jupyterlab/statusbar"]?.IStatusBar,
     files: shared["@jupyterlab/filebrowser"]?.IFileBrowserFactory,
     notebooks: shared["@jupyterlab/notebook"]?.INotebookTracker,
+    launcher: shared["@jupyterlab/launcher"]?.ILauncher,
+    palette: shared["@jupyterlab/apputils"]?.ICommandPalette,
   };
   const names = Object.keys(tokens).filter((name) => tokens[name]);
   return {
     id: "@springtide/lab:plugin",
-    description: "The pool in the side panel and the status bar, and commands that send jobs.",
+    description: "The pool in the side panel and the status bar, and commands that send jobs and make environments.",
     autoStart: true,
     optional: names.map((name) => tokens[name]),
     activate: (app, ...found) => {
       const parts = Object.fromEntries(names.map((name, place) => [name, found[place]]));
       const icon = new shared["@jupyterlab/ui-components"].LabIcon({ name: "springtide:pool", svgstr: MARK });
       addCommands(app, shared, feed, server, pages, parts, icon);
+      addEnvironments(app, shared, server, parts, icon);
       if (parts.shell) addPanel(app, shared, feed, pages, icon);
       if (parts.status) addStatus(app, parts.status, shared, feed);
     },

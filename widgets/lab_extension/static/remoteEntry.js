@@ -9,6 +9,7 @@
     "@jupyterlab/apputils",
     "@jupyterlab/coreutils",
     "@jupyterlab/filebrowser",
+    "@jupyterlab/launcher",
     "@jupyterlab/notebook",
     "@jupyterlab/outputarea",
     "@jupyterlab/rendermime",

@@ -15,6 +15,7 @@ export function environmentFacts(environment, image, key = "environment") {
     ["Installed for it", environment.requirements.map(clean).join(", ")],
     ["Missing", missingWords(environment, image)],
     ["Files", filesWords(environment)],
+    ...projectFacts(environment.tree),
     ["Image", image ? clean(image) : ""],
     ["Variables", environment.variables.map(clean).join(", ")],
     ["Not sent", environment.unsent.map(clean).join(", ")],
@@ -36,8 +37,9 @@ export function environmentFacts(environment, image, key = "environment") {
 }
 
 /** The environment in a few words, for the summary line of a fold. */
-export function environmentSummary({ python, packages, file_count: files }) {
+export function environmentSummary({ python, packages, file_count: sent, tree }) {
   const number = Object.keys(packages).length;
+  const files = sent + (tree?.file_count ?? 0);
   return [
     python ? `Python ${clean(python)}` : "",
     number ? count(number, "package") : "",
@@ -58,14 +60,30 @@ function programWords({ program, path }, image) {
 }
 
 function pythonWords({ python, path, name }, image) {
-  if (!python) return `the one that the command chooses${path && !image ? `; first on its PATH is ${clean(path)}` : ""}`;
+  if (!python)
+    return `the one that the command chooses${path && !image ? `; first on its PATH is ${clean(path)}` : ""}`;
   const words = `${clean(python)}, ${clean(path)}${name ? ` (environment ${clean(name)})` : ""}`;
   return image ? `${words} where it was submitted; the image has its own` : words;
 }
 
-function filesWords({ files, file_count: all, file_bytes: bytes }) {
-  if (!all) return "none";
-  const named = files.slice(0, SHOWN);
+function filesWords({ files, file_count: all, file_bytes: bytes, tree }) {
+  if (!all) return tree ? "" : "none";
+  return `${some(files, all)} (${size(bytes)})`;
+}
+
+/** The project of a job: what is copied, what is in place, what is ignored. */
+function projectFacts(tree) {
+  if (!tree) return [];
+  const copied = `${clean(tree.root)}, ${count(tree.file_count, "file")} copied (${size(tree.file_bytes)})`;
+  return [
+    ["Project", tree.files.length ? `${copied}: ${some(tree.files, tree.file_count)}` : copied],
+    ["Read and written in place", tree.linked_count ? some(tree.linked, tree.linked_count) : ""],
+    ["Ignored", tree.ignored_count ? some(tree.ignored, tree.ignored_count) : ""],
+  ];
+}
+
+function some(names, all) {
+  const named = names.slice(0, SHOWN);
   const rest = all - named.length;
-  return `${named.map(clean).join(", ")}${rest ? ` and ${count(rest, "more", "more")}` : ""} (${size(bytes)})`;
+  return `${named.map(clean).join(", ")}${rest > 0 ? ` and ${count(rest, "more", "more")}` : ""}`;
 }

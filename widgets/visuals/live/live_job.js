@@ -1,7 +1,7 @@
 /** The state of one job, updated by events and answers of the API, and read by all views of the job. */
 
 import { isFinal } from "../base/glyphs.js";
-import { waits } from "../base/job_words.js";
+import { attemptMark, waits } from "../base/job_words.js";
 import { calmly, oneByOne } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { LogKeeper } from "./log_keeper.js";
@@ -68,7 +68,8 @@ export class LiveJob {
   /** Keeps the end of its log, at first the last `tail` bytes. A sweep has none. */
   followLog(tail) {
     if (this.log || this.job?.trials) return;
-    this.log = new LogKeeper(this.feed.call, this.path, () => this.changed(), tail);
+    const mark = (number) => attemptMark(this.job, number, clockNow());
+    this.log = new LogKeeper(this.feed.call, this.path, () => this.changed(), tail, mark);
     if (this.job) this.log.read();
   }
 
@@ -116,8 +117,13 @@ export class LiveJob {
     this.changed();
   }
 
-  hearProgress({ progress, saved, saved_step: savedStep }) {
-    this.#hearPart({ progress, saved: saved ?? this.job?.saved, saved_step: savedStep ?? this.job?.saved_step });
+  hearProgress({ progress, saved, saved_step: savedStep, checkpoint }) {
+    this.#hearPart({
+      progress,
+      saved: saved ?? this.job?.saved,
+      saved_step: savedStep ?? this.job?.saved_step,
+      checkpoint,
+    });
   }
 
   hearUsage({ usage }) {

@@ -11,9 +11,11 @@ export class LogKeeper {
    * @param path of the job
    * @param changed called when the log has grown
    * @param tail length of the first piece, from the end, in bytes
+   * @param mark `mark(attempt)` is the line before the log of an attempt
    */
-  constructor(call, path, changed, tail) {
+  constructor(call, path, changed, tail, mark) {
     this.call = call;
+    this.mark = mark;
     this.tail = tail;
     this.path = path;
     this.changed = changed;
@@ -36,11 +38,20 @@ export class LogKeeper {
     const chunk = await this.call("GET", `${this.path}/log?${query}`).catch(() => null);
     if (!chunk || turn !== this.turn) return;
     if (this.start === null) this.start = chunk.offset;
-    this.text = `${this.text}${chunk.text}`.slice(-MOST);
+    this.text = `${this.text}${this.#markOf(chunk)}${chunk.text}`.slice(-MOST);
     if (chunk.next > this.next && chunk.next - chunk.offset >= PIECE / 2) this.read();
     this.next = chunk.next;
     this.ended = chunk.ended;
     this.changed();
+  }
+
+  /** The line before a piece of a log with which another attempt begins. */
+  #markOf({ text, offset, attempt }) {
+    if (!text) return "";
+    const before = this.attempt ?? (offset > 0 ? attempt : 1);
+    this.attempt = attempt;
+    if (attempt === before) return "";
+    return `${this.text && !this.text.endsWith("\n") ? "\n" : ""}${this.mark(attempt)}\n`;
   }
 
   #restart(rank, next, now = true) {
@@ -48,6 +59,7 @@ export class LogKeeper {
     this.rank = rank;
     this.next = next;
     this.start = null;
+    this.attempt = null;
     this.text = "";
     this.ended = false;
     if (now) this.read();

@@ -4,7 +4,7 @@ import { tagPath } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
-import { askWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
+import { askWords, checkpointWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
@@ -126,6 +126,7 @@ export function drawFacts(job, now) {
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
+    ...(job.checkpoint ? [["Checkpoint", checkpointWords(job, now)]] : []),
     ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, by earlier jobs`]] : []),
     [
       "Failures",

@@ -96,6 +96,7 @@ def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     parts: tuple[object, ...] = (
         *(spec.argv, options.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
         *spec.datasets,
+        *(("tree", spec.tree.root, spec.tree.digest) if spec.tree is not None else ()),
         *((options.cpus or 0.0, options.memory or 0) if options.cpus or options.memory else ()),
         *(("rdma",) if options.rdma else ()),
     )

@@ -1,0 +1,66 @@
+"""The ignore files of a project: `.gitignore`, and `.springtideignore`, whose patterns prevail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".springtideignore"
+GIT_IGNORE_FILE = ".gitignore"
+MOST_BYTES = 1 << 20
+"""Size of an ignore file above which it is not read, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """The patterns of a folder and of those above it: pairs of a folder and its patterns, the deepest first."""
+
+    own: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+    git: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+    included: tuple[str, ...] = ()
+    """Literal beginnings of the paths that ``!`` of a `.springtideignore` names."""
+
+    def below(self, folder: str, place: Path) -> Ignores:
+        """Return the patterns with those of one more folder, which lies at ``place``."""
+        own, git = _lines(place / IGNORE_FILE), _lines(place / GIT_IGNORE_FILE)
+        if not (own or git):
+            return self
+        return Ignores(
+            ((folder, GitIgnoreSpec.from_lines(own)), *self.own) if own else self.own,
+            ((folder, GitIgnoreSpec.from_lines(git)), *self.git) if git else self.git,
+            (*self.included, *(_joined(folder, _literal(line)) for line in own if line.startswith("!"))),
+        )
+
+    def has(self, path: str) -> bool:
+        """Return whether a file, or a folder whose path ends with a slash, is ignored."""
+        for folder, spec in (*self.own, *self.git):
+            verdict = spec.check_file(path[len(folder) + 1 :] if folder else path).include
+            if verdict is not None:
+                return verdict
+        return False
+
+    def leads_to_included(self, folder: str) -> bool:
+        """Return whether something in an ignored folder is included again."""
+        return any(f"{path}/".startswith(f"{folder}/") for path in self.included)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _literal(line: str) -> str:
+    """Return the part of an including pattern before its first wildcard, empty if it has no slash."""
+    parts = line[1:].strip().strip("/").split("/")
+    literal = [part for part in parts if not set(part) & set("*?[")]
+    return "/".join(literal) if parts[: len(literal)] == literal and "/" in line[1:].strip("/ ") else ""
+
+
+def _joined(folder: str, path: str) -> str:
+    return f"{folder}/{path}" if folder and path else path

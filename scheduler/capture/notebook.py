@@ -1,0 +1,246 @@
+"""The parameters and the kernel of a notebook that is sent as a job.
+
+Parameters are those of papermill: a cell with the tag ``parameters`` has their defaults, and a cell with the tag
+``injected-parameters`` after it the values of this job.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+import math
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
+from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.program import Here
+from springtide.scheduler.wording import article, given, listed
+
+TAG: Final = "parameters"
+INJECTED: Final = "injected-parameters"
+HEADING: Final = "# Parameters"
+FLAGS: Final = frozenset({"-p", "--parameters"})
+KERNELS_S: Final = 10.0
+"""Time for another Python to list its kernels, in seconds."""
+MAX_SHOWN: Final = 200
+"""Maximum length of a parameter or a command in a message, in characters."""
+PYTHON_KERNEL: Final = "python3"
+INSTALLS: Final = {
+    "python": "{python} -m ipykernel install --user --name {kernel}",
+    "r": "Rscript -e 'IRkernel::installspec()'",
+    "julia": "julia -e 'using IJulia; installkernel(\"Julia\")'",
+    "bash": "{python} -m bash_kernel.install",
+}
+"""Commands that install a kernel, by language."""
+LIST_KERNELS: Final = """
+import json
+import nbclient
+from jupyter_client.kernelspec import KernelSpecManager
+print(json.dumps(sorted(KernelSpecManager().find_kernel_specs())))
+"""
+
+
+def capture_words(words: Sequence[str], here: Here) -> Captured:
+    """Capture the words of a command line: a notebook with its parameters, or a command."""
+    if words and names_notebook(words[0]):
+        return with_parameters(capture_notebook(Path(words[0]), here), parameters_of_words(words[1:]))
+    return capture_command(words, here)
+
+
+def names_notebook(word: object) -> bool:
+    """Return whether a word of a command, or a path, is that of a notebook."""
+    return isinstance(word, (str, Path)) and str(word).endswith(".ipynb")
+
+
+def parameters_of_words(words: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters in the words after a notebook: ``-p NAME VALUE``, as papermill takes them.
+
+    Raises `CaptureError` for other words.
+    """
+    parameters: dict[str, Any] = {}
+    for place in range(0, len(words), 3):
+        flag, *pair = words[place : place + 3]
+        if flag not in FLAGS or len(pair) != 2:
+            rest = given(" ".join(words[place:]))
+            msg = f"After a notebook come its parameters, each as -p NAME VALUE, and {rest} is none of these."
+            raise CaptureError(msg)
+        parameters[pair[0]] = _typed(pair[1])
+    return parameters
+
+
+def _typed(text: str) -> Any:
+    """Return the value of a word, as papermill reads it: a bool, None, a number, or text."""
+    if text in {"True", "False", "None"}:
+        return ast.literal_eval(text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def known_parameters(path: Path) -> tuple[str, ...]:
+    """Return the names of the parameters of a notebook; none if it has no cell for them, or cannot be read."""
+    try:
+        cells = json.loads(path.read_bytes())["cells"]
+        return tuple(_names(cells))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captured:
+    """Return a captured notebook with the values of its parameters, in a cell of their own.
+
+    Raises `CaptureError` for unknown names and for values that are no plain data.
+    """
+    if not parameters:
+        return captured
+    name = _file_of(captured)
+    notebook = json.loads(captured.files[name])
+    cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in _tags(cell)]
+    language = _language(notebook)
+    if language not in {"", "python"}:
+        msg = f"{name} is a notebook in {given(language)}. Parameters are for notebooks in Python."
+        raise CaptureError(msg)
+    _check_names(parameters, _names(cells), name)
+    lines = [f"{key} = {_literal(value, key)}" for key, value in parameters.items()]
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {"tags": [INJECTED]},
+        "outputs": [],
+        "source": "\n".join([HEADING, *lines]),
+    }
+    if (notebook.get("nbformat"), notebook.get("nbformat_minor", 0)) >= (4, 5):
+        cell["id"] = INJECTED
+    place = next((place for place, cell in enumerate(cells, 1) if TAG in _tags(cell)), 0)
+    cells.insert(place, cell)
+    content = json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1).encode()
+    source = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    return replace(
+        captured,
+        files={**captured.files, name: content},
+        source=source[:SOURCE_CAP],
+        notes=(*captured.notes, _note(lines, has_cell=place > 0)),
+    )
+
+
+def _note(lines: Sequence[str], *, has_cell: bool) -> str:
+    text = ", ".join(line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}…" for line in lines)
+    if has_cell:
+        return f"Parameters: {text}."
+    return f"Parameters: {text}. They are set at the top of the notebook, since no cell has the tag “{TAG}”."
+
+
+def _file_of(captured: Captured) -> str:
+    return captured.argv[-1].rpartition("/")[2]
+
+
+def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return tags if isinstance(tags, list) else ()
+
+
+def _names(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the variables that the cells with the tag assign."""
+    names: dict[str, None] = {}
+    for cell in cells:
+        if TAG not in _tags(cell):
+            continue
+        try:
+            statements = ast.parse("".join(cell["source"])).body
+        except SyntaxError:  # such as a magic
+            continue
+        for statement in statements:
+            targets = (
+                statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+            )
+            names.update((target.id, None) for target in targets if isinstance(target, ast.Name))
+    return list(names)
+
+
+def _check_names(parameters: Mapping[str, Any], known: Sequence[str], notebook: str) -> None:
+    for name in parameters:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            msg = f"{given(name)} is no name of a parameter of {notebook}; expected the name of a variable."
+            raise CaptureError(msg)
+        if known and name not in known:
+            msg = f"{given(name)} is no parameter of {notebook}. Its parameters are {listed(known)}."
+            raise CaptureError(msg)
+
+
+def _literal(value: Any, name: str) -> str:
+    """Return the Python text of plain data. Raises `CaptureError` for anything else."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, Path):
+        value = str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        items = ", ".join(_literal(item, name) for item in value)
+        return f"[{items}]"
+    if isinstance(value, Mapping):
+        pairs = (f"{_literal(key, name)}: {_literal(item, name)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    msg = (
+        f"Parameter `{name}` is {article(type(value).__name__)}, {given(value)}. Parameters of a notebook are "
+        "text, numbers, bools, None, and lists and dictionaries of these: save other values to a file and give "
+        "its path."
+    )
+    raise CaptureError(msg)
+
+
+def _language(notebook: Mapping[str, Any]) -> str:
+    """Return the language of a notebook in lower case, empty if it says none."""
+    metadata = notebook.get("metadata") or {}
+    spec, info = metadata.get("kernelspec") or {}, metadata.get("language_info") or {}
+    return str(spec.get("language") or info.get("name") or "").lower()
+
+
+def check_kernel(captured: Captured, image: str | None) -> None:
+    """Raise `CaptureError` if the Python that runs a captured notebook does not have its kernel.
+
+    Nothing is known of the kernels in a container ``image``.
+    """
+    if captured.kind != "notebook" or image is not None:
+        return
+    name, python = _file_of(captured), captured.program or captured.argv[0]
+    notebook = json.loads(captured.files[name])
+    spec = (notebook.get("metadata") or {}).get("kernelspec") or {}
+    kernel = str(spec.get("name") or PYTHON_KERNEL)
+    try:
+        kernels = _kernels(python)
+    except subprocess.CalledProcessError:
+        msg = (
+            f"{name} is run by {python}, which cannot run notebooks: it lacks nbclient or ipykernel. Install "
+            f"them: {python} -m pip install nbclient ipykernel"
+        )
+        raise CaptureError(msg) from None
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return  # the job says what is wrong
+    if kernel not in kernels:
+        install = INSTALLS.get(_language(notebook) or "python", "").format(python=python, kernel=kernel)
+        there = f"Its kernels are {listed(kernels)}." if kernels else "It has no kernels."
+        how = f"Install it with {given(install, MAX_SHOWN)}, or choose" if install else "Install it, or choose"
+        msg = (
+            f"{name} needs the kernel {given(kernel)}, which {python} does not have. {there} {how} another kernel "
+            "in JupyterLab and save the notebook."
+        )
+        raise CaptureError(msg)
+
+
+def _kernels(python: str) -> list[str]:
+    command = [python, "-c", LIST_KERNELS]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=KERNELS_S, check=True)
+    kernels: list[str] = json.loads(answer.stdout)
+    return kernels

@@ -1,0 +1,166 @@
+"""What a pause would cost a program, read from its text before it is sent: nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from springtide.scheduler.capture.command import Captured
+from springtide.scheduler.capture.imports import MAGIC, imports_of_tree
+from springtide.scheduler.wire import Submission
+from springtide.scheduler.wording import LONG_GIVEN, given, listed
+
+LIBRARY: Final = "springtide.training"
+RESUMES: Final = {
+    "ckpt_path": "Lightning's ckpt_path",
+    "resume_from_checkpoint": "Transformers' resume_from_checkpoint",
+}
+"""Keywords by which a framework resumes, with their names in words."""
+RESUMING_NAMES: Final = {
+    "get_last_checkpoint": "Transformers' get_last_checkpoint",
+    "BackupAndRestore": "Keras' BackupAndRestore",
+    "load_state": "Accelerate's load_state",
+}
+LOADS: Final = frozenset(
+    {"torch.load", "dcp.load", "joblib.load", "pickle.load", "load_weights", "load_checkpoint"}
+)
+SAVES: Final = frozenset(
+    {
+        "torch.save",
+        "dcp.save",
+        "joblib.dump",
+        "save_checkpoint",
+        "save_state",
+        "ModelCheckpoint",
+        "save_pretrained",
+    }
+)
+FLAG: Final = re.compile(
+    r"--(resume|restore)[\w-]*|--(load|from)[-_](checkpoint|ckpt)|--(checkpoint|ckpt)[-_](path|file)"
+)
+"""Options of a command by which programs usually resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """The signs of checkpoints in a program: how it ``resumes``, what it ``saves`` by, its ``flags`` to resume.
+
+    ``handles_sigterm``: it has a handler of its own for the signal that asks it to stop.
+    """
+
+    resumes: tuple[str, ...] = ()
+    saves: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    handles_sigterm: bool = False
+
+
+def signs_of(text: str) -> Signs:
+    """Return the signs of checkpoints in a program's text; none if it is not Python."""
+    try:
+        tree = ast.parse(MAGIC.sub(r"\1pass", text))
+    except (SyntaxError, ValueError, RecursionError):
+        return Signs()
+    resumes, saves, loads, flags, sigterm = set[str](), set[str](), set[str](), set[str](), False
+    if any(name.startswith(LIBRARY) for name in imports_of_tree(tree).all):
+        resumes.add(LIBRARY)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=func, keywords=keywords):
+                called = _dotted(func)
+                last = called.rpartition(".")[2]
+                two = ".".join(called.split(".")[-2:])
+                resumes.update(RESUMES[each.arg] for each in keywords if each.arg in RESUMES)
+                resumes.update(RESUMING_NAMES[name] for name in (last,) if name in RESUMING_NAMES)
+                loads.update({two, last} & LOADS)
+                saves.update({two, last} & SAVES)
+                sigterm = sigterm or (two == "signal.signal" and "SIGTERM" in ast.dump(node))
+            case ast.Constant(value=str(value)) if FLAG.fullmatch(value):
+                flags.add(value)
+    if saves and loads:
+        resumes.add(f"{listed(sorted(loads))} and {listed(sorted(saves))}")
+    return Signs(tuple(sorted(resumes)), tuple(sorted(saves)), tuple(sorted(flags)), sigterm)
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return the name of what is called, such as ``torch.save``; of the result of a call its last parts."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def pause_words(request: Submission, captured: Captured) -> str:
+    """Return what a pause would cost a job, as sentences; honest about what cannot be known from the text."""
+    if not request.gpus or not request.is_preemptible:
+        return "It is not paused for others."
+    if request.resume is not None:
+        return f"If it has saved something, it runs again with {given(request.resume, LONG_GIVEN)}."
+    texts = dict(_texts(request, captured))
+    if not texts:
+        program = request.argv[0].rpartition("/")[2]
+        return f"The text of {program} is not known: a pause starts it again from the beginning unless it resumes."
+    name = next(iter(texts))
+    found = [signs_of(text) for text in texts.values()]
+    resumes = sorted({sign for each in found for sign in each.resumes})
+    if resumes:
+        return f"Signs that {name} resumes after a pause: {listed(resumes)}. Whether it does is not checked."
+    flags = sorted({flag for each in found for flag in each.flags})
+    if flags:
+        return (
+            f"{name} knows {listed(flags)}: name its arguments in the option resume, such as --resume "
+            f"'{flags[0]} {{checkpoint}}', so that it gets them after a pause."
+        )
+    saves = sorted({name for each in found for name in each.saves})
+    if saves:
+        return (
+            f"{name} saves by {listed(saves)}, with no sign that it loads that again: a pause may lose its work."
+        )
+    if any(each.handles_sigterm for each in found):
+        return f"{name} has a handler of its own for SIGTERM, and no other sign of checkpoints."
+    return f"No sign of checkpoints found in {name}: a pause would start it again from the beginning."
+
+
+def _texts(request: Submission, captured: Captured) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of the program's own Python files, the one that it starts with first."""
+    if request.kind != "command":
+        yield captured.name or request.kind, captured.source
+        return
+    files = {path: content for path, content in captured.files.items() if path.endswith(".py")}
+    if captured.project is not None:
+        files |= captured.project.modules(["."])
+    for path in _reached(files, request.argv):
+        yield path, files[path].decode(errors="replace")
+
+
+def _reached(files: Mapping[str, bytes], argv: Sequence[str]) -> list[str]:
+    """Return the paths of the program's files: those in its command, and the modules that they import in turn."""
+    pending = [path for path in files if any(word == path or word.endswith(f"/{path}") for word in argv)]
+    pending += [path for before, word in pairwise(argv) if before == "-m" for path in _modules(word, [""], files)]
+    folders = ["", "src/", *(f"{path.rpartition('/')[0]}/" for path in pending if "/" in path)]
+    seen: list[str] = []
+    while pending:
+        path = pending.pop(0)
+        if path in seen:
+            continue
+        seen.append(path)
+        try:
+            names = imports_of_tree(ast.parse(files[path]), ".".join(path.split("/")[:-1])).all
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for name in sorted(names):
+            pending += _modules(name, folders, files)
+    return seen
+
+
+def _modules(name: str, folders: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
+    """Return the files of a module in these folders."""
+    base = name.replace(".", "/")
+    paths = (f"{folder}{base}{end}" for folder in folders for end in (".py", "/__init__.py", "/__main__.py"))
+    return [path for path in paths if path in files]

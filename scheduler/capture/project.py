@@ -1,0 +1,531 @@
+"""The project folder of a submission: where it begins, what of it is copied, and what is read in place."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from springtide.scheduler.capture import sources
+from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.ignore import IGNORE_FILE, Ignores
+from springtide.scheduler.capture.repository import Commit, current_commit
+from springtide.scheduler.project_tree import (
+    CACHES,
+    MOST_BYTES,
+    MOST_FILES,
+    TreeFile,
+    digest_of,
+    is_plain_path,
+    pack,
+    parents,
+)
+from springtide.scheduler.wire.trees import MAX_LISTED, ProjectTree
+from springtide.scheduler.wording import count, given, listed, plural, size
+
+MARKS = (".git", "pyproject.toml", IGNORE_FILE)
+"""Names that mark the root of a project."""
+CODE = frozenset(
+    [
+        ".py",
+        ".pyi",
+        ".pyx",
+        ".pxd",
+        ".pyw",
+        ".so",
+        ".pyd",
+        ".sh",
+        ".bash",
+        ".zsh",
+        ".fish",
+        ".r",
+        ".rmd",
+        ".jl",
+        ".m",
+        ".lua",
+        ".pl",
+        ".rb",
+        ".js",
+        ".mjs",
+        ".cjs",
+        ".ts",
+        ".tsx",
+        ".jsx",
+        ".c",
+        ".h",
+        ".cc",
+        ".cpp",
+        ".cxx",
+        ".hpp",
+        ".hh",
+        ".cu",
+        ".cuh",
+        ".cl",
+        ".rs",
+        ".go",
+        ".java",
+        ".scala",
+        ".kt",
+        ".swift",
+        ".f",
+        ".f90",
+        ".f95",
+        ".cmake",
+        ".mk",
+        ".slurm",
+        ".sbatch",
+        ".job",
+        ".pbs",
+        ".smk",
+        ".nf",
+        ".ipynb",
+        ".pth",
+    ]
+)
+"""Suffixes of code, which is copied up to `Caps.file_bytes`."""
+TEXTS = frozenset(
+    [
+        ".json",
+        ".yaml",
+        ".yml",
+        ".toml",
+        ".ini",
+        ".cfg",
+        ".conf",
+        ".config",
+        ".properties",
+        ".xml",
+        ".txt",
+        ".md",
+        ".rst",
+        ".in",
+        ".j2",
+        ".jinja",
+        ".jinja2",
+        ".tmpl",
+        ".tpl",
+        ".template",
+        ".mustache",
+        ".html",
+        ".css",
+        ".sql",
+        ".proto",
+        ".graphql",
+        ".gin",
+        ".libsonnet",
+        ".jsonnet",
+        ".hcl",
+        ".lock",
+        ".bib",
+        ".tex",
+    ]
+)
+"""Suffixes of settings, templates and texts, which are copied up to `Caps.text_bytes`."""
+KNOWN = CODE | TEXTS
+BARE = frozenset(
+    {"Makefile", "GNUmakefile", "Dockerfile", "Snakefile", "Procfile", "Justfile", "LICENSE", "README"}
+)
+SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_]account.*\.json|kaggle\.json")
+"""Names of files with secrets, which are read in place and never sent."""
+LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
+SHORT = 256
+"""Length of a path in ASCII up to which any file system takes it, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What is copied at most: of all files together, and of single ones.
+
+    A folder without code and with more than ``texts`` settings and texts is data. ``entries`` bounds the look
+    around, ``outside`` that in a linked folder outside of the project.
+    """
+
+    files: int = MOST_FILES
+    bytes: int = MOST_BYTES
+    file_bytes: int = 32 << 20
+    text_bytes: int = 256 << 10
+    texts: int = 200
+    entries: int = 300_000
+    outside: int = 2_000
+
+
+@dataclass(frozen=True)
+class Project:
+    """A captured project folder: the copied files and links by relative path, and what is left in place.
+
+    ``large`` are files of code that are too large to be copied, with their sizes in bytes; ``unseen`` are folders
+    that were not looked at because the project is so large.
+    """
+
+    root: Path
+    files: Mapping[str, TreeFile]
+    links: Mapping[str, str] = field(default_factory=dict)
+    linked: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    large: Mapping[str, int] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
+    commit: Commit | None = None
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The packed tree."""
+        return pack(self.files, self.links)
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders of the job's copy."""
+        return frozenset({"", *(folder for path in (*self.files, *self.links) for folder in parents(path))})
+
+    def place_of(self, path: Path) -> str | None:
+        """Return the relative place of a path in the project, ``.`` for its root; None outside of it."""
+        for each in (Path(os.path.normpath(path)), path.resolve()):
+            if each.is_relative_to(self.root):
+                return each.relative_to(self.root).as_posix()
+        return None
+
+    def copies(self, place: str) -> bool:
+        """Return whether the job has a copy of the file or folder at this place."""
+        return place in self.files or place in self.links or place in self.folders or place == "."
+
+    def modules(self, places: Iterable[str]) -> dict[str, bytes]:
+        """Return the copied Python files by the paths under which imports find them from these folders."""
+        found: dict[str, bytes] = {}
+        for place in places:
+            start = "" if place == "." else f"{place}/"
+            for path, file in self.files.items():
+                if path.startswith(start) and path.endswith(".py"):
+                    found.setdefault(path[len(start) :], file.content)
+        return found
+
+    def described(self) -> ProjectTree:
+        """Return the description of the tree that goes with a submission."""
+        return ProjectTree(
+            root=str(self.root),
+            digest=digest_of(self.packed),
+            file_count=len(self.files),
+            file_bytes=sum(len(file.content) for file in self.files.values()),
+            files=_listed(self.files),
+            linked=_listed(self.linked),
+            linked_count=len(self.linked),
+            ignored=_listed(self.ignored),
+            ignored_count=len(self.ignored),
+            git="" if self.commit is None else self.commit.directory,
+            commit="" if self.commit is None else self.commit.digest,
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the sentences for whoever submits the project."""
+        total = sum(len(file.content) for file in self.files.values())
+        if not (self.files or self.linked):
+            return ()
+        sent = f"{count(len(self.files), 'file')} ({size(total)})"
+        notes = [f"Sent {sent} of {self.root}: the job runs in a copy of its own."]
+        if self.linked:
+            notes.append(f"Read and written in place: {_some(self.linked)}.")
+        if self.large:
+            verb = plural(len(self.large), "is", "are")
+            notes.append(f"Too large to be copied, and read in place: {_some(list(self.large))} {verb} code.")
+        if self.unseen:
+            notes.append(
+                f"{self.root} is so large that {_some(self.unseen)} {plural(len(self.unseen), 'was', 'were')} not "
+                f"looked at: code there is read in place. Name data in {IGNORE_FILE}."
+            )
+        return tuple(notes)
+
+
+def find_root(place: Path, home: Path) -> Path | None:
+    """Return the root of the project that a folder is in, None if nothing marks one.
+
+    It is never above the home directory; home directory and file system have to have an ignore file to be one.
+    """
+    for folder in (place, *place.parents):
+        whole = folder in {home, Path(folder.anchor)}
+        if (folder / IGNORE_FILE).is_file() if whole else any((folder / mark).exists() for mark in MARKS):
+            return folder
+        if whole:
+            return None
+    return None
+
+
+def capture_project(place: Path, home: Path, always: Collection[Path] = (), caps: Caps = Caps()) -> Project:
+    """Capture the project that the folder ``place`` is in, or that folder if nothing marks a project.
+
+    Files ``always`` are copied, whatever they are. Of a home directory without an ignore file, only the files
+    themselves and packages of Python are. Raises `CaptureError` if more would be copied than ``caps`` allow.
+    """
+    place, home = place.resolve(), home.resolve()
+    marked = find_root(place, home)
+    root = marked or place
+    walk = _Walk(root, caps, shallow=marked is None and root in {home, Path(root.anchor)})
+    walk.look_around()
+    for path in always:
+        if path.resolve().is_relative_to(root):
+            walk.add(path.resolve().relative_to(root).as_posix(), path.resolve())
+    return walk.project(current_commit(root, home))
+
+
+@dataclass(slots=True)
+class _Found:
+    """A file to copy: where it lies, its size in bytes, whether it is code."""
+
+    path: str
+    size: int
+    code: bool
+    executable: bool
+
+
+class _Walk:
+    """The look around in a project, by breadth: what lies near the root is seen first."""
+
+    def __init__(self, root: Path, caps: Caps, *, shallow: bool = False, outside: bool = False) -> None:
+        self.root = root
+        self.caps = caps
+        self.shallow = shallow
+        self.outside = outside
+        self.found: dict[str, _Found] = {}
+        self.links: dict[str, str] = {}
+        self.ignored: list[str] = []
+        self.large: dict[str, int] = {}
+        self.unseen: list[str] = []
+        self.places: list[str] = []
+        self.kept: set[str] = set()
+        self.entries = caps.entries
+
+    def look_around(self) -> None:
+        """Find what is copied."""
+        folders = deque([("", str(self.root), Ignores())])
+        while folders:
+            folder, place, above = folders.popleft()
+            if self.entries <= 0:
+                self.unseen.append(f"{folder}/")
+                continue
+            folders.extend(self._look_into(folder, place, above))
+        self._leave_out_data()
+
+    def add(self, path: str, place: Path) -> None:
+        """Copy this file."""
+        with suppress(OSError):
+            about = place.stat()
+            self.found[path] = _Found(str(place), about.st_size, code=True, executable=bool(about.st_mode & 0o100))
+            self.kept.add(path)
+            self.large.pop(path, None)
+
+    def project(self, commit: Commit | None) -> Project:
+        """Return what was found, read. Raises `CaptureError` if it is too much."""
+        self._check_caps()
+        files = {}
+        for path, found in sorted(self.found.items()):
+            if path in self.kept:
+                content = sources.read(Path(found.path))
+            else:
+                try:
+                    with open(found.path, "rb") as file:  # noqa: PTH123 - thousands of files
+                        content = file.read()
+                except OSError:
+                    continue
+            files[path] = TreeFile(content, found.executable)
+        links = {path: target for path, target in self.links.items() if path not in files}
+        folders = {"", *(folder for path in (*files, *links) for folder in parents(path))}
+        copied = {*folders, *files, *links}
+        linked = [
+            path
+            for path in dict.fromkeys((*self.places, *self.ignored))
+            if path.rstrip("/") not in copied and path.rstrip("/").rpartition("/")[0] in folders
+        ]
+        return Project(
+            root=self.root,
+            files=files,
+            links=links,
+            linked=tuple(sorted(linked, key=lambda path: (path.startswith("."), not path.endswith("/"), path))),
+            ignored=tuple(self.ignored),
+            large=self.large,
+            unseen=tuple(self.unseen),
+            commit=commit,
+        )
+
+    def _look_into(self, folder: str, place: str, above: Ignores) -> Iterator[tuple[str, str, Ignores]]:
+        """Find what is copied of one folder; yield the folders in it to look into."""
+        try:
+            with os.scandir(place) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError:
+            return
+        self.entries -= len(entries)
+        ignores = above.below(folder, Path(place))
+        files: list[os.DirEntry[str]] = []
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
+                continue
+            if not folder or _is_folder(entry):
+                self.places.append(f"{path}/" if _is_folder(entry) else path)
+            if entry.is_symlink():
+                self._follow(path, entry, ignores)
+            elif entry.is_dir():
+                if self._is_entered(path, entry, ignores, folder):
+                    yield path, entry.path, ignores
+            else:
+                files.append(entry)
+        self._choose(folder, files, ignores)
+
+    def _is_entered(self, path: str, entry: os.DirEntry[str], ignores: Ignores, folder: str) -> bool:
+        if entry.name.startswith(".") or entry.name in LINKED_FOLDERS or is_environment(Path(entry.path)):
+            return False
+        if self.shallow and not folder and not Path(entry.path, "__init__.py").is_file():
+            return False
+        if ignores.has(f"{path}/") and not ignores.leads_to_included(path):
+            self.ignored.append(f"{path}/")
+            return False
+        return True
+
+    def _follow(self, path: str, entry: os.DirEntry[str], ignores: Ignores) -> None:
+        """Keep a link inside the project; copy a file, or a folder with code, that lies outside."""
+        target = Path(os.path.realpath(entry.path))
+        if not target.exists():
+            return
+        if target.is_relative_to(self.root):
+            inside = target.relative_to(self.root).as_posix()
+            if inside != "." and not any(part in CACHES for part in inside.split("/")):
+                self.links[path] = os.path.relpath(inside, path.rpartition("/")[0] or ".")
+        elif entry.is_dir():
+            if not (self.shallow or self.outside or ignores.has(f"{path}/")):
+                self._copy_outside(path, target, ignores)
+        else:
+            self._choose(path.rpartition("/")[0], [entry], ignores)
+
+    def _copy_outside(self, path: str, target: Path, ignores: Ignores) -> None:
+        """Copy a folder outside of the project if it has code and is small enough to be looked at."""
+        if is_environment(target):
+            return
+        caps = Caps(entries=self.caps.outside)
+        walk = _Walk(target, caps, outside=True)
+        walk.look_around()
+        if walk.unseen or walk.entries <= 0 or not any(found.code for found in walk.found.values()):
+            return
+        for below, found in walk.found.items():
+            if not ignores.has(f"{path}/{below}"):
+                self.found[f"{path}/{below}"] = found
+        for below, to in walk.links.items():
+            self.links[f"{path}/{below}"] = to
+
+    def _choose(self, folder: str, entries: list[os.DirEntry[str]], ignores: Ignores) -> None:
+        unknown = [entry for entry in entries if _suffix(entry.name) not in KNOWN]
+        peek = len(unknown) <= self.caps.texts
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            suffix = _suffix(entry.name)
+            if (
+                entry.name.startswith(".")
+                or sources.OF_JUPYTER.fullmatch(entry.name)
+                or SECRETS.fullmatch(entry.name)
+            ):
+                continue
+            if not (suffix in CODE or suffix in TEXTS or entry.name in BARE or (peek and _may_be_script(entry))):
+                continue
+            try:
+                about = entry.stat()
+            except OSError:
+                continue
+            if not stat.S_ISREG(about.st_mode):
+                continue
+            if ignores.has(path):
+                self.ignored.append(path)
+                continue
+            text = suffix in TEXTS or entry.name in BARE
+            if about.st_size > (self.caps.text_bytes if text else self.caps.file_bytes):
+                if not text:
+                    self.large[path] = about.st_size
+                continue
+            executable = bool(about.st_mode & 0o100)
+            self.found[path] = _Found(entry.path, about.st_size, code=not text, executable=executable)
+
+    def _leave_out_data(self) -> None:
+        """Leave settings and texts in place that are data: very many in one folder, or below one without code."""
+        code, texts, own = Counter[str](), Counter[str](), Counter[str]()
+        for path, found in self.found.items():
+            folders = ["", *parents(path)]
+            (code if found.code else texts).update(folders)
+            if not found.code:
+                own[folders[-1]] += 1
+        data = {folder for folder, number in texts.items() if number > self.caps.texts and not code[folder]}
+        many = {folder for folder, number in own.items() if number > self.caps.texts}
+        for path in [path for path, found in self.found.items() if not found.code]:
+            folders = ["", *parents(path)]
+            if folders[-1] in many or any(folder in data for folder in folders):
+                del self.found[path]
+
+    def _check_caps(self) -> None:
+        total = sum(found.size for found in self.found.values())
+        if len(self.found) + len(self.links) <= self.caps.files and total <= self.caps.bytes:
+            return
+        sizes, numbers = Counter[str](), Counter[str]()
+        for path, found in self.found.items():
+            folder = "/".join(path.split("/")[:-1][:2])
+            sizes[folder] += found.size
+            numbers[folder] += 1
+        by = sizes if total > self.caps.bytes else numbers
+        largest = [folder for folder, _ in by.most_common(3)]
+        named = [
+            f"{folder or 'the folder itself'} ({count(numbers[folder], 'file')}, {size(sizes[folder])})"
+            for folder in largest
+        ]
+        line = next((f"/{folder}/" for folder in largest if folder), "*.json")
+        msg = (
+            f"The project {self.root} has {count(len(self.found), 'file')} ({size(total)}) of code, settings and "
+            f"small texts; a job takes {self.caps.files} files and {size(self.caps.bytes)}. Most are in "
+            f"{listed(named)}. What is data stays in place, and the job reads it there, once "
+            f"{self.root / IGNORE_FILE} names it: add a line such as {given(line)}."
+        )
+        raise CaptureError(msg)
+
+
+def is_environment(place: Path) -> bool:
+    """Return whether a folder is an environment of Python or of conda."""
+    return (place / "pyvenv.cfg").exists() or (place / "conda-meta").exists()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _suffix(name: str) -> str:
+    dot = name.rfind(".")
+    return name[dot:].lower() if dot > 0 else ""
+
+
+def _may_be_script(entry: os.DirEntry[str]) -> bool:
+    """Return whether a file of no known suffix begins like a script."""
+    if "." in entry.name and not _is_executable(entry):
+        return False
+    try:
+        with open(entry.path, "rb") as file:  # noqa: PTH123
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def _is_executable(entry: os.DirEntry[str]) -> bool:
+    try:
+        about = entry.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(about.st_mode) and bool(about.st_mode & 0o100)
+
+
+def _listed(names: Iterable[str]) -> tuple[str, ...]:
+    printable = [name for name in names if name.isprintable() and len(name) <= 200]
+    return tuple(printable[:MAX_LISTED])
+
+
+def _some(names: Collection[str], most: int = 5) -> str:
+    shown = [name if name.isprintable() else given(name) for name in list(names)[:most]]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,135 @@
+"""The log of a job as people read it: progress bars as one line, no dangerous characters, marks between attempts.
+
+`widgets/visuals/base/words.js` does the same for pages.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+
+from springtide.scheduler.wire import Attempt, Job
+
+ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
+)
+"""The escape sequences of a terminal."""
+COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+RESET = "\x1b[0m"
+REWRITE = "\r\x1b[K"
+"""What clears the current line of a terminal."""
+LONGEST = 1 << 16
+"""Number of characters after which a line is printed although it has not ended."""
+
+_HOME = re.compile(r"\x1b\[[01]?G")
+_RESETS = re.compile(r"\x1b\[0*m")
+_CUT = re.compile(r"\x1b[^a-zA-Z]{0,32}$")
+
+
+class LogText:
+    """Turns the pieces of a log into text to print, one after the other.
+
+    With ``colours`` those of the log stay. With a ``width``, that of a terminal in characters, a line that has not
+    ended is printed too, and rewritten in its place; otherwise lines are printed when they have ended.
+    """
+
+    def __init__(self, *, colours: bool = False, width: int | None = None) -> None:
+        self._colours = colours
+        self._width = width
+        self._rest = ""
+        self._shown = ""
+        self._coloured = False
+
+    def feed(self, piece: str) -> str:
+        """Return the text to print for the next piece of the log."""
+        *lines, rest = (self._rest + piece).split("\n")
+        printed = "".join(f"{self._line(line)}\n" for line in lines)
+        if len(rest) > LONGEST and "\r" not in rest:
+            printed, rest = printed + self._line(rest), ""
+        self._rest = rest[_overwritten(rest) :]
+        return printed + self._unfinished()
+
+    def finish(self) -> str:
+        """Return the text to print at the end, or before other text: what has not ended, on lines of its own."""
+        line = f"{self._line(self._rest)}\n" if self._rest else ""
+        reset = RESET if self._coloured else ""
+        self._rest, self._coloured = "", False
+        return reset + line if line and not reset else line + reset
+
+    def _line(self, line: str) -> str:
+        """Return an ended line, instead of its beginning that may be shown."""
+        rewrite, self._shown = REWRITE if self._shown else "", ""
+        return rewrite + self._folded(line)
+
+    def _unfinished(self) -> str:
+        if self._width is None:
+            return ""
+        text = _CUT.sub("", self._rest)
+        shown = folded(text, colours=False)[: max(1, self._width - 1)]
+        if shown == self._shown:
+            return ""
+        rewrite = REWRITE if self._shown else ""
+        self._shown = shown
+        return rewrite + shown
+
+    def _folded(self, line: str) -> str:
+        text = folded(line, colours=self._colours)
+        colours = COLOUR.findall(text) if self._colours else []
+        if colours:
+            self._coloured = not _RESETS.fullmatch(colours[-1])
+        return text
+
+
+def _overwritten(line: str) -> int:
+    """Return how many characters of a line later ones have overwritten."""
+    return line.rstrip("\r").rfind("\r") + 1
+
+
+def folded(line: str, *, colours: bool) -> str:
+    """Return one line as a terminal shows it in the end, without control, direction and escape characters."""
+    moved = _HOME.sub("\r", line)
+    written = moved.rstrip("\r")[_overwritten(moved) :]
+    parts, at = [], 0
+    for escape in ESCAPES.finditer(written):
+        parts.append(_visible(written[at : escape.start()]))
+        if colours and COLOUR.fullmatch(escape[0]):
+            parts.append(escape[0])
+        at = escape.end()
+    parts.append(_visible(written[at:]))
+    return "".join(parts)
+
+
+def _visible(text: str) -> str:
+    kept = (char for char in text if char == "\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs"})
+    return "".join(kept).expandtabs(8)
+
+
+def whole_text(text: str, *, colours: bool) -> str:
+    """Return a whole log, whose last line may lack its end."""
+    return "\n".join(folded(line, colours=colours) for line in text.split("\n"))
+
+
+def attempt_mark(job: Job, number: int, now: float) -> str:
+    """Return the line between two attempts: ``── attempt 2 of train-3, resumed 14:02 on node-1 ──``."""
+    name = folded(" ".join(job.name.split()), colours=False)
+    attempt = next((each for each in job.attempts if each.number == number), None)
+    if attempt is None or attempt.started is None:
+        return f"── attempt {number} of {name} ──"
+    earlier = [each for each in job.attempts if each.number < number]
+    resumed = attempt.resumed_from is not None or any(each.saved is not None for each in earlier)
+    how = "resumed" if resumed else "started again"
+    return f"── attempt {number} of {name}, {how} {_clock(attempt.started, now)}{_where(attempt)} ──"
+
+
+def _where(attempt: Attempt) -> str:
+    nodes = list(dict.fromkeys(gpu.node for gpu in attempt.gpus))
+    if not nodes:
+        return ""
+    return f" on {nodes[0]}" if len(nodes) == 1 else f" on {len(nodes)} nodes"
+
+
+def _clock(at: float, now: float) -> str:
+    """Return the local time of day, with the date unless it is today's."""
+    then, today = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

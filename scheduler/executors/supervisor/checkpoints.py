@@ -1,0 +1,234 @@
+"""Recognition of the checkpoints that frameworks write by themselves, from a list of files.
+
+`CONVENTIONS` is the table of their names. `recognised` is a pure function of paths, sizes and times; the walk that
+makes the list is bounded and follows no links.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+DEEPEST = 8
+"""Maximum depth of a searched folder."""
+MOST_FOLDERS = 2_000
+"""Number of folders after which no further ones are searched."""
+MOST_FILES = 50_000
+"""Number of files after which the search ends."""
+MOST_OPENED = 5
+"""Number of newest checkpoints of which the end is read, until one is whole."""
+SETTLED = 2.0
+"""Age below which a file counts as still being written, in seconds."""
+LONGEST_PATH = 1024
+LONGEST_END = 1 << 16
+"""Number of bytes at the end of a file that are searched for the mark of its end."""
+
+_SKIPPED = re.compile(r"\.|node_modules$|__pycache__$|site-packages$|venv$")
+_TEMPORARY = re.compile(r"(?i)(^|/)(tmp[-_.]|[.~])|[-_.]tmp([-_./]|$)|\.(part|partial|incomplete|new)$|~$")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class File(NamedTuple):
+    """A file: its path in the searched folder, its size in bytes, when it was last written."""
+
+    path: str
+    size: int
+    written: float
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint: the path of its file or folder, its size in bytes, when it was written, and by whom."""
+
+    path: str
+    size: int
+    written: float
+    by: str
+
+
+class Convention(NamedTuple):
+    """The names by which a framework's checkpoints are known.
+
+    ``name`` matches the last part of a checkpoint's path. A checkpoint with ``parts`` is a folder, complete when
+    each of them matches the path of one of its files; one without is a file.
+    """
+
+    by: str
+    name: str
+    parts: tuple[str, ...] = ()
+
+
+CONVENTIONS = (
+    Convention(
+        "Transformers",
+        r"checkpoint-\d+",
+        (r"trainer_state\.json", r"(model|pytorch_model|adapter_model|tf_model|optimizer)\b.*"),
+    ),
+    Convention("Accelerate", r".+", (r"random_states_0\.pkl",)),
+    Convention("PyTorch (distributed)", r".+", (r"\.metadata", r"[^/]+\.distcp")),
+    Convention("Orbax", r"\d+", (r"_CHECKPOINT_METADATA",)),
+    Convention("Keras", r".+", (r"training_metadata\.json", r"latest\.weights\.h5")),
+    Convention("Lightning", r".+\.ckpt"),
+    Convention("Keras", r".+(\.keras|\.weights\.h5)"),
+    Convention("XGBoost", r".+\.(ubj|xgb)|(.*[-_.])?(xgb|xgboost)[-_.].*json"),
+    Convention("LightGBM", r".+\.snapshot_iter_\d+|(.*[-_.])?(lgb|lightgbm)[-_.](.*[-_.])?txt"),
+    Convention("CatBoost", r".+\.cbsnapshot"),
+    Convention(
+        "PyTorch",
+        r"(?i)(.*[^a-z])?(checkpoint|ckpt|last|latest|snapshot|resume|epoch)s?([^a-z].*)?\.(pt|pth|tar)",
+    ),
+    Convention(
+        "the program",
+        r"(?i)(.*[^a-z])?(checkpoint|ckpt|snapshot|resume)s?([^a-z].*)?\.(pkl|joblib|npz|h5|msgpack|safetensors)",
+    ),
+)
+"""The known conventions. Those of folders come first: what lies in such a folder is no checkpoint of its own."""
+
+_FOLDERS = [
+    (each.by, re.compile(each.name), [re.compile(part) for part in each.parts])
+    for each in CONVENTIONS
+    if each.parts
+]
+_FILES = [(each.by, re.compile(each.name)) for each in CONVENTIONS if not each.parts]
+_OWN = re.compile(r"\d+")
+OWN_MANIFEST = "manifest.json"
+"""File in the checkpoints of `springtide.training`, which reports them itself."""
+
+
+def recognised(files: Iterable[File], since: float, named: Sequence[str] = ()) -> list[Checkpoint]:
+    """Return the checkpoints among files, the newest first; those before ``since`` are not the job's.
+
+    ``named`` are paths that the job's user named, whatever their names. Temporary, empty and incomplete ones are
+    left out.
+    """
+    usable = [each for each in files if each.size and not _TEMPORARY.search(_visible(each.path))]
+    names: dict[str, list[str]] = defaultdict(list)
+    for file in usable:
+        folder, _, name = file.path.rpartition("/")
+        names[folder].append(name)
+    folders = {folder: by for folder, inside in names.items() if (by := _by_of_folder(folder, inside)) is not None}
+    folders.update(dict.fromkeys(named, "its user"))
+    found = []
+    inside_of: dict[str, list[File]] = defaultdict(list)
+    for file in usable:
+        above = next((each for each in _above(file.path) if each in folders), None)
+        if above is not None:
+            inside_of[above].append(file)
+        elif (by_name := _by_of_file(file.path)) is not None:
+            found.append(Checkpoint(file.path, file.size, file.written, by_name))
+    for folder, inside_files in inside_of.items():
+        if folders[folder]:
+            size, written = sum(each.size for each in inside_files), max(each.written for each in inside_files)
+            found.append(Checkpoint(folder, size, written, folders[folder]))
+    return sorted((each for each in found if each.written >= since), key=lambda each: (-each.written, each.path))
+
+
+def _visible(path: str) -> str:
+    """Return a path without the hidden name of a metadata file, which is not temporary."""
+    return path.removesuffix("/.metadata")
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the highest first, then the path itself."""
+    parts = path.split("/")
+    return ("/".join(parts[:number]) for number in range(1, len(parts) + 1))
+
+
+def _by_of_folder(folder: str, names: Sequence[str]) -> str | None:
+    """Return whose checkpoint a folder is; empty if it is one of `springtide.training`, None if it is none."""
+    last = folder.rpartition("/")[2]
+    if _OWN.fullmatch(last) and OWN_MANIFEST in names:
+        return ""
+    for by, name, parts in _FOLDERS:
+        if name.fullmatch(last) and all(any(part.fullmatch(each) for each in names) for part in parts):
+            return by
+    return None
+
+
+def _by_of_file(path: str) -> str | None:
+    last = path.rpartition("/")[2]
+    return next((by for by, name in _FILES if name.fullmatch(last)), None)
+
+
+def listed(root: str) -> list[File]:
+    """Return the plain files below a folder, within the bounds of a search; links are not followed.
+
+    A folder that cannot be opened has none.
+    """
+    found = []
+    with suppress(OSError):
+        opened = os.open(root, _FOLDER)
+        try:
+            for file in _walk(opened):
+                found.append(file)
+                if len(found) == MOST_FILES:
+                    break
+        finally:
+            os.close(opened)
+    return found
+
+
+def _walk(root: int) -> Iterator[File]:
+    walk = os.fwalk(".", dir_fd=root, follow_symlinks=False)
+    for visited, (folder, folders, names, opened) in enumerate(walk, 1):
+        more = folder.count("/") < DEEPEST and visited < MOST_FOLDERS
+        folders[:] = sorted(name for name in folders if not _SKIPPED.match(name)) if more else []
+        for name in names:
+            with suppress(OSError, UnicodeEncodeError):
+                about = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                path = os.path.normpath(f"{folder}/{name}")
+                if stat.S_ISREG(about.st_mode) and len(path.encode()) <= LONGEST_PATH:
+                    yield File(path, about.st_size, about.st_mtime)
+
+
+def newest(roots: Sequence[str], since: float, named: Sequence[str], *, ended: bool) -> Checkpoint | None:
+    """Return the newest whole checkpoint below the folders ``roots``, None if there is none.
+
+    Paths below the first one, the working directory, are relative to it; the others are paths from the root.
+    Unless the job has ``ended``, those that may still be written to are left out.
+    """
+    found = []
+    for number, root in enumerate(roots):
+        for checkpoint in recognised(listed(root), since, named if number == 0 else ()):
+            place = checkpoint.path if number == 0 else f"{root}/{checkpoint.path}"
+            found.append((f"{root}/{checkpoint.path}", checkpoint._replace(path=place)))
+    found.sort(key=lambda each: -each[1].written)
+    now = time.time()
+    for path, checkpoint in found[:MOST_OPENED]:
+        if (ended or now - checkpoint.written >= SETTLED) and is_whole(path):
+            return checkpoint
+    return None
+
+
+def is_whole(path: str) -> bool:
+    """Return whether a file has the end that its format requires; folders and other formats count as whole."""
+    try:
+        file = os.open(path, _FILE)
+    except OSError:
+        return False
+    try:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            return stat.S_ISDIR(about.st_mode)
+        end = os.pread(file, LONGEST_END, max(0, about.st_size - LONGEST_END))
+        return ends_well(os.pread(file, 64, 0), end, about.st_size)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def ends_well(head: bytes, end: bytes, size: int) -> bool:
+    """Return whether a file with this head and end is complete, as far as its format says where it ends."""
+    if head.startswith(b"PK\3\4"):  # PyTorch, Keras, NumPy
+        return b"PK\5\6" in end
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        at = 28 if head[8] >= 2 else 40
+        return int.from_bytes(head[at : at + 8], "little") <= size
+    return True

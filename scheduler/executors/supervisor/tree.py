@@ -1,0 +1,149 @@
+"""The job's own copy of its project: the files of its submission, and links to what lies beside them.
+
+It runs as the job's account, on names that the job's user chose.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+from contextlib import suppress
+from typing import Any
+
+HEAD = b"springtide tree 1\n"
+"""First line of packed files, as `springtide.scheduler.project_tree` writes them."""
+NEW = ".springtide.new"
+"""Name of an unfinished copy."""
+COPIED_AT = 946_684_800
+"""Time of the last change of copied files, in seconds since the epoch (1 January 2000): others are the job's."""
+MOST_LINKS = 100_000
+CACHES = frozenset(
+    {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
+)
+"""Names of what is neither copied nor linked."""
+MOST_INDEX = 64 << 20
+"""Maximum size of a copied index of Git, in bytes."""
+
+
+def make_tree(spec: dict[str, Any]) -> None:
+    """Make the copy ``spec["tree"]`` of the project, atomically; do nothing if it exists.
+
+    ``packed`` is the file of the submission's files, ``root`` the project's folder, ``cwd`` the working directory
+    in it, ``git`` the Git directory at the submission and ``commit`` its commit, both empty if there was none.
+    Raises OSError or ValueError.
+    """
+    tree, root = spec["tree"], spec["root"]
+    if os.path.lexists(tree):
+        return
+    new = os.path.join(os.path.dirname(tree), NEW)  # noqa: PTH118, PTH120 - light to start
+    if os.path.lexists(new):
+        shutil.rmtree(new)
+    os.mkdir(new, 0o755)  # noqa: PTH102
+    folders, taken = _unpack(spec["packed"], new)
+    working = os.path.relpath(spec["cwd"], tree)
+    for path in () if working.split("/")[0] in {".", ".."} else _with_parents(working):
+        folders.add(path)
+        os.makedirs(f"{new}/{path}", 0o755, exist_ok=True)  # noqa: PTH103
+    _link(root, new, folders, taken)
+    if spec.get("commit"):
+        _attach_git(new, root, spec["git"], spec["commit"])
+    handle = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
+    with suppress(AttributeError):
+        ctypes.CDLL(None).syncfs(handle)
+    os.close(handle)
+    os.rename(new, tree)  # noqa: PTH104
+    with suppress(OSError):
+        os.unlink(spec["packed"])  # noqa: PTH108
+
+
+def _unpack(packed: str, new: str) -> tuple[set[str], set[str]]:
+    """Write the files of the submission; return the folders and the paths that are there now."""
+    folders, taken = {""}, set()
+    with open(packed, "rb") as file:  # noqa: PTH123
+        if file.readline() != HEAD:
+            raise ValueError("the packed files of the project cannot be read")
+        manifest = json.loads(file.read(int(file.readline())))
+        for path, size, executable in manifest["files"]:
+            _make_parents(new, path, folders)
+            mode = 0o755 if executable else 0o644
+            target = os.open(f"{new}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            with open(target, "wb", buffering=0) as copy:  # noqa: PTH123
+                _write(copy, file.read(size))
+            os.utime(f"{new}/{path}", (COPIED_AT, COPIED_AT))
+            taken.add(path)
+    for path, target in manifest["links"]:
+        _make_parents(new, path, folders)
+        os.symlink(target, f"{new}/{path}")  # noqa: PTH211
+        taken.add(path)
+    return folders, taken
+
+
+def _write(file: Any, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _make_parents(new: str, path: str, folders: set[str]) -> None:
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError("a path of the packed files leads out of the project")
+    folder = path.rpartition("/")[0]
+    if folder in folders:
+        return
+    for each in _with_parents(folder):
+        if each not in folders:
+            os.mkdir(f"{new}/{each}", 0o755)  # noqa: PTH102
+            folders.add(each)
+
+
+def _with_parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+
+
+def _link(root: str, new: str, folders: set[str], taken: set[str]) -> None:
+    """Link what was not copied; a folder without copied files is one link."""
+    left = MOST_LINKS
+    for folder in sorted(folders):
+        try:
+            names = os.listdir(os.path.join(root, folder))  # noqa: PTH118, PTH208
+        except OSError as error:
+            if not folder:
+                _say(f"{root} cannot be read here ({error.strerror}): the job has the sent files alone.")
+            continue
+        for name in sorted(names):
+            path = f"{folder}/{name}" if folder else name
+            if name in CACHES or path in taken or path in folders:
+                continue
+            if not left:
+                _say(f"{root} has more than {MOST_LINKS} files that were not sent; no more are linked.")
+                return
+            left -= 1
+            os.symlink(f"{root}/{path}", f"{new}/{path}")  # noqa: PTH211
+
+
+def _say(text: str) -> None:
+    """Write a line to the job's log."""
+    os.write(1, f"{text}\n".encode(errors="replace"))
+
+
+def _attach_git(new: str, root: str, git: str, commit: str) -> None:
+    """Give the copy a Git directory of its own: the commit of the submission, and the repository's objects.
+
+    ``HEAD`` and index are the copy's, so that Git in the job changes neither the branch nor the index of the user.
+    """
+    common = git
+    with suppress(OSError), open(f"{git}/commondir", encoding="utf-8") as file:  # noqa: PTH123
+        common = os.path.normpath(os.path.join(git, file.read().strip()))  # noqa: PTH118
+    if not os.path.isdir(f"{common}/objects"):  # noqa: PTH112
+        return
+    own = f"{new}/.git"
+    os.mkdir(own, 0o755)  # noqa: PTH102
+    for name, text in (("HEAD", commit), ("commondir", common)):
+        with open(f"{own}/{name}", "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(f"{text}\n")
+    with suppress(OSError):
+        if os.path.lexists(f"{root}/.git") and os.path.getsize(f"{git}/index") <= MOST_INDEX:  # noqa: PTH202
+            shutil.copyfile(f"{git}/index", f"{own}/index")

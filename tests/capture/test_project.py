@@ -1,0 +1,343 @@
+"""A job runs in a copy of its project, as that was at the submission; data is read where it lies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project_copies import copy_of, run_copy
+
+from springtide.scheduler.capture import CaptureError, Here, capture_words, submission
+from springtide.scheduler.capture.project import Caps, capture_project, find_root
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a mark, in a home directory."""
+    root = tmp_path / "home" / "study"
+    root.mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    return root
+
+
+@pytest.fixture
+def here(project: Path) -> Here:
+    return Here(project, home=project.parent)
+
+
+def write(root: Path, **files: str) -> None:
+    """Write files by their paths, with ``__`` for slashes and ``_dot_`` for dots."""
+    for name, text in files.items():
+        path = root / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+# ---------- the copy
+
+
+def test_a_program_finds_its_project_by_its_own_place(project: Path, here: Here, tmp_path: Path) -> None:
+    write(
+        project, lib__words_dot_py="WORD = 'before'", templates__page_dot_j2="page before", data__x_dot_npy="data"
+    )
+    (project / "scripts").mkdir()
+    (project / "scripts" / "train.py").write_text(
+        "import pathlib, sys\n"
+        "root = pathlib.Path(__file__).resolve().parent.parent\n"
+        "sys.path.insert(0, str(root))\n"
+        "from lib.words import WORD\n"
+        "print(WORD, (root / 'templates/page.j2').read_text(), (root / 'data/x.npy').read_text())\n"
+    )
+    captured = capture_words(["python", "scripts/train.py"], here)
+    write(project, lib__words_dot_py="WORD = 'after'", templates__page_dot_j2="page after")
+    done = run_copy(captured, tmp_path / "job")
+    assert done.stdout.split() == ["before", "page", "before", "data"], done.stderr
+    assert captured.argv == (sys.executable, "scripts/train.py")
+
+
+def test_settings_and_programs_that_a_shell_script_calls_are_those_of_the_submission(
+    project: Path, here: Here, tmp_path: Path
+) -> None:
+    write(project, conf_dot_yaml="rate: 1", train_dot_py="print(open('conf.yaml').read())")
+    (project / "run.sh").write_text(f"{sys.executable} train.py\n./tool\n")
+    (project / "tool").write_text("#!/bin/sh\necho tool\n")
+    (project / "tool").chmod(0o755)
+    captured = capture_words(["bash", "run.sh"], here)
+    write(project, conf_dot_yaml="rate: 2", train_dot_py="raise SystemExit('live')", tool="#!/bin/sh\nexit 1\n")
+    done = run_copy(captured, tmp_path / "job")
+    assert done.stdout.split() == ["rate:", "1", "tool"], done.stderr
+
+
+def test_folders_of_any_name_links_and_compiled_modules_are_copied(
+    project: Path, here: Here, tmp_path: Path
+) -> None:
+    outside = tmp_path / "elsewhere" / "shared"
+    write(outside, helper_dot_py="WORD = 'linked'")
+    write(project, conf__0_base_dot_yaml="a", train_dot_py="", pack__mod_dot_py="")
+    write(project / "my-folder" / "2-fast", settings_dot_yaml="b")
+    (project / "shared").symlink_to(outside)
+    (project / "alias").symlink_to(project / "pack")
+    (project / "loop").symlink_to(project)
+    (project / "native.so").write_bytes(b"\x7fELF")
+    captured = capture_words(["python", "train.py"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {
+        *("conf/0_base.yaml", "my-folder/2-fast/settings.yaml", "native.so", "pack/mod.py", "pyproject.toml"),
+        *("shared/helper.py", "train.py"),
+    }
+    assert captured.project.links == {"alias": "pack"}
+    tree = copy_of(captured, tmp_path / "job")
+    assert not (tree / "shared").is_symlink()
+    assert (tree / "alias").resolve() == tree / "pack"
+
+
+def test_folders_that_link_to_each_other_end(project: Path, here: Here, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write(first, a_dot_py="")
+    write(second, b_dot_py="")
+    (first / "other").symlink_to(second)
+    (second / "other").symlink_to(first)
+    (project / "first").symlink_to(first)
+    captured = capture_words(["true"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {"first/a.py", "pyproject.toml"}
+
+
+def test_data_beside_code_is_linked_and_written_in_place(project: Path, here: Here, tmp_path: Path) -> None:
+    write(
+        project,
+        train_dot_py="open('data/new', 'w').write('x'); open('own', 'w')",
+        data__a_dot_bin="",
+        b_dot_bin="",
+    )
+    captured = capture_words(["python", "train.py"], here)
+    assert "Read and written in place: data/, b.bin." in captured.notes
+    tree = copy_of(captured, tmp_path / "job")
+    assert run_copy(captured, tmp_path / "job").returncode == 0
+    assert (tree / "data").is_symlink()
+    assert (tree / "b.bin").is_symlink()
+    assert (project / "data" / "new").exists()
+    assert (tree / "own").exists()
+    assert not (project / "own").exists()
+
+
+def test_two_jobs_of_a_folder_have_checkpoints_of_their_own(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="open('last.ckpt', 'a').write('x'); print(open('last.ckpt').read())")
+    captured = capture_words(["python", "train.py"], here)
+    assert run_copy(captured, tmp_path / "one").stdout == "x\n"
+    assert run_copy(captured, tmp_path / "one").stdout == "xx\n"
+    assert run_copy(captured, tmp_path / "two").stdout == "x\n"
+
+
+def test_an_interrupted_copy_is_made_again(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="")
+    captured = capture_words(["python", "train.py"], here)
+    rest = tmp_path / "job" / "work" / ".springtide.new"
+    rest.mkdir(parents=True)
+    (rest / "train.py").write_text("half")
+    tree = copy_of(captured, tmp_path / "job")
+    assert (tree / "train.py").read_text() == ""
+    assert not rest.exists()
+
+
+def test_a_folder_with_very_many_settings_is_data(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="")
+    for n in range(1100):
+        write(project, **{f"annotations__{n}_dot_json": "{}", f"beside_{n}_dot_json": "{}"})
+    captured = capture_words(["python", "train.py"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {"train.py"}
+    tree = copy_of(captured, tmp_path / "job")
+    assert (tree / "annotations").is_symlink()
+    assert (tree / "beside_7.json").read_text() == "{}"
+
+
+def test_environments_caches_and_secrets_are_not_sent(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="", env__pyvenv_dot_cfg="", env__lib_dot_py="", node_modules__a_dot_js="")
+    (project / "__pycache__").mkdir()
+    (project / "__pycache__" / "a.py").write_text("")
+    for name in (".env", "secrets.json", "kernel-1e46.json", "jpserver-12.json"):
+        (project / name).write_text("secret")
+    captured = capture_words(["python", "train.py"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {"pyproject.toml", "train.py"}
+    tree = copy_of(captured, tmp_path / "job")
+    assert (tree / "env").is_symlink()
+    assert (tree / ".env").is_symlink()
+    assert not (tree / "__pycache__").exists()
+
+
+# ---------- ignore files
+
+
+def test_ignored_files_stay_in_place(project: Path, here: Here, tmp_path: Path) -> None:
+    write(
+        project, train_dot_py="", gen__a_dot_py="", gen__keep__b_dot_py="", sub__x_dot_json="", sub__y_dot_json=""
+    )
+    (project / ".gitignore").write_text("gen/\n")
+    (project / "sub" / ".gitignore").write_text("x.json\n")
+    (project / ".springtideignore").write_text("!gen/keep/\n")
+    captured = capture_words(["python", "train.py"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {"gen/keep/b.py", "pyproject.toml", "sub/y.json", "train.py"}
+    tree = copy_of(captured, tmp_path / "job")
+    assert (tree / "gen" / "a.py").is_symlink()
+    assert (tree / "sub" / "x.json").is_symlink()
+
+
+def test_the_script_of_the_command_is_sent_whatever_it_is(project: Path, here: Here, tmp_path: Path) -> None:
+    (project / ".gitignore").write_text("*.py\n")
+    write(project, train_dot_py="print('sent')")
+    captured = capture_words(["python", "train.py"], here)
+    write(project, train_dot_py="raise SystemExit(1)")
+    assert run_copy(captured, tmp_path / "job").stdout == "sent\n"
+
+
+# ---------- the root
+
+
+def test_the_root_is_the_nearest_mark_below_the_home_directory(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "a" / "b" / "c").mkdir(parents=True)
+    (home / ".git").mkdir()
+    assert find_root(home / "a" / "b", home) is None
+    (home / "a" / ".git").mkdir()
+    assert find_root(home / "a" / "b" / "c", home) == home / "a"
+    (home / "a" / "b" / "pyproject.toml").write_text("")
+    assert find_root(home / "a" / "b" / "c", home) == home / "a" / "b"
+    assert find_root(home, home) is None
+    (home / ".springtideignore").write_text("")
+    assert find_root(home, home) == home
+
+
+def test_of_a_home_directory_only_its_own_files_and_packages_are_copied(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for path in ("train.py", "pack/__init__.py", "other/project/x.py"):
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text("")
+    captured = capture_words(["python", "train.py"], Here(home, home=home))
+    assert captured.project is not None
+    assert set(captured.project.files) == {"train.py", "pack/__init__.py"}
+
+
+def test_a_script_of_another_folder_runs_from_the_copy_of_its_own_project(tmp_path: Path, project: Path) -> None:
+    write(
+        project, train_dot_py="import helper, os; print(helper.WORD, os.getcwd())", helper_dot_py="WORD = 'sent'"
+    )
+    home = project.parent
+    captured = capture_words(["python", "study/train.py"], Here(home, home=home))
+    write(project, helper_dot_py="WORD = 'live'")
+    assert captured.argv[1] == "{project_tree}/train.py"
+    assert run_copy(captured, tmp_path / "job").stdout.split() == ["sent", str(home)]
+
+
+def test_absolute_paths_of_copied_files_lead_to_the_copies(project: Path, here: Here) -> None:
+    write(project, train_dot_py="", conf__a_dot_yaml="", data__x_dot_npy="")
+    words = [
+        "python",
+        f"{project}/train.py",
+        f"--config={project}/conf/a.yaml",
+        f"{project}/data/x.npy",
+        "/etc/hosts",
+    ]
+    captured = capture_words(words, here)
+    assert captured.argv[1:] == (
+        "{project_tree}/train.py",
+        "--config={project_tree}/conf/a.yaml",
+        f"{project}/data/x.npy",
+        "/etc/hosts",
+    )
+    assert f"Read in place by its absolute path: {project}/data/x.npy." in captured.notes
+
+
+def test_modules_of_the_search_path_in_the_project_are_those_of_the_copy(
+    project: Path, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, src__own__mod_dot_py="WORD = 'sent'", train_dot_py="from own.mod import WORD; print(WORD)")
+    monkeypatch.syspath_prepend(project / "src")
+    captured = capture_words(["python", "train.py"], here)
+    write(project, src__own__mod_dot_py="WORD = 'live'")
+    assert captured.env == {"PYTHONPATH": "{project_tree}/src"}
+    assert run_copy(captured, tmp_path / "job").stdout == "sent\n"
+    request = submission(captured, {"env": {"PYTHONPATH": f"{project}/src:/opt"}})
+    assert request.env == {"PYTHONPATH": "{project_tree}/src:/opt:{project_tree}/src"}
+
+
+# ---------- Git
+
+
+def test_git_in_the_job_knows_the_commit_and_leaves_the_repository_alone(
+    project: Path, here: Here, tmp_path: Path
+) -> None:
+    write(project, train_dot_py="")
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+
+    def git(place: Path, *words: str) -> str:
+        done = subprocess.run(["git", *who, *words], cwd=place, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git(project, "init", "-q", "-b", "main")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "first")
+    commit = git(project, "rev-parse", "HEAD")
+    captured = capture_words(["python", "train.py"], here)
+    write(project, train_dot_py="later")
+    git(project, "commit", "-qam", "second")
+    later = git(project, "rev-parse", "HEAD")
+    tree = copy_of(captured, tmp_path / "job")
+    assert git(tree, "rev-parse", "HEAD") == commit
+    git(tree, "commit", "-q", "--allow-empty", "-m", "of the job")
+    assert git(project, "rev-parse", "HEAD") == later
+    assert git(project, "status", "--porcelain") == ""
+
+
+# ---------- limits
+
+
+def test_one_generated_module_of_20_mb_is_sent(project: Path, here: Here) -> None:
+    (project / "table.py").write_bytes(b"#" * 20_000_000)
+    captured = capture_words(["true"], here)
+    assert captured.project is not None
+    assert "table.py" in captured.project.files
+
+
+def test_a_file_beyond_the_limit_is_read_in_place_and_named(project: Path) -> None:
+    (project / "table.py").write_bytes(b"#" * 2000)
+    captured = capture_project(project, project.parent, caps=Caps(file_bytes=1000))
+    assert "table.py" not in captured.files
+    assert "table.py" in captured.linked
+    assert any("table.py" in note for note in captured.notes())
+
+
+def test_too_much_code_is_refused_with_the_largest_folders_and_a_line_for_the_ignore_file(project: Path) -> None:
+    for n in range(30):
+        write(project, **{f"generated__{n}_dot_py": "", f"app__{n % 3}_dot_py": ""})
+    with pytest.raises(CaptureError, match=r"Most are in generated \(30 files.*“/generated/”"):
+        capture_project(project, project.parent, caps=Caps(files=20))
+    (project / ".springtideignore").write_text("/generated/\n")
+    assert len(capture_project(project, project.parent, caps=Caps(files=20)).files) == 4
+
+
+def test_names_that_are_no_text_stay_in_place(project: Path, here: Here, tmp_path: Path) -> None:
+    (project / "two\nlines.py").write_text("")
+    Path(os.fsdecode(os.fsencode(project) + b"/\xff.py")).write_text("")
+    captured = capture_words(["true"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {"pyproject.toml", "two\nlines.py"}
+    tree = copy_of(captured, tmp_path / "job")
+    assert len(list(tree.iterdir())) == 3
+
+
+# ---------- in place
+
+
+def test_a_job_in_place_has_no_copy_and_the_note_says_so(project: Path) -> None:
+    write(project, train_dot_py="")
+    captured = capture_words(["python", "train.py"], Here(project, in_place=True, home=project.parent))
+    assert captured.project is None
+    assert captured.argv == (sys.executable, "train.py")
+    assert captured.notes == (f"The job runs in {project} itself: it reads the files as they are when it runs.",)
+    assert submission(captured, {"in_place": True}).tree is None

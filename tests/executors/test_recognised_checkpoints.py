@@ -1,0 +1,175 @@
+"""Checkpoints that frameworks write by themselves are recognised by their names, and only when complete."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from springtide.scheduler.executors.supervisor.checkpoints import (
+    CONVENTIONS,
+    Checkpoint,
+    File,
+    ends_well,
+    listed,
+    newest,
+    recognised,
+)
+
+START = 1000.0
+
+
+def files(*paths: str, at: float = START + 100) -> list[File]:
+    return [File(path, 10, at) for path in paths]
+
+
+def found(*paths: str) -> list[tuple[str, str]]:
+    return [(each.path, each.by) for each in recognised(files(*paths), START)]
+
+
+@pytest.mark.parametrize(
+    ("paths", "checkpoint", "by"),
+    [
+        (["lightning_logs/version_0/checkpoints/epoch=4-step=50.ckpt"], None, "Lightning"),
+        (["checkpoints/last.ckpt"], None, "Lightning"),
+        (
+            ["out/checkpoint-500/model.safetensors", "out/checkpoint-500/trainer_state.json"],
+            "out/checkpoint-500",
+            "Transformers",
+        ),
+        (
+            ["out/checkpoint-500/adapter_model.safetensors", "out/checkpoint-500/trainer_state.json"],
+            "out/checkpoint-500",
+            "Transformers",
+        ),
+        (
+            ["ckpts/checkpoint_3/model.safetensors", "ckpts/checkpoint_3/random_states_0.pkl"],
+            "ckpts/checkpoint_3",
+            "Accelerate",
+        ),
+        (["step100/.metadata", "step100/__0_0.distcp"], "step100", "PyTorch (distributed)"),
+        (["model.keras"], None, "Keras"),
+        (["weights/04.weights.h5"], None, "Keras"),
+        (["backup/latest.weights.h5", "backup/training_metadata.json"], "backup", "Keras"),
+        (["orbax/12/_CHECKPOINT_METADATA", "orbax/12/default/manifest.ocdbt"], "orbax/12", "Orbax"),
+        (["models/model_20.ubj"], None, "XGBoost"),
+        (["xgboost_20.json"], None, "XGBoost"),
+        (["model.txt.snapshot_iter_100"], None, "LightGBM"),
+        (["catboost_info/experiment.cbsnapshot"], None, "CatBoost"),
+        (["checkpoint.pth.tar"], None, "PyTorch"),
+        (["snapshot.pt"], None, "PyTorch"),
+        (["runs/detect/weights/last.pt"], None, "PyTorch"),
+        (["model_checkpoint_3.pth"], None, "PyTorch"),
+        (["checkpoint.pkl"], None, "the program"),
+    ],
+)
+def test_checkpoints_are_known_by_the_names_that_frameworks_give_them(
+    paths: list[str], checkpoint: str | None, by: str
+) -> None:
+    assert found(*paths) == [(checkpoint or paths[0], by)]
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["model.pt"],
+        ["best.pth"],
+        ["blast.pt"],
+        ["config.json", "results.txt", "data.h5"],
+        ["out/checkpoint-500/model.safetensors"],
+        ["out/checkpoint-500/trainer_state.json"],
+        ["out/tmp-checkpoint-500/model.safetensors", "out/tmp-checkpoint-500/trainer_state.json"],
+        ["step100/__0_0.distcp"],
+        ["step100/__0_0.distcp", "step100/.metadata.tmp"],
+        ["orbax/12.orbax-checkpoint-tmp-17/_CHECKPOINT_METADATA"],
+        ["last.ckpt.tmp"],
+        ["last.ckpt.part"],
+        [".last.ckpt"],
+        ["7/manifest.json", "7/checkpoint.pt"],
+    ],
+)
+def test_other_files_and_incomplete_checkpoints_are_none(paths: list[str]) -> None:
+    assert found(*paths) == []
+
+
+def test_a_checkpoint_before_the_start_of_the_job_is_not_its_own() -> None:
+    assert recognised(files("last.ckpt", at=START - 1), START) == []
+
+
+def test_an_empty_file_is_no_checkpoint() -> None:
+    assert recognised([File("last.ckpt", 0, START + 1)], START) == []
+
+
+def test_the_newest_comes_first_and_a_folder_has_the_size_of_all_its_files() -> None:
+    several = [
+        *files("a.ckpt", at=START + 1),
+        *files("out/checkpoint-9/trainer_state.json", "out/checkpoint-9/model.safetensors", at=START + 3),
+        *files("out/checkpoint-9/optimizer.pt", at=START + 2),
+        *files("b.ckpt", at=START + 2),
+    ]
+    first, *rest = recognised(several, START)
+    assert first == Checkpoint("out/checkpoint-9", 30, START + 3, "Transformers")
+    assert [each.path for each in rest] == ["b.ckpt", "a.ckpt"]
+
+
+def test_a_path_that_the_user_named_counts_whatever_its_name() -> None:
+    several = files("state/weights.bin", "state/optimizer.bin", "other.bin")
+    assert [each.path for each in recognised(several, START, ["state"])] == ["state"]
+    assert [each.path for each in recognised(several, START, ["other.bin"])] == ["other.bin"]
+
+
+def zipped() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("archive/data.pkl", b"x" * 1000)
+    return content.getvalue()
+
+
+def test_a_file_whose_end_is_missing_is_incomplete() -> None:
+    whole = zipped()
+    assert ends_well(whole[:64], whole, len(whole))
+    assert not ends_well(whole[:64], whole[:-200], len(whole) - 200)
+    hdf = b"\x89HDF\r\n\x1a\n\x00" + bytes(31) + (5000).to_bytes(8, "little") + bytes(16)
+    assert ends_well(hdf, b"", 5000)
+    assert not ends_well(hdf, b"", 4000)
+
+
+def test_the_newest_whole_checkpoint_is_taken_and_one_being_written_is_not(tmp_path: Path) -> None:
+    work, saved = tmp_path / "work", tmp_path / "checkpoints"
+    work.mkdir()
+    saved.mkdir()
+    (saved / "epoch=1.ckpt").write_bytes(zipped())
+    os.utime(saved / "epoch=1.ckpt", (START + 1, START + 1))
+    (work / "last.ckpt").write_bytes(zipped()[:-200])
+    roots = [str(work), str(saved)]
+    taken = newest(roots, START, [], ended=True)
+    assert taken is not None
+    assert taken.path == str(saved / "epoch=1.ckpt")
+    (work / "last.ckpt").write_bytes(zipped())
+    running, ended = newest(roots, START, [], ended=False), newest(roots, START, [], ended=True)
+    assert running is not None
+    assert running.path == str(saved / "epoch=1.ckpt")
+    assert ended is not None
+    assert ended.path == "last.ckpt"
+
+
+def test_links_are_neither_checkpoints_nor_followed(tmp_path: Path) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "last.ckpt").write_bytes(b"x")
+    (work / "last.ckpt").symlink_to(elsewhere / "last.ckpt")
+    (work / "folder").symlink_to(elsewhere)
+    (work / "epoch=1.ckpt").write_bytes(b"x")
+    assert [each.path for each in listed(str(work))] == ["epoch=1.ckpt"]
+    assert listed(str(work / "folder")) == []
+    assert listed(str(work / "missing")) == []
+
+
+def test_the_manual_names_every_convention() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    table = manual.partition("## Checkpoints that your framework makes")[2].partition("\n## ")[0]
+    assert [each.by for each in CONVENTIONS if each.by not in table] == []

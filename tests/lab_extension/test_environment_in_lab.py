@@ -1,0 +1,30 @@
+"""An environment of one's own from JupyterLab's launcher: made, and a notebook with its kernel."""
+
+from __future__ import annotations
+
+import pytest
+from lab_bench import PANEL, Lab
+from playwright.sync_api import BrowserContext, Page, expect
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
+
+
+def ask_for(tab: Page, name: str) -> None:
+    """Choose the launcher's tile and fill in the dialog."""
+    tab.get_by_role("button", name="New Launcher").first.click()
+    tab.locator(".jp-LauncherCard:visible", has_text="New Environment").click()
+    tab.get_by_test_id("environment-name").fill(name)
+    tab.get_by_role("button", name="Make", exact=True).click()
+
+
+def test_a_tile_of_the_launcher_makes_an_environment_and_opens_a_notebook_in_it(
+    lab: Lab, context: BrowserContext
+) -> None:
+    lab.write("here.ipynb", ("1", None))
+    tab = lab.open(context, "here.ipynb")
+    ask_for(tab, "Mine")
+    expect(tab.locator(".jp-Dialog")).to_contain_text("“Mine” is no name of an environment")
+    tab.locator(".jp-Dialog-footer button").click()
+    ask_for(tab, "mine")
+    tab.wait_for_function(f"{PANEL}?.sessionContext?.session?.kernel?.name === 'springtide-mine'", timeout=40_000)
+    assert (lab.root / ".local/share/springtide/environments/mine/bin/python").exists()

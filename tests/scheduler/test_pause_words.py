@@ -1,0 +1,115 @@
+"""What a dry run says about a pause: by the text of the program, without a claim that the text cannot bear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from springtide.scheduler.capture.command import Captured
+from springtide.scheduler.capture.pauses import pause_words, signs_of
+from springtide.scheduler.capture.project import Project
+from springtide.scheduler.project_tree import TreeFile
+from springtide.scheduler.wire import Submission
+
+
+def words_of(argv: list[str], files: dict[str, str], **more: Any) -> str:
+    """Return what is said about a command in a project with these files."""
+    project = Project(Path("/work"), {path: TreeFile(text.encode()) for path, text in files.items()})
+    captured = Captured("command", "train", tuple(argv), {}, "/work", project=project)
+    return pause_words(Submission(argv=argv, **more), captured)
+
+
+def said(text: str, **more: Any) -> str:
+    files = {"train.py": text, **more.pop("files", {})}
+    return words_of(["/usr/bin/python", "{project_tree}/train.py"], files, **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("from springtide.training import current_job", "springtide.training"),
+        ("from springtide.training.adapters.lightning import Pause", "springtide.training"),
+        ("import lightning as L\nL.Trainer().fit(model, ckpt_path='last')", "Lightning's ckpt_path"),
+        ("trainer.train(resume_from_checkpoint=True)", "Transformers' resume_from_checkpoint"),
+        ("trainer_utils.get_last_checkpoint('out')", "get_last_checkpoint"),
+        ("keras.callbacks.BackupAndRestore('backup')", "Keras' BackupAndRestore"),
+        ("accelerator.load_state()", "Accelerate's load_state"),
+        ("import torch\nif found: torch.load('a.pt')\ntorch.save({}, 'a.pt')", "torch.load and torch.save"),
+    ],
+)  # fmt: skip
+def test_signs_that_a_program_resumes(text: str, sign: str) -> None:
+    words = said(text)
+    assert words.startswith("Signs that train.py resumes after a pause: ")
+    assert sign in words
+    assert words.endswith("Whether it does is not checked.")
+
+
+def test_a_program_without_signs_would_start_again() -> None:
+    assert said("print('x')") == (
+        "No sign of checkpoints found in train.py: a pause would start it again from the beginning."
+    )
+
+
+def test_a_program_that_only_saves_may_lose_its_work() -> None:
+    assert said("import torch\ntorch.save(model, 'model.pt')") == (
+        "train.py saves by torch.save, with no sign that it loads that again: a pause may lose its work."
+    )
+
+
+def test_an_option_to_resume_is_named_with_the_way_to_use_it() -> None:
+    words = said("parser.add_argument('--resume', default='')")
+    assert words.startswith("train.py knows --resume: ")
+    assert "--resume '--resume {checkpoint}'" in words
+
+
+def test_a_handler_of_its_own_is_named() -> None:
+    text = "import signal\nsignal.signal(signal.SIGTERM, stop)"
+    assert signs_of(text).handles_sigterm
+    assert "a handler of its own for SIGTERM" in said(text)
+    assert not signs_of("import signal\nsignal.signal(signal.SIGINT, stop)").handles_sigterm
+
+
+def test_modules_that_the_script_imports_count_and_others_beside_it_do_not() -> None:
+    library = {"engine.py": "import springtide.training", "other.py": "import springtide.training"}
+    assert "Signs that train.py" in said("import engine", files=library)
+    assert "No sign" in said("print()", files=library)
+
+
+def test_what_the_options_say_comes_first() -> None:
+    assert said("print()", resume="--resume last.pt") == (
+        "If it has saved something, it runs again with “--resume last.pt”."
+    )
+    assert said("print()", priority=100) == "It is not paused for others."
+    assert said("print()", gpus=0) == "It is not paused for others."
+
+
+def test_nothing_is_claimed_of_a_program_whose_text_is_unknown() -> None:
+    words = words_of(["/opt/bin/trainer", "x"], {"train.py": "import springtide.training"})
+    assert words.startswith("The text of trainer is not known")
+
+
+@pytest.mark.parametrize("text", ["def broken(:", "\0", "(" * 5000])
+def test_text_that_is_no_python_is_no_sign(text: str) -> None:
+    assert "No sign of checkpoints" in said(text)
+
+
+@pytest.mark.parametrize(
+    ("argv", "place"),
+    [
+        (["python", "{project_tree}/scripts/train.py"], "scripts/train.py"),
+        (["python", "-m", "vision.train"], "vision/train.py"),
+        (["torchrun", "--nproc-per-node", "2", "-m", "vision.train"], "vision/train.py"),
+    ],
+)
+def test_the_program_is_found_in_its_project(argv: list[str], place: str) -> None:
+    files = {place: "import library", "src/library.py": "import springtide.training"}
+    assert words_of(argv, files).startswith(f"Signs that {place} resumes")
+
+
+def test_a_notebook_is_read_by_its_cells() -> None:
+    argv = ("python", "x.ipynb")
+    cells = "%matplotlib inline\nimport springtide.training"
+    notebook = Captured("notebook", "study", argv, {}, "/work", source=cells)
+    assert "Signs that study resumes" in pause_words(Submission(argv=list(argv), kind="notebook"), notebook)

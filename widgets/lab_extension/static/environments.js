@@ -1,0 +1,79 @@
+/** Makes an environment of one's own, with a kernel, and opens a notebook in it. */
+
+import { clean } from "./visuals/base/words.js";
+
+const MAKE = "springtide:make-environment";
+const ASKED_MS = 1000;
+
+/** Adds the command, its tile in the launcher and its entry in the palette. `parts`: null where the page has none. */
+export function addEnvironments(app, shared, server, { launcher, palette }, icon) {
+  app.commands.addCommand(MAKE, {
+    label: "New Environment…",
+    caption: "Make an environment of your own, with packages and a kernel",
+    icon,
+    execute: async () => {
+      const wanted = await askName(shared);
+      if (wanted) await made(wanted, app, shared, server);
+    },
+  });
+  launcher?.add({ command: MAKE, category: "Notebook", rank: 100 });
+  palette?.addItem({ command: MAKE, category: "Springtide" });
+}
+
+async function made(wanted, app, shared, server) {
+  const { Notification, showErrorMessage } = shared["@jupyterlab/apputils"];
+  const id = Notification.emit(`Making the environment ${wanted.name}…`, "in-progress", { autoClose: false });
+  try {
+    let { state, line, kernel, problem } = await server.makeEnvironment(wanted.name, wanted.packages);
+    while (state === "making") {
+      if (line) Notification.update({ id, message: clean(`${wanted.name}: ${line}`) });
+      await new Promise((resolve) => setTimeout(resolve, ASKED_MS));
+      ({ state, line, kernel, problem } = await server.environmentProgress(wanted.name));
+    }
+    if (state === "failed") throw new Error(problem);
+    await app.serviceManager.kernelspecs.refreshSpecs();
+    Notification.update({ id, message: `The environment ${wanted.name} is ready.`, type: "success", autoClose: 8000 });
+    if (app.commands.hasCommand("notebook:create-new"))
+      await app.commands.execute("notebook:create-new", { kernelName: kernel, activate: true });
+  } catch (error) {
+    Notification.dismiss(id);
+    await showErrorMessage(`No environment ${clean(wanted.name)} was made`, clean(error.message));
+  }
+}
+
+/** Asks for name and packages; null if nothing is to be made. */
+async function askName(shared) {
+  const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
+  const body = new (nameBody(shared["@lumino/widgets"].Widget))();
+  const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Make" })];
+  const { button, value } = await showDialog({ title: "New environment", body, buttons });
+  return button.accept ? value : null;
+}
+
+function nameBody(Widget) {
+  return class extends Widget {
+    constructor() {
+      super();
+      this.addClass("springtide");
+      this.addClass("st-send");
+      this.name = input("Name", "environment-name", "bert");
+      this.packages = input("Packages", "environment-packages", "transformers datasets>=3");
+      const words = document.createElement("p");
+      words.textContent = "It has all that this hub's notebooks have, and these packages on top.";
+      this.node.append(this.name.parentNode, this.packages.parentNode, words);
+    }
+
+    getValue() {
+      return { name: this.name.value.trim(), packages: this.packages.value.split(/\s+/).filter(Boolean) };
+    }
+  };
+}
+
+function input(words, testid, placeholder) {
+  const label = document.createElement("label");
+  const field = document.createElement("input");
+  Object.assign(field, { className: "jp-mod-styled", placeholder, spellcheck: false, autocomplete: "off" });
+  field.dataset.testid = testid;
+  label.append(`${words} `, field);
+  return field;
+}
