@@ -58,7 +58,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
 }
 IN_ANOTHER_ENVIRONMENT = {("airflow",): "tests/frameworks/test_airflow.py"}
 """Extras whose packages are not installed here, and what imports their modules where they are."""
-FRAMEWORKS = {"torch", "lightning", "transformers", "keras"}
+FRAMEWORKS = {"torch", "lightning", "transformers", "keras", "orbax", "sklearn", "xgboost", "lightgbm"}
 """What the adapters of the training library import, where a job has it."""
 NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "matplotlib", "notebook", "psycopg", "sniffio", "tqdm"}
 """What is declared because others load it: notebooks, people in them, Optuna, httpx, SQLAlchemy by the address."""
