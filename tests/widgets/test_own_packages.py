@@ -25,7 +25,8 @@ def asked() -> list[str]:
 @pytest.fixture
 def shell(asked: list[str]) -> Iterator[Any]:
     shell = InteractiveShell()
-    shell.register_magic_function(asked.append, "line", "pip")
+    pip: Any = asked.append
+    shell.register_magic_function(pip, "line", "pip")
     yield shell
     shell.history_manager.end_session() if shell.history_manager else None
 
