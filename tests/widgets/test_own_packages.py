@@ -24,9 +24,8 @@ def asked() -> list[str]:
 
 @pytest.fixture
 def shell(asked: list[str]) -> Iterator[Any]:
-    shell = InteractiveShell()
-    pip: Any = asked.append
-    shell.register_magic_function(pip, "line", "pip")
+    shell: Any = InteractiveShell()
+    shell.register_magic_function(asked.append, "line", "pip")
     yield shell
     shell.history_manager.end_session() if shell.history_manager else None
 
