@@ -104,18 +104,7 @@ class Job(Handle):
             kept = self.output(RESULT)
         except NoResultError as error:
             raise self._not_kept(error) from None
-        return self._loaded(kept)
-
-    def _loaded(self, kept: bytes) -> Any:
-        """Return a result, which is the caller's own or trusted. Raises `NoResultError` if it cannot be loaded."""
-        try:
-            return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
-        except ModuleNotFoundError as error:
-            hint = f"Its module {error.name} is not installed here: %pip install it, or load it where it is."
-        except AttributeError as error:
-            hint = f"{phrases.clean(str(error))}. Run the cells that define it, or update the package it is from."
-        msg = f"The result of job {self.id} cannot be loaded here. {hint} job.output({RESULT!r}) has its bytes."
-        raise NoResultError(msg)
+        return loaded(kept, self.id)
 
     def _not_kept(self, error: NoResultError) -> NoResultError:
         """Return the error for a result that could not be pickled; for any other missing result the given one."""
@@ -138,7 +127,7 @@ class Job(Handle):
         """
         first = self.result(timeout, trust=trust)
         others = range(1, self.info.attempts[-1].workers)
-        return [first, *(self._loaded(self.output(RESULT_OF_RANK.format(rank))) for rank in others)]
+        return [first, *(loaded(self.output(RESULT_OF_RANK.format(rank)), self.id) for rank in others)]
 
     def output(self, name: str) -> bytes:
         """Return the file ``name`` of the job's output directory."""
@@ -241,6 +230,18 @@ class Job(Handle):
     def _words(self, info: wire.Job) -> tuple[str, str]:
         now = time.time()
         return plain.job_text(info, now), plain.job_html(info, now)
+
+
+def loaded(kept: bytes, job_id: str) -> Any:
+    """Return a result, the caller's own or trusted. Raises `NoResultError` if it cannot be loaded here."""
+    try:
+        return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
+    except ModuleNotFoundError as error:
+        hint = f"Its module {error.name} is not installed here: %pip install it, or load it where it is."
+    except AttributeError as error:
+        hint = f"{phrases.clean(str(error))}. Run the cells that define it, or update the package it is from."
+    msg = f"The result of job {job_id} cannot be loaded here. {hint} job.output({RESULT!r}) has its bytes."
+    raise NoResultError(msg)
 
 
 def all_points(client: Client, job_id: str) -> list[wire.Point]:

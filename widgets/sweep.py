@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -28,7 +27,7 @@ from springtide.widgets.errors import (
     SpringtideError,
 )
 from springtide.widgets.handle import Handle
-from springtide.widgets.job import RESULT, Job
+from springtide.widgets.job import RESULT, Job, loaded
 from springtide.widgets.results import Trials
 
 if TYPE_CHECKING:
@@ -160,7 +159,10 @@ class Sweep(Handle):
             raise self._lacking(without, len(rows))
         with ThreadPoolExecutor(AT_ONCE) as threads:
             found = threads.map(lambda row: self._file(row, RESULT), rows)
-            return [missing if data is None else pickle.loads(data) for data in found]  # noqa: S301 - see trust
+            return [
+                missing if data is None else loaded(data, row.job or self.id)
+                for row, data in zip(rows, found, strict=True)
+            ]
 
     def study(self) -> Any:
         """Return the trials as a study of Optuna in memory, for its plots and importances.

@@ -228,9 +228,15 @@ def _literal(value: Any, name: str) -> str:
 
 def _language(notebook: Mapping[str, Any]) -> str:
     """Return the language of a notebook in lower case, empty if it says none."""
-    metadata = notebook.get("metadata") or {}
-    spec, info = metadata.get("kernelspec") or {}, metadata.get("language_info") or {}
+    spec, info = _metadata(notebook, "kernelspec"), _metadata(notebook, "language_info")
     return str(spec.get("language") or info.get("name") or "").lower()
+
+
+def _metadata(notebook: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an entry of a notebook's metadata, empty if there is none."""
+    metadata = notebook.get("metadata")
+    entry = metadata.get(name) if isinstance(metadata, dict) else None
+    return entry if isinstance(entry, dict) else {}
 
 
 def check_kernel(captured: Captured, image: str | None) -> None:
@@ -242,8 +248,7 @@ def check_kernel(captured: Captured, image: str | None) -> None:
         return
     name, python = _file_of(captured), captured.program or captured.argv[0]
     notebook = json.loads(_content(captured))
-    spec = (notebook.get("metadata") or {}).get("kernelspec") or {}
-    kernel = str(spec.get("name") or PYTHON_KERNEL)
+    kernel = str(_metadata(notebook, "kernelspec").get("name") or PYTHON_KERNEL)
     try:
         kernels = _kernels(python)
     except subprocess.CalledProcessError:

@@ -108,6 +108,28 @@ def test_the_magic_sends_a_cell_whose_job_outlives_the_kernel(kernel):
     assert again.data["text/plain"] == "42"
 
 
+def test_what_a_notebook_defines_has_its_name_in_the_job_and_in_the_result(kernel):
+    kernel.run(
+        "from springtide.widgets import pool\n"
+        "class Net:\n"
+        "    def __init__(self, size): self.size = size\n"
+        "def train(size):\n"
+        "    import pickle\n"
+        "    from concurrent.futures import ProcessPoolExecutor\n"
+        "    from multiprocessing import get_context\n"
+        "    with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as workers:\n"
+        "        net = workers.submit(Net, size).result()\n"
+        "    return pickle.loads(pickle.dumps(net))"
+    )
+    done = kernel.run("net = pool.submit(train, 3).wait(quiet=True).result()\nisinstance(net, Net), net.size")
+    assert done.data["text/plain"] == "(True, 3)", done.error
+    celled = kernel.run(
+        "%%train --to job\nimport pickle\nclass Made: pass\nlen(pickle.dumps((Net(1), Made()))) > 0"
+    )
+    assert not celled.error
+    assert kernel.run("job.wait(quiet=True).result()").data["text/plain"] == "True"
+
+
 def test_a_notebooks_function_fails_with_its_own_line(kernel):
     failed = kernel.run(
         "from springtide.widgets import pool\n"
