@@ -127,7 +127,8 @@ def rendezvous_table() -> list[str]:
     hosts = tuple(f"w{place}.st-job-1" for place in range(4))
     meeting = Rendezvous(hosts[0], 29500, tuple(f"{host}:2222" for host in hosts), gpus=2)
     values = worker_environment(template(meeting, gang=True), 2)
-    rows = [(f"`{each.name}`", f"`{values[each.name]}`", each.readers) for each in (*LAUNCHER, *GANG)]
+    shown = {name: f"`{value}`" if value else "empty" for name, value in values.items()}
+    rows = [(f"`{each.name}`", shown[each.name], each.readers) for each in (*LAUNCHER, *GANG)]
     return _table(("variable", "value", "read by"), rows)
 
 

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import site
 import subprocess
@@ -265,7 +266,7 @@ def how_to_install(*packages: str, can_install: bool | None = None) -> str:
 
     ``can_install`` says whether its pip can; None: as `installs_here` finds.
     """
-    words = " ".join(f"'{package}'" if "[" in package or "<" in package else package for package in packages)
+    words = shlex.join(packages)
     if installs_here() if can_install is None else can_install:
         return f"%pip install {words}"
     return (

@@ -9,13 +9,13 @@ from springtide.scheduler.wire import SentTree
 from springtide.scheduler.wire.trees import Digest
 
 
-@route("GET", "/trees/{digest}", Who.LOGGED_IN)
+@route("GET", "/trees/{digest}", Who.LOGGED_IN, jobs=True)
 async def get_tree(call: Call, digest: Digest) -> SentTree:
     """Say that the pool has this project tree of yours."""
     return await call.pool.engine.tree(call.caller.name, digest)
 
 
-@route("PUT", "/trees/{digest}", Who.LOGGED_IN, most=MOST_PACKED)
+@route("PUT", "/trees/{digest}", Who.LOGGED_IN, most=MOST_PACKED, jobs=True)
 async def put_tree(call: Call, digest: Digest, body: bytes) -> SentTree:
     """Keep a packed project tree for the jobs that you submit next."""
     with hold_intake(call.pool):

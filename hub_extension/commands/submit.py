@@ -63,16 +63,16 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     captured = capture(command, here)
     with _as_usage_errors():
         request = submission(captured, given, here=here)
-    for note in captured.notes:
-        say(note)
     if captured.kind == "notebook":
         require_kernel(captured, request)
     if dry_run:
+        _say_all(captured.notes)
         print_prospect(request, captured, here, as_json=as_json)
         return
     with Client() as client:
         left = unsent(request, here, client.me().noted_variables)
         job = client.submit(request, captured.packed)
+        _say_all(captured.notes)
         if left:
             say(_uncarried(left))
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
@@ -81,6 +81,11 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
 
 
 submit.params[:0] = flags.flags(Surface.COMMAND)
+
+
+def _say_all(notes: Sequence[str]) -> None:
+    for note in notes:
+        say(note)
 
 
 @click.command()

@@ -87,12 +87,13 @@ def capture_notebook(path: Path, here: Here) -> Captured:
         notes = [f"Sent {path.name} as it was last saved: changes made after that are not part of the job."]
     python, folder = find(here.interpreter, here) or here.python, whole.resolve().parent
     project = project_of(here, folder, [whole])
+    search = [] if project is None else search_places(project, python)
     if project is None:
         files, name, notes = {path.name: content}, f"{{code}}/{path.name}", [*notes, in_place_note(here)]
         modules = sources.imported_files(imports.all, whole.parent)
     else:
         files, name = {}, _placed(str(folder / whole.name), project, folder)
-        modules = project.modules(_places(project, folder, python))
+        modules = project.modules(_places(project, folder, search))
         notes += project.notes()
     return Captured(
         kind="notebook",
@@ -102,7 +103,7 @@ def capture_notebook(path: Path, here: Here) -> Captured:
         files=files,
         cwd=str(folder),
         source="\n\n".join(cells)[:SOURCE_CAP],
-        env={} if project is None else search_path_variable(project, here, python),
+        env={} if project is None else search_path_variable(project, here, search),
         notes=tuple(notes),
         imports=reached_imports(modules, (), imports),
         project=project,
@@ -146,19 +147,19 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         modules = {} if script is None else {script.name: sources.read(script)}
         captured = replace(captured, notes=(*program.notes, in_place_note(here)))
     else:
-        python = _python_of(program.path or words[0], here)
-        modules = project.modules(_places(project, here.cwd if script is None else script.parent, python))
-        captured = _in_project(captured, project, here, python)
+        search = search_places(project, _python_of(program.path or words[0], here))
+        modules = project.modules(_places(project, here.cwd if script is None else script.parent, search))
+        captured = _in_project(captured, project, here, search)
     return replace(captured, imports=reached_imports(modules, [script.name] if script else [], first))
 
 
-def _in_project(captured: Captured, project: Project, here: Here, python: str) -> Captured:
+def _in_project(captured: Captured, project: Project, here: Here, search: Sequence[str]) -> Captured:
     """Return the command with the places of its project in its words, and the program of the copy if it is one."""
     words, variables = captured.argv, dict(captured.env)
     program = captured.program
     if program and (place := project.place_of(Path(program))) is not None and project.copies(place):
         program = _at(place)
-    env = {**variables, **search_path_variable(project, here, python, variables.get(SEARCH_PATH, ""))}
+    env = {**variables, **search_path_variable(project, here, search, variables.get(SEARCH_PATH, ""))}
     return replace(
         captured,
         argv=tuple(_placed(word, project, here.cwd) for word in words),
@@ -174,10 +175,10 @@ def _python_of(program: str, here: Here) -> str:
     return program if is_python(program) else find(PYTHON, here) or here.python
 
 
-def search_path_variable(project: Project, here: Here, python: str, own: str = "") -> dict[str, str]:
-    """Return PYTHONPATH: the job's ``own``, then the places of the project that the interpreter imports from."""
+def search_path_variable(project: Project, here: Here, search: Sequence[str], own: str = "") -> dict[str, str]:
+    """Return PYTHONPATH: the job's ``own``, then the places of the project that the interpreter searches."""
     cwd = project.place_of(here.cwd)
-    found = [_at(place) for place in _search_places(project, python) if place != cwd]
+    found = [_at(place) for place in search if place != cwd]
     items = [*([placed_path(own, project)] if own else []), *found]
     return {SEARCH_PATH: ":".join(items)} if items else {}
 
@@ -198,13 +199,14 @@ def _base(here: Here, script: Path | None) -> Path:
     return folder if wide or not folder.is_relative_to(root or cwd) else cwd
 
 
-def _places(project: Project, folder: Path, python: str) -> list[str]:
+def _places(project: Project, folder: Path, search: Sequence[str]) -> list[str]:
     """Return the places of the project that a program in a folder imports from, and its root."""
     place = project.place_of(folder)
-    return [*([place] if place else []), *_search_places(project, python), "."]
+    return [*([place] if place else []), *search, "."]
 
 
-def _search_places(project: Project, python: str) -> list[str]:
+def search_places(project: Project, python: str) -> list[str]:
+    """Return the places of the project in which an interpreter looks for modules."""
     places = (project.place_of(Path(folder)) for folder in folders_of(python) if Path(folder).is_absolute())
     return list(dict.fromkeys(place for place in places if place is not None and project.copies(place)))
 

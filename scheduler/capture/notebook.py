@@ -16,9 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.program import Here
+from springtide.scheduler.capture.project import Project
+from springtide.scheduler.project_tree import TreeFile
 from springtide.scheduler.wording import article, given, listed
 
 TAG: Final = "parameters"
@@ -102,7 +105,7 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     if not parameters:
         return captured
     name = _file_of(captured)
-    notebook = json.loads(captured.files[name])
+    notebook = json.loads(_content(captured))
     cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in _tags(cell)]
     language = _language(notebook)
     if language not in {"", "python"}:
@@ -124,8 +127,7 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     content = json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1).encode()
     source = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     return replace(
-        captured,
-        files={**captured.files, name: content},
+        _with_content(captured, content),
         source=source[:SOURCE_CAP],
         notes=(*captured.notes, _note(lines, has_cell=place > 0)),
     )
@@ -140,6 +142,30 @@ def _note(lines: Sequence[str], *, has_cell: bool) -> str:
 
 def _file_of(captured: Captured) -> str:
     return captured.argv[-1].rpartition("/")[2]
+
+
+def _content(captured: Captured) -> bytes:
+    name, project = _file_of(captured), captured.project
+    if project is None:
+        return captured.files[name]
+    copied = project.files.get(_place(captured, project))
+    return sources.read(Path(captured.cwd, name)) if copied is None else copied.content
+
+
+def _with_content(captured: Captured, content: bytes) -> Captured:
+    """Return a captured notebook with another content."""
+    project = captured.project
+    if project is None:
+        return replace(captured, files={**captured.files, _file_of(captured): content})
+    place = _place(captured, project)
+    files = {**project.files, place: TreeFile(content)}
+    links = {path: target for path, target in project.links.items() if path != place}
+    return replace(captured, project=replace(project, files=files, links=links))
+
+
+def _place(captured: Captured, project: Project) -> str:
+    """Return the place of a captured notebook in its project."""
+    return str(project.place_of(Path(captured.cwd, _file_of(captured))))
 
 
 def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
@@ -215,7 +241,7 @@ def check_kernel(captured: Captured, image: str | None) -> None:
     if captured.kind != "notebook" or image is not None:
         return
     name, python = _file_of(captured), captured.program or captured.argv[0]
-    notebook = json.loads(captured.files[name])
+    notebook = json.loads(_content(captured))
     spec = (notebook.get("metadata") or {}).get("kernelspec") or {}
     kernel = str(spec.get("name") or PYTHON_KERNEL)
     try:

@@ -91,8 +91,9 @@ def job_environment(
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
-    Libraries start as many threads as a worker has cores: those that the job asks for, else ``cores`` (0:
-    unknown), unless the job sets a number. The mark of the submitting notebook is left out: the job is not one of
+    Libraries start as many threads as a worker has cores for each of its GPUs, since launchers such as torchrun
+    start a process on each, unless the job sets a number. The cores are those that the job asks for, else
+    ``cores`` (0: unknown). The mark of the submitting notebook is left out: the job is not one of
     its processes.
 
     Raises `ExecutorError` for a name or value that no environment can contain.
@@ -102,7 +103,7 @@ def job_environment(
             raise ExecutorError(
                 f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
-    number = spec.options.cpus or cores
+    number = (spec.options.cpus or cores) / max((len(worker.gpus) or 1 for worker in spec.placement), default=1)
     threads = dict.fromkeys(THREADS, str(max(1, int(number)))) if number else {}
     own = {key: resolve(value, spec, places) for key, value in spec.options.env.items() if key != VARIABLE}
     return {**base, **threads, **own, **contract}

@@ -34,6 +34,7 @@ ALLOWED = {
     "GET /pool",
     "GET /pool/gpus",
     "GET /pool/idle",
+    "GET /trees/{digest}",
     "PATCH /jobs/{id}/tags",
     "PATCH /jobs/{id}/trials",
     "POST /advice",
@@ -46,6 +47,7 @@ ALLOWED = {
     "POST /jobs/{id}/rerun",
     "POST /jobs/{id}/resume",
     "POST /jobs/{id}/retry",
+    "PUT /trees/{digest}",
 }
 OPEN = {"GET /health", "GET /metrics", "GET /openapi.json", "GET /ready"}
 """Calls without a log-in: nobody's credential is looked at."""

@@ -58,10 +58,10 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
 }
 IN_ANOTHER_ENVIRONMENT = {("airflow",): "tests/frameworks/test_airflow.py"}
 """Extras whose packages are not installed here, and what imports their modules where they are."""
-FRAMEWORKS = {"torch", "lightning", "transformers", "keras"}
+FRAMEWORKS = {"torch", "lightning", "transformers", "keras", "orbax", "sklearn", "xgboost", "lightgbm"}
 """What the adapters of the training library import, where a job has it."""
-NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "notebook", "psycopg", "sniffio"}
-"""What is declared because others load it: notebooks, Optuna, httpx, and SQLAlchemy by the store's address."""
+NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "matplotlib", "notebook", "psycopg", "sniffio", "tqdm"}
+"""What is declared because others load it: notebooks, people in them, Optuna, httpx, SQLAlchemy by the address."""
 
 OF_TESTS = {"engine_worlds", "model"}
 """Modules that tests make while they run."""

@@ -87,7 +87,7 @@ def test_a_script_in_the_pool_sends_jobs_by_the_same_command(run: Run, directory
     (directory / "parent.py").write_text(PARENT)
     done = run("submit", "--gpus", "0", "--follow", "--", "python", "parent.py")
     assert done.code == 0, done.out + done.err
-    parent = done.err.split()[0]
+    parent = next(line.split()[0] for line in done.err.splitlines() if " parent: " in line)
     [child] = [job for job in run("jobs", "--mine", "--json").json["items"] if job["submitted_by"] == parent]
     assert (child["name"], child["user"]) == ("child", "susan")
     assert f"sent by    job {parent}" in run("show", child["id"]).out

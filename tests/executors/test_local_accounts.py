@@ -14,6 +14,7 @@ from local_bench import LocalBench, account_bench
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.executors.environment import job_environment
+from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import write_tree
 from springtide.scheduler.model import Block, BlockScope
 
@@ -202,7 +203,7 @@ async def test_only_the_service_may_enter_the_state_directory_where_jobs_are_its
 def test_what_cannot_be_in_an_environment_is_refused(tmp_path: Path, name: str) -> None:
     spec = LocalBench.spec(object.__new__(LocalBench), ("true",), env={name: "x"})
     with pytest.raises(ExecutorError, match="cannot be set"):
-        job_environment(spec, {}, tmp_path, {})
+        job_environment(spec, {}, JobPlaces(tmp_path), {})
 
 
 @pytest.mark.parametrize("files", [{"a": b"", "a/b": b""}, {"a/b/c": b"", "a/b": b""}])

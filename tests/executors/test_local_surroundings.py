@@ -314,12 +314,12 @@ async def test_the_program_and_the_variables_found_at_the_submission_count(
 
 
 async def test_a_job_starts_as_many_threads_as_its_part_of_the_machine_has_cores(bench: LocalBench) -> None:
-    bench.executor._launcher = dataclasses.replace(bench.executor._launcher, cores=22.0)
+    bench.executor._launcher = dataclasses.replace(bench.executor._launcher, cores=44.0)
     threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     place = (Worker(0, bench.train_node, (0, 1, 2)),)
     ended = await bench.run(bench.code(shows(*threads), placement=place, env={"MKL_NUM_THREADS": "5"}))
     assert ended.exit is not None
-    assert await bench.log("job") == "6 5 6 6\n"
+    assert await bench.log("job") == "4 5 4 4\n", "one process on each of its GPUs"
     await bench.run(bench.code(shows(*threads), job="asked", cpus=4))
     assert await bench.log("asked") == "4 4 4 4\n"
 

@@ -203,3 +203,32 @@ def test_the_page_of_a_job_that_was_cancelled_before_it_started_says_so_and_by_w
     expect(page.get_by_test_id("no-outputs")).to_contain_text("the job wrote nothing")
     expect(page.get_by_test_id("events")).to_contain_text("It was cancelled by admin.")
     expect(page.get_by_test_id("events")).not_to_contain_text("was cancelled. It was cancelled")
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+RESULTS = {
+    "result.csv": "b'name,value\\n<script>window.hacked=1</script>,0.5\\n'",
+    "result.png": f"base64.b64decode('{PIXEL}')",
+    "result.txt": "b'Net(<script>window.hacked=1</script>)'",
+    "result.json": "b'null'",
+}
+
+
+def test_what_a_function_returned_is_on_its_card(visit: Visit, service: Service) -> None:
+    def page_of(name: str, kind: str = "function") -> Page:
+        write = f"open(os.environ['SPRINGTIDE_OUTPUT_DIR'] + '/{name}', 'wb').write({RESULTS[name]})"
+        job = service.submit("susan", "python3", "-c", f"import base64, os; {write}", kind=kind)
+        service.until(job.id, lambda job: job.state == "succeeded")
+        return visit("susan", f"jobs/{job.id}")
+
+    page = page_of("result.csv")
+    result = page.get_by_test_id("job-card").get_by_test_id("job-result")
+    expect(result.locator("td")).to_have_text(["<script>window.hacked=1</script>", "0.5"])
+    page = page_of("result.png")
+    expect(page.get_by_test_id("job-result").locator("img")).to_have_js_property("naturalWidth", 1)
+    page = page_of("result.txt")
+    expect(page.get_by_test_id("job-result")).to_contain_text("Net(<script>window.hacked=1</script>)")
+    assert page.evaluate("window.hacked") is None
+    for page in (page_of("result.json"), page_of("result.txt", kind="command")):
+        expect(page.get_by_test_id("output-row")).to_have_count(1)
+        expect(page.get_by_test_id("job-result")).to_have_count(0)

@@ -39,6 +39,18 @@ def test_a_job_that_has_ended_is_run_again_as_it_was(visit: Visit, service: Serv
     page.wait_for_url(re.compile(ended.id))
 
 
+def test_a_job_that_a_program_of_another_submitted_leads_to_that_one(
+    visit: Visit, service: Service, ended: wire.Job
+) -> None:
+    submission = wire.Submission(argv=["true"], name="child")
+    child = service.run(service.engine.submit(submission, "susan", ended.project, lineage=(ended.id,)))
+    line = visit("susan", f"jobs/{child.id}").get_by_test_id("job-submitter")
+    expect(line).to_contain_text(f"Submitted by the program of job {ended.id}.")
+    line.get_by_test_id("submitter-run").click()
+    line.page.wait_for_url(re.compile(ended.id))
+    expect(line).to_have_count(0)
+
+
 def test_a_job_tells_how_its_test_run_went_and_leads_to_it(visit: Visit, service: Service) -> None:
     fails = "raise ValueError('no data in /data')"
     job = service.submit("susan", "python3", "-c", fails, name="net", workers=2, gpus=2, test_run=True)

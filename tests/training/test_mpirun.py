@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
+from springtide.training.mpirun import without_jax
 from tests.training.conftest import Place
 
 MPIRUN = ("-m", "springtide.training.mpirun")
@@ -110,3 +111,9 @@ def test_without_a_program_it_says_what_to_give(place: Place) -> None:
         2,
         "springtide: give the program that MPI is to run, such as train.py with its arguments.\n",
     )
+
+
+def test_mpi_numbers_its_processes_by_itself() -> None:
+    """The pool describes the gang to JAX by variables of Open MPI: no daemon may seem to be a process of MPI."""
+    for_jax = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_MCA_orte_hnp_uri": "", "JAX_LOCAL_DEVICE_IDS": "0,1"}
+    assert without_jax({"OMPI_MCA_btl": "tcp", **for_jax}) == {"OMPI_MCA_btl": "tcp"}

@@ -139,7 +139,7 @@ def test_the_environment_is_shown_without_sending_anything(pool: Pool, script: P
     before = len(pool.jobs())
     shown = repr(pool.environment("python main.py", gpus=1, env={"TOKEN": "hunter2"}))
     assert f"Python: {platform.python_version()}, {sys.executable}" in shown
-    assert "Files: helper.py, main.py, other.py (" in shown
+    assert "3 files copied (310 B): helper.py, main.py, other.py" in shown
     assert "nowhere_to_be_found are imported by the code and not installed in" in shown
     assert "Variables: TOKEN" in shown
     assert "hunter2" not in shown
@@ -154,7 +154,9 @@ def test_the_environment_is_kept_with_the_job_and_what_is_missing_is_told_at_sub
     shown = job.environment
     assert shown is not None
     assert shown.told.packages["msgspec"] == version("msgspec")
-    assert (shown.told.files, shown.told.variables) == (["helper.py", "main.py", "other.py"], ["TOKEN"])
+    assert shown.told.tree is not None
+    assert shown.told.tree.files == ("helper.py", "main.py", "other.py")
+    assert shown.told.variables == ["TOKEN"]
     assert "hunter2" not in json.dumps(msgspec.to_builtins(job.info))
     assert all(each.environment is None for each in pool.jobs().infos), "lists are short"
     again = job.rerun()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def study(here) -> Path:
 
 
 def cells_of(captured: Captured) -> list[Any]:
-    notebook = nbformat.reads(captured.files["study.ipynb"].decode(), as_version=4)
+    assert captured.project is not None
+    notebook = nbformat.reads(captured.project.files["study.ipynb"].content.decode(), as_version=4)
     nbformat.validate(notebook)
     return list(notebook.cells)
 
@@ -56,6 +58,18 @@ def test_parameters_are_set_after_the_tagged_cell(here, study) -> None:
     assert cells[2].source in captured.source
     assert captured.notes[-1] == 'Parameters: lr = 0.1, epochs = 5, name = "it\'s".'
     assert captured.name == "study"
+
+
+def test_a_notebook_that_runs_in_place_or_is_a_link_has_its_parameters(here, study) -> None:
+    captured = capture("study.ipynb", (), {"lr": 1}, replace(here, in_place=True))
+    assert "lr = 1" in captured.files["study.ipynb"].decode()
+    (here.cwd / "link.ipynb").symlink_to("study.ipynb")
+    project = capture("link.ipynb", (), {"lr": 1}, here).project
+    assert project is not None
+    assert "lr = 1" in project.files["link.ipynb"].content.decode()
+    assert "lr = 1" not in project.files["study.ipynb"].content.decode()
+    assert project.links == {}
+    assert "lr = 1" not in study.read_text()
 
 
 def test_earlier_injected_parameters_are_replaced(here, study) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from springtide.scheduler.capture import Captured, elsewhere, submission, with_carried
+from springtide.scheduler.capture import Captured, CaptureError, elsewhere, submission, with_carried
 from springtide.scheduler.client import Client
 from springtide.widgets.airflow.connection import DEFAULT_CONNECTION, ENDED, POLL_S, client, require_success
 from springtide.widgets.airflow.triggers import JobEndTrigger
 from springtide.widgets.connection import Connection
-from springtide.widgets.errors import CaptureError, OptionError
+from springtide.widgets.errors import OptionError
 from springtide.widgets.job import Job as Handle
 from springtide.widgets.submission.capture import capture
 from springtide.widgets.submission.options import checked

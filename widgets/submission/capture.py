@@ -23,7 +23,7 @@ from springtide.scheduler.capture import (
     split_command,
     with_parameters,
 )
-from springtide.scheduler.capture.command import in_place_note, project_of, search_path_variable
+from springtide.scheduler.capture.command import in_place_note, project_of, search_path_variable, search_places
 from springtide.scheduler.capture.imports import Imports
 from springtide.scheduler.capture.project import Project
 from springtide.scheduler.wording import article, given
@@ -96,7 +96,7 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
-        env={} if project is None else search_path_variable(project, here, here.python),
+        env={} if project is None else search_path_variable(project, here, search_places(project, here.python)),
         notes=(*payload.notes, *((in_place_note(here),) if project is None else project.notes())),
         sizes=payload.sizes,
         imports=payload.imports if project is None else _others(payload.imports, project),

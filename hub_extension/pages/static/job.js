@@ -102,7 +102,7 @@ function drawJob(job, now) {
   use.follow(job);
   outputs.follow(job);
   return [
-    drawCard(),
+    drawCard({ results: outputs }),
     charts.length > 0 &&
       section("curves", "Metrics", [
         names.length > 0 && [drawAcross(shown, redraw), trackers.draw()],

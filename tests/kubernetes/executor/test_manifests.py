@@ -162,12 +162,12 @@ def test_threads_are_as_many_as_cores_unless_the_job_says_otherwise() -> None:
     def threads(asked: AttemptSpec, cores: float = 0.0) -> dict[str, str]:
         return job_environment(asked, {"OMP_NUM_THREADS": "9"}, JobPlaces(Path("/job")), {}, cores)
 
-    assert set(threads(spec(cpus=2.5)).values()) == {"2"}
-    assert threads(spec(cpus=2.5)).keys() >= {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
+    assert set(threads(spec(cpus=5.0)).values()) == {"2"}, "one process on each of two GPUs"
+    assert threads(spec(cpus=5.0)).keys() >= {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
     assert set(threads(spec(cpus=0.5)).values()) == {"1"}
-    assert set(threads(spec(), cores=6.9).values()) == {"6"}
+    assert set(threads(spec(), cores=6.9).values()) == {"3"}
     own = threads(spec(cpus=8.0, env={"OMP_NUM_THREADS": "3"}))
-    assert (own["OMP_NUM_THREADS"], own["MKL_NUM_THREADS"]) == ("3", "8")
+    assert (own["OMP_NUM_THREADS"], own["MKL_NUM_THREADS"]) == ("3", "4")
     assert threads(spec()) == {"OMP_NUM_THREADS": "9"}
 
 
@@ -332,7 +332,7 @@ def test_pods_get_nothing_of_the_place_of_the_submission_and_the_threads_of_thei
     records.prepare_volume()
     found = FoundProgram("/venv/bin/python", "/venv/bin/python", {"PATH": "/venv/bin", "VIRTUAL_ENV": "/venv"})
     asked = spec(argv=("python", "train.py"), found=found)
-    for settings, cores in ((SETTINGS, "4"), (replace(SETTINGS, cpu_per_gpu=1.0), "2")):
+    for settings, cores in ((SETTINGS, "2"), (replace(SETTINGS, cpu_per_gpu=1.0), "1")):
         records = LaunchRecords(replace(settings, state_dir=tmp_path), None)
         made = records.make_record(asked, "hub/train:1", None, [GPU_NODE] * 2)
         records.save_record(made, {})

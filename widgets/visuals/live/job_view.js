@@ -73,6 +73,7 @@ function drawOutput(element, live, output, editor, outputs) {
     href: live.feed.links.pageOf(job.id),
     blocked,
     outputs: live.job && outputs,
+    results: live.job && outputs,
   });
 }
 

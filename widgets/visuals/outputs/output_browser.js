@@ -13,6 +13,8 @@ const LOOK_AGAIN_S = 15;
 const KEEP_ADDRESS_MS = 60_000;
 const GONE = 404;
 const FOLDER = "the folder SPRINGTIDE_OUTPUT_DIR";
+/** The files of a job that show what its function returned, the best first. */
+const RESULTS = ["result.png", "result.csv", "result.head.csv", "result.txt", "result.json"];
 const TOO_LARGE = `It is too large to be shown: ${size(mostViewed)} at most. Download it instead.`;
 const NOT_READABLE = {
   picture: "It is no picture that can be shown. Download it instead.",
@@ -41,6 +43,7 @@ export class OutputBrowser {
     this.viewed = null;
     this.notice = null;
     this.wanted = 0;
+    this.result = { attempt: null, viewed: null };
     this.read = { at: -Infinity, standing: null, busy: false };
   }
 
@@ -65,6 +68,39 @@ export class OutputBrowser {
       this.problem = error.message;
     }
     this.read.busy = false;
+    this.changed();
+  }
+
+  /** What the function of a succeeded job returned, if a file shows it; read once for each attempt. */
+  drawResult(job) {
+    if (job.state !== "succeeded" || job.kind !== "function" || job.trials) return null;
+    if (this.result.attempt !== job.attempt && !document.hidden) this.#readResult(job.attempt);
+    const { viewed } = this.result;
+    return (
+      viewed &&
+      h(
+        "section",
+        { key: "result", class: "st-result", "aria-label": "Result", "data-testid": "job-result" },
+        h("p", { key: "head", class: "st-muted" }, viewed.name.includes(".head.") ? "Result, its beginning" : "Result"),
+        drawViewed(viewed, () => {
+          this.result.viewed = null;
+          this.changed();
+        }),
+      )
+    );
+  }
+
+  async #readResult(attempt) {
+    this.result = { attempt, viewed: null };
+    try {
+      const { items } = await this.call("GET", this.path);
+      const file = RESULTS.map((name) => items.find((item) => item.name === name)).find(Boolean);
+      if (!file || file.size > mostViewed) return;
+      const viewed = await readFile(file.name, await this.#content(file, mostViewed));
+      if (attempt === this.result.attempt && viewed.text?.trim() !== "null") this.result.viewed = viewed;
+    } catch {
+      return; // the list of outputs says why
+    }
     this.changed();
   }
 
@@ -233,38 +269,42 @@ export class OutputBrowser {
   }
 
   #view() {
-    const { name, kind, text, address, notebook, table } = this.viewed;
-    const broken = () => {
+    const { name, kind } = this.viewed;
+    return drawViewed(this.viewed, () => {
       this.viewed = { name, kind, text: "" };
       this.changed();
-    };
-    const isText = !address && !notebook && !table;
-    return h(
-      "div",
-      { key: `view ${name}`, class: "st-viewed", "data-testid": "output-viewed" },
-      address && h("img", { key: "picture", src: address, alt: clean(name), on: { error: broken } }),
-      notebook && drawNotebook(notebook),
-      table && drawTable(table),
-      isText &&
-        kind in NOT_READABLE &&
-        h(
-          "p",
-          { key: "not", class: "st-muted", role: "status", "data-testid": "output-not-readable" },
-          NOT_READABLE[kind],
-        ),
-      isText &&
-        text &&
-        h(
-          "pre",
-          { key: "text", class: "st-log", tabindex: 0, "aria-label": clean(name) },
-          cleanLines(text.slice(0, MOST_TEXT)),
-        ),
-      isText &&
-        text.length > MOST_TEXT &&
-        h("p", { key: "cut", class: "st-muted" }, "Only the beginning is shown; download the file for the rest."),
-      isText && kind === "text" && !text && h("p", { key: "empty", class: "st-muted" }, "The file is empty."),
-    );
+    });
   }
+}
+
+/** The content of a read file; `broken` is called if its image cannot be shown. */
+function drawViewed({ name, kind, text, address, notebook, table }, broken) {
+  const isText = !address && !notebook && !table;
+  return h(
+    "div",
+    { key: `view ${name}`, class: "st-viewed", "data-testid": "output-viewed" },
+    address && h("img", { key: "picture", src: address, alt: clean(name), on: { error: broken } }),
+    notebook && drawNotebook(notebook),
+    table && drawTable(table),
+    isText &&
+      kind in NOT_READABLE &&
+      h(
+        "p",
+        { key: "not", class: "st-muted", role: "status", "data-testid": "output-not-readable" },
+        NOT_READABLE[kind],
+      ),
+    isText &&
+      text &&
+      h(
+        "pre",
+        { key: "text", class: "st-log", tabindex: 0, "aria-label": clean(name) },
+        cleanLines(text.slice(0, MOST_TEXT)),
+      ),
+    isText &&
+      text.length > MOST_TEXT &&
+      h("p", { key: "cut", class: "st-muted" }, "Only the beginning is shown; download the file for the rest."),
+    isText && kind === "text" && !text && h("p", { key: "empty", class: "st-muted" }, "The file is empty."),
+  );
 }
 
 /** The view of a file. The extension alone decides the type of an image, whatever the content may be. */

@@ -18,7 +18,8 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
  *   outcome of the last action; `colour`: of its project; `simulated`: whether its GPUs are; `href`: the job's own page,
  *   opened in `target`; `pageOf` returns the address of another job's page by its id, or null; `blocked`: the reason why
  *   actions are disabled at the moment; `editor`: the `RerunEditor` of the job, if it can be edited here;
- *   `outputs`: the `OutputBrowser` of its files, if they can be fetched
+ *   `outputs`: the `OutputBrowser` of its files, if they can be fetched and are not listed elsewhere; `results`: the one
+ *   that reads what its function returned, if it can be fetched
  * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, each left out if not permitted
  */
 export function renderJobCard(element, data, actions = {}) {
@@ -47,6 +48,7 @@ export function renderJobCard(element, data, actions = {}) {
     }),
     job.attempts.length > 0 &&
       h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
+    data.results?.drawResult(job),
     Boolean(data.log || (data.log === "" && job.attempts.length)) &&
       drawLog(shownLog(state, data.log), job.ended !== null),
     job.attempts.length > 0 && data.outputs?.drawFold(job),
