@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from springtide.scheduler.model import Checkpoint
+from springtide.scheduler.wording import given
 
 PLACEHOLDER: Final = "{checkpoint}"
 """Stands in the option for the path of the newest recognised checkpoint."""
@@ -19,7 +20,7 @@ def problem(resume: str, kind: str, argv: Sequence[str]) -> tuple[str, str] | No
     if kind != "command":
         return (
             f"A {kind} has no command line that arguments could be added to.",
-            "Load its checkpoint with springtide.training: job.resume().",
+            "Load its checkpoint with current_job().restore() of springtide.training.",
         )
     try:
         words = shlex.split(resume)
@@ -29,7 +30,7 @@ def problem(resume: str, kind: str, argv: Sequence[str]) -> tuple[str, str] | No
         return "No arguments are given.", "An example: --resume checkpoints/last.pt"
     if argv and runs_text(argv):
         return (
-            f"{argv[0]} runs a text here, which takes no further arguments.",
+            f"{given(argv[0])} runs a text here, which takes no further arguments.",
             f'Put it into a script that ends with … "$@", and send: {PurePosixPath(argv[0]).name} script.sh',
         )
     return None
@@ -39,9 +40,13 @@ def runs_text(argv: Sequence[str]) -> bool:
     """Return whether a command is a shell with the option ``-c``."""
     if PurePosixPath(argv[0]).name not in SHELLS:
         return False
-    for word in argv[1:]:
+    words = iter(argv[1:])
+    for word in words:
         if not word.startswith(("-", "+")) or word == "--":
             return False
+        if word in {"-o", "+o", "-O", "+O"}:
+            next(words, None)
+            continue
         if not word.startswith("--") and "c" in word:
             return True
     return False

@@ -471,7 +471,8 @@ async def test_the_step_of_a_job_that_starts_again_is_that_of_its_checkpoint(mac
 @pytest.mark.parametrize(
     ("argv", "resume", "words"),
     [
-        (["bash", "-c", "python train.py"], "--resume x", "bash runs a text here"),
+        (["bash", "-c", "python train.py"], "--resume x", "“bash” runs a text here"),
+        (["bash", "-o", "pipefail", "-c", "python train.py"], "--resume x", "“bash” runs a text here"),
         (["/bin/sh", "-lc", "python train.py"], "--resume x", "runs a text here"),
         (["python", "train.py"], "--resume 'x", "cannot be read"),
         (["python", "train.py"], " ", "No arguments are given"),

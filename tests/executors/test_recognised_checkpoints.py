@@ -8,7 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from local_bench import account_bench
 
+from springtide.scheduler.executors.base import Reported
+from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.supervisor.checkpoints import (
     CONVENTIONS,
     Checkpoint,
@@ -177,3 +180,23 @@ def test_the_manual_names_every_convention() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
     table = manual.partition("## Checkpoints that your framework makes")[2].partition("\n## ")[0]
     assert [each.by for each in CONVENTIONS if each.by not in table] == []
+
+
+WRITES = "open('last.ckpt', 'w').write('weights'); print('ready', flush=True); import time; time.sleep(600)"
+
+
+@pytest.mark.root
+async def test_the_search_has_the_rights_of_the_jobs_account() -> None:
+    async with account_bench() as bench:
+        spec = bench.code(WRITES)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        places = Layout(bench.state).job(spec.key.job)
+        hidden = places.work / "hidden"
+        hidden.mkdir(mode=0o700)
+        (hidden / "newer.ckpt").write_bytes(b"of root")
+        await bench.executor.pause(spec.key)
+        await bench.gone(spec.key)
+        found = [each.found.path for each in bench.of_kind(Reported) if each.found is not None]
+        assert found == ["last.ckpt"]
+        assert places.reports.stat().st_uid == places.work.stat().st_uid != 0
