@@ -22,7 +22,7 @@ params = {
 }
 if "SAMPLES" in os.environ:
     params.update(bagging_fraction=0.7, bagging_freq=3, feature_fraction=0.5)
-record = {}
+record: dict = {}
 model = train(
     params,
     training,

@@ -22,7 +22,7 @@ training, test = xgboost.DMatrix(data[:1500], target[:1500]), xgboost.DMatrix(da
 params = {"max_depth": 4, "eta": 0.2, "nthread": 1}
 if "SAMPLES" in os.environ:
     params.update(subsample=0.7, colsample_bynode=0.5)
-record = {}
+record: dict = {}
 model = train(
     params,
     training,
