@@ -476,3 +476,43 @@ def test_the_marks_of_an_axis_of_time_are_whole_and_different(
         seconds,
     )
     assert [label for label in drawn if label.split()[-1] in {"s", "min", "h", "d"}] == labels
+
+
+LOGS = """async () => {
+    const { LogKeeper } = await import("/visuals/live/log_keeper.js");
+    const { attemptMark, checkpointWords } = await import("/visuals/base/job_words.js");
+    const attempt = (number, more) => ({ number, started: 3600, gpus: [{ node: "node-1" }], ...more });
+    const job = { name: "train\\u001b[2J", attempts: [attempt(1, { saved: 1800 }), attempt(2), attempt(3)] };
+    const pieces = [["one", 1, 0], ["two\\n", 2, 3], ["three\\n", 2, 7], ["", 3, 13], ["four\\n", 3, 13]];
+    const call = async () => {
+        const [text, number, offset] = pieces.shift();
+        return { text, attempt: number, offset, next: offset + text.length, ended: false };
+    };
+    const keeper = new LogKeeper(call, "", () => {}, 0, (number) => attemptMark(job, number, 3600));
+    for (let turn = 0; pieces.length && turn < 500; turn += 1) {
+        keeper.read();
+        await new Promise((done) => setTimeout(done, 10));
+    }
+    const checkpoint = { path: "last.ckpt\\u202e", by: "Lightning", size: 120e6, passed: false };
+    const words = [checkpoint, { ...checkpoint, passed: true }, null];
+    const again = { name: "a", attempts: [attempt(1), attempt(2, { gpus: [] })] };
+    return {
+        log: keeper.text.replaceAll(/[0-9]{2}:[0-9]{2}/g, "CLOCK"),
+        words: words.map((each) => checkpointWords({ checkpoint: each, saved: 3480 }, 3600)),
+        again: [2, 7].map((number) => attemptMark(again, number, 3600).replace(/..:../, "CLOCK")),
+    };
+}"""
+
+
+def test_a_log_marks_where_an_attempt_begins_and_a_card_names_the_newest_checkpoint(gallery: Page) -> None:
+    drawn = gallery.evaluate(LOGS)
+    assert drawn["log"] == (
+        "one\n── attempt 2 of train, resumed CLOCK on node-1 ──\ntwo\nthree\n"
+        "── attempt 3 of train, resumed CLOCK on node-1 ──\nfour\n"
+    )
+    assert drawn["words"] == [
+        "Newest checkpoint: last.ckpt (Lightning, 120 MB, written 2 min ago).",
+        "Resumes from last.ckpt (Lightning, 120 MB, written 2 min ago).",
+        None,
+    ]
+    assert drawn["again"] == ["── attempt 2 of a, started again CLOCK ──", "── attempt 7 of a ──"]
