@@ -19,10 +19,10 @@ BUILD  := 'hatchling>=1.27,<2'
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit docs generate pictures frameworks soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs generate pictures frameworks real-code soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp install ## Start a hub with the pool on this machine
 	$(BIN)/springtide up --state-dir "$(STATE)"
@@ -61,6 +61,10 @@ frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and re
 	$(BIN)/python tests/support/framework_tools.py
 	$(BIN)/python tests/support/pinned_environments.py
 	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
+
+real-code: $(VENV)/dev.stamp install ## Training code of the shapes found in public, sent, paused, resumed and compared
+	$(BIN)/python tests/support/make_tools.py frameworks
+	$(BIN)/python -m pytest tests/real_code --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs and stories than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 160 --timeout 14400

@@ -84,6 +84,7 @@ MARKER_OF_FOLDER = {
     "proofs/test_planted_faults.py": "slow",
     "proofs/test_starts_if.py": "slow",
     "proofs/test_tiny_pools.py": "slow",
+    "real_code": "process",
     "reliability": "slow",
     "reliability/test_hub_kills.py": "hub",
     "reliability/test_renumbered_kills.py": "hub",
@@ -109,7 +110,7 @@ MARKER_OF_FOLDER = {
 
 # Groups of tests that run for minutes on one worker, longest first: they start first, so that none is left over.
 LONG_GROUPS = (
-    *("cluster", "story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "hub-spawner"),
+    *("cluster", "story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "real-code", "hub-spawner"),
     *("pages-0", "pages-1", "pages-2"),
 )
 

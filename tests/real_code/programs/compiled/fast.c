@@ -1,0 +1,1 @@
+int mix(int value, int step) { return (value * 31 + step) % 65521; }

@@ -1,0 +1,1 @@
+"""A trainer in a package under src."""
