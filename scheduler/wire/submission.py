@@ -259,8 +259,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Meta(max_length=100),
         Option(
             kind=Kind.TEXTS,
-            help="Files of the job's own working directory that are listed among its outputs, by patterns such as "
-            "runs/**.",
+            help="Patterns of files in the job's own working directory that are listed among its outputs.",
             default_text="new files at its top, and those of known tools",
             example="runs/**,*.pt",
         ),

@@ -63,8 +63,10 @@ FRAMEWORKS = {"torch", "lightning", "transformers", "keras", "orbax", "sklearn",
 NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "matplotlib", "notebook", "psycopg", "sniffio", "tqdm"}
 """What is declared because others load it: notebooks, people in them, Optuna, httpx, SQLAlchemy by the address."""
 
-OF_TESTS = {"engine_worlds", "model"}
-"""Modules that tests make while they run."""
+OF_TESTS = {"engine_worlds", "model", "jax", "pip"}
+"""Modules that tests make while they run, have in another environment, or have in any."""
+CORPUS = ROOT / "tests/real_code/programs"
+"""Programs that run in environments of their own."""
 
 # Finds none of the packages that the environment under test would not have.
 WITHOUT = """
@@ -130,7 +132,7 @@ def test_what_a_module_imports_later_is_declared_by_some_extra() -> None:
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs", "examples"])
 def test_what_tests_and_benchmarks_import_is_declared_for_developers(folder: str) -> None:
-    files = sorted((ROOT / folder).rglob("*.py"))
+    files = sorted(path for path in (ROOT / folder).rglob("*.py") if not path.is_relative_to(CORPUS))
     of_tests = [path for path in (ROOT / "tests").rglob("*.py") for path in (path, path.parent)]
     ours = {path.stem for path in (*of_tests, *files)}
     found = {name for path in files for name in undeclared(path, ("dev", "airflow"), at_once=False)}
