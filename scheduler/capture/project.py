@@ -85,7 +85,6 @@ CODE = frozenset(
         ".smk",
         ".nf",
         ".ipynb",
-        ".pth",
     ]
 )
 """Suffixes of code, which is copied up to `Caps.file_bytes`."""

@@ -341,3 +341,12 @@ def test_a_job_in_place_has_no_copy_and_the_note_says_so(project: Path) -> None:
     assert captured.argv == (sys.executable, "train.py")
     assert captured.notes == (f"The job runs in {project} itself: it reads the files as they are when it runs.",)
     assert submission(captured, {"in_place": True}).tree is None
+
+
+def test_checkpoints_of_pytorch_are_data_whatever_their_number(project: Path) -> None:
+    for number in range(3):
+        (project / f"epoch{number}.pth").write_bytes(b"\x80" * 2000)
+        (project / f"epoch{number}.pt").write_bytes(b"\x80" * 2000)
+    write(project, train_dot_py="pass")
+    captured = capture_project(project, project.parent, caps=Caps(bytes=5000))
+    assert set(captured.files) == {"train.py", "pyproject.toml"}
