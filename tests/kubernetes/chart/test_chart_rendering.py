@@ -334,7 +334,8 @@ def test_an_existing_hub_is_where_the_token_and_the_people_come_from(template: T
     assert reference == {"name": "hub", "key": "hub.services.springtide.apiToken"}
     policies = of_kind(objects, "NetworkPolicy")
     assert set(policies) == {"springtide-service", "springtide-train"}
-    [peer] = policies["springtide-service"]["spec"]["ingress"][0]["from"]
+    peer, jobs = policies["springtide-service"]["spec"]["ingress"][0]["from"]
+    assert jobs["podSelector"] == {"matchLabels": {"springtide.io/pool": "springtide"}}
     assert peer["podSelector"]["matchLabels"] == {"app": "jupyterhub"}
 
 
