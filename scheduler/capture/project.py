@@ -390,7 +390,7 @@ class _Walk:
             return
         if target.is_relative_to(self.root):
             inside = target.relative_to(self.root).as_posix()
-            if inside != "." and not any(part in CACHES for part in inside.split("/")):
+            if not any(part in CACHES for part in inside.split("/")):
                 self.links[path] = os.path.relpath(inside, path.rpartition("/")[0] or ".")
         elif entry.is_dir():
             if not (self.shallow or self.outside or ignores.has(f"{path}/")):
@@ -503,21 +503,14 @@ def _suffix(name: str) -> str:
 
 def _may_be_script(entry: os.DirEntry[str]) -> bool:
     """Return whether a file of no known suffix begins like a script."""
-    if "." in entry.name and not _is_executable(entry):
-        return False
     try:
+        about = entry.stat()
+        if not stat.S_ISREG(about.st_mode) or ("." in entry.name and not about.st_mode & 0o100):
+            return False
         with open(entry.path, "rb") as file:  # noqa: PTH123
             return file.read(2) == b"#!"
     except OSError:
         return False
-
-
-def _is_executable(entry: os.DirEntry[str]) -> bool:
-    try:
-        about = entry.stat()
-    except OSError:
-        return False
-    return stat.S_ISREG(about.st_mode) and bool(about.st_mode & 0o100)
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ def search_path() -> list[str]:
     """Return the folders of this Python in order: its search path, then those that hold editable packages."""
     editable = [
         str(Path(place).parent)
-        for name, module in sorted(sys.modules.items())
+        for name, module in sorted(sys.modules.copy().items())
         if name.startswith("__editable__") and isinstance(getattr(module, "MAPPING", None), dict)
         for place in module.MAPPING.values()
         if isinstance(place, str)

@@ -88,7 +88,7 @@ def test_folders_of_any_name_links_and_compiled_modules_are_copied(
         *("conf/0_base.yaml", "my-folder/2-fast/settings.yaml", "native.so", "pack/mod.py", "pyproject.toml"),
         *("shared/helper.py", "train.py"),
     }
-    assert captured.project.links == {"alias": "pack"}
+    assert captured.project.links == {"alias": "pack", "loop": "."}
     tree = copy_of(captured, tmp_path / "job")
     assert not (tree / "shared").is_symlink()
     assert (tree / "alias").resolve() == tree / "pack"
@@ -350,3 +350,23 @@ def test_checkpoints_of_pytorch_are_data_whatever_their_number(project: Path) ->
     write(project, train_dot_py="pass")
     captured = capture_project(project, project.parent, caps=Caps(bytes=5000))
     assert set(captured.files) == {"train.py", "pyproject.toml"}
+
+
+@pytest.mark.timeout(20)
+def test_special_files_are_never_opened_in_the_project_or_behind_its_links(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "lib.py").write_text("WORD = 'tide'")
+    for folder in (project, outside):
+        os.mkfifo(folder / "control")
+    (project / "lib").symlink_to(outside)
+    (project / "devices").symlink_to("/dev")
+    captured = capture_project(project, project.parent)
+    assert set(captured.files) == {"pyproject.toml", "lib/lib.py"}
+
+
+def test_a_link_to_the_project_itself_leads_to_the_copy(project: Path, here: Here, tmp_path: Path) -> None:
+    (project / "loop").symlink_to(".")
+    write(project, train_dot_py="import pathlib; print(pathlib.Path('loop').resolve() == pathlib.Path.cwd())")
+    captured = capture_words(["python", "train.py"], here)
+    assert run_copy(captured, tmp_path / "job").stdout == "True\n"

@@ -236,7 +236,9 @@ def test_jobs_and_notebooks_of_springtide_up_are_their_users(hub: Hub) -> None:
         secrets = " ".join(
             map(str, (hub.state_dir / "service-token", hub.state_dir / "springtide.sqlite", hub.log))
         )
-        said = log_of(hub, "susan", f"id -u; python -c 'import numpy; print(numpy.__name__)'; cat {secrets}")
+        said = log_of(
+            hub, "susan", f"id -u; {sys.executable} -c 'import numpy; print(numpy.__name__)'; cat {secrets}"
+        )
         assert said.splitlines()[:2] == [uid, "numpy"]
         assert said.count("Permission denied") + said.count("No such file") == 3
         modes = {path.name: oct(path.stat().st_mode & 0o777) for path in hub.state_dir.iterdir() if path.is_file()}

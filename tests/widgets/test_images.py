@@ -92,7 +92,8 @@ def test_what_a_declared_image_lacks_is_told_before_the_submission_and_with_the_
     words = "httpx is imported by the code and not installed in lab/torch:2."
     assert words in repr(lab.environment(train))
     job = lab.submit(train)
-    assert (job.notes[-1], job.info.environment.missing) == (words, ["httpx"])
+    assert words in job.notes
+    assert job.info.environment.missing == ["httpx"]
     assert words in repr(job.environment)
     assert job.rerun(image="lab/base:1").info.environment.missing == []
     assert job.rerun(image="lab/torch:3").info.environment.missing == ["httpx"]

@@ -16,6 +16,8 @@ from springtide.widgets.connection import NOT_IN_JOBS, NOT_ON_HUB, Connection, c
 from springtide.widgets.errors import NotOnHubError
 from springtide.widgets.shared_pool import Pool
 
+pytestmark = pytest.mark.usefixtures("workdir")
+
 
 def test_a_function_with_a_handle_in_its_closure_waits_for_that_job(pool: Pool) -> None:
     first = pool.submit(lambda: 20, gpus=0)

@@ -118,7 +118,7 @@ def recognised(files: Iterable[File], since: float, named: Sequence[str] = ()) -
         folder, _, name = file.path.rpartition("/")
         names[folder].append(name)
     folders = {folder: by for folder, inside in names.items() if (by := _by_of_folder(folder, inside)) is not None}
-    folders.update(dict.fromkeys(named, "its user"))
+    folders.update(dict.fromkeys(named, "named by resume"))
     found = []
     inside_of: dict[str, list[File]] = defaultdict(list)
     for file in usable:
