@@ -76,10 +76,12 @@ def test_a_sweep_compares_its_trials_and_shows_them(pool, workdir, capsys) -> No
 
 
 def test_trials_that_fail_are_named_and_may_be_tried_again(pool, workdir, until) -> None:
+    mended = workdir / "mended"
+
     def picky(item: int) -> int:
-        if item == 1 and not Path("mended").exists():
+        if item == 1 and not mended.exists():
             raise OSError("no data at /x")
-        while item == 2 and not Path("mended").exists():
+        while item == 2 and not mended.exists():
             time.sleep(0.02)
         return item
 
@@ -91,7 +93,7 @@ def test_trials_that_fail_are_named_and_may_be_tried_again(pool, workdir, until)
     first = sweep[1]
     sweep.retry()
     until(lambda: sweep[1] != first and sweep[1].state == "failed")
-    Path("mended").touch()
+    mended.touch()
     sweep.wait(LIMIT_S, quiet=True)
     with pytest.raises(JobFailedError, match=r"Trial 1 has no result\. It failed.*See sweep\[1\]") as raised:
         sweep.results()
@@ -165,10 +167,12 @@ def test_a_study_learns_from_the_trials_before_and_prunes_by_what_they_reported(
 
 
 def test_a_trial_of_a_study_keeps_its_parameters_when_it_is_paused(pool, workdir, until) -> None:
+    tried = workdir / "tried"
+
     def objective(trial: Any) -> float:
         job = current_job()
         x = float(trial.suggest_float("x", 0, 1))
-        with Path("tried").open("a") as file:
+        with tried.open("a") as file:
             file.write(f"{x}\n")
         job.report(step=job.attempt, value=x)
         while job.attempt == 1:
@@ -179,12 +183,12 @@ def test_a_trial_of_a_study_keeps_its_parameters_when_it_is_paused(pool, workdir
         return x
 
     sweep = pool.sweep(objective, optuna.create_study(), trials=1)
-    until(lambda: Path("tried").exists() and sweep.state == "running")
+    until(lambda: tried.exists() and sweep.state == "running")
     sweep.pause()
     until(lambda: sweep.state == "paused" and sweep[0].state == "paused")
     sweep.resume()
     sweep.wait(LIMIT_S, quiet=True)
-    first, second = Path("tried").read_text().split()
+    first, second = tried.read_text().split()
     assert float(first) == float(second) == sweep.best.parameters["x"]
     assert [step for step, _ in sweep.trials()[0].curve] == [1, 2]
 
