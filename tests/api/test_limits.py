@@ -68,10 +68,10 @@ async def test_a_flood_of_all_together_is_held_back_and_nothing_is_accepted_beyo
     accepting, go_on = [], asyncio.Event()
     submit = running.pool.engine.submit
 
-    async def slow(*given: Any) -> Any:
+    async def slow(*given: Any, **named: Any) -> Any:
         accepting.append(given)
         await go_on.wait()
-        return await submit(*given)
+        return await submit(*given, **named)
 
     monkeypatch.setattr(running.pool.engine, "submit", slow)
     monkeypatch.setattr(running.pool.intake, "most", 3)
