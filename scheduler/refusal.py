@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.wording import given
+
 
 class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program error
     """A request that cannot be granted, with a message for the user who sent it.
@@ -22,3 +24,13 @@ class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program err
 def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
     """Return the refusal of a request because of one of its fields."""
     return Refusal(422, "invalid", message, field=field, hint=hint)
+
+
+def unknown_job(job_id: str) -> Refusal:
+    """Return the refusal for a job that does not exist, or that the caller may not see."""
+    return Refusal(
+        404,
+        "not_found",
+        f"There is no job {given(job_id)}.",
+        hint="Jobs go by their ids here, not by their names: `springtide jobs` and the page My jobs list them.",
+    )

@@ -21,7 +21,7 @@ from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, unknown_job
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
     MAX_COMPARED,
@@ -195,7 +195,7 @@ async def seen(call: Call, job_id: str) -> Job:
     """Return a job. Raises `Refusal` 404 if there is none that the caller may see."""
     job = await call.pool.engine.job(job_id)
     if not permissions.may_see_job(call.caller, job):
-        raise Refusal(404, "not_found", f"There is no job {given(job_id)}.")
+        raise unknown_job(job_id)
     return job
 
 

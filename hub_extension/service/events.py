@@ -18,9 +18,8 @@ from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.service.relay import Piece, Reader, Relay, piece_of
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, unknown_job
 from springtide.scheduler.wire import Event
-from springtide.scheduler.wording import given
 
 HEARTBEAT_S: Final = 15.0
 HEARTBEAT: Final = piece_of(b":\n\n")
@@ -100,7 +99,7 @@ class EventsHandler(RoutedHandler):
 
     async def _check_job(self, caller: Caller, job_id: str) -> None:
         if not permissions.may_see_job(caller, await self.pool.engine.job(job_id)):
-            raise Refusal(404, "not_found", f"There is no job {given(job_id)}.")
+            raise unknown_job(job_id)
 
     async def _stream(self, caller: Caller, job: str | None, after: int | None) -> None:
         chunked = self.request.version == "HTTP/1.1"

@@ -82,9 +82,9 @@ def capture_notebook(path: Path, here: Here) -> Captured:
     content = sources.read(whole)
     cells = _code_cells(content, path)
     imports = imports_of_cells(cells)
-    notes = [f"Sent {path.name} as it was last saved."]
+    notes = [f"The job runs {path.name} as it was last saved."]
     if here.notebook is not None and here.notebook.resolve() == whole.resolve():
-        notes = [f"Sent {path.name} as it was last saved: changes made after that are not part of the job."]
+        notes = [f"The job runs {path.name} as it was last saved: changes made after that are not part of it."]
     python, folder = find(here.interpreter, here) or here.python, whole.resolve().parent
     project = project_of(here, folder, [whole])
     search = [] if project is None else search_places(project, python)

@@ -223,8 +223,8 @@ class Project:
         total = sum(len(file.content) for file in self.files.values())
         if not (self.files or self.linked):
             return ()
-        sent = f"{count(len(self.files), 'file')} ({size(total)})"
-        notes = [f"Sent {sent} of {self.root}: the job runs in a copy of its own."]
+        copied = f"{count(len(self.files), 'file')} ({size(total)})"
+        notes = [f"The job runs in its own copy of {self.root}: {copied}."]
         if self.linked:
             notes.append(f"Read and written in place: {_some(self.linked)}.")
         if self.large:

@@ -78,7 +78,7 @@ def _ended_cleanly(p: Params) -> Sentences:
 
 
 def _never_saved(_: Params) -> Sentences:
-    yield cause(f"Nothing was saved: it starts from the beginning, {OWN_FILES}.")
+    yield cause(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
 
 
 def _evicted(p: Params) -> Sentences:
@@ -125,7 +125,7 @@ def _lost(p: Params) -> Sentences:
     if p.get("saved", 1):
         yield follows("It resumes from its last checkpoint.")
     else:
-        yield follows(f"Nothing was saved: it starts from the beginning, {OWN_FILES}.")
+        yield follows(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
 
 
 def _blocked(p: Params) -> Sentences:

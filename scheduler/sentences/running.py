@@ -74,7 +74,7 @@ def _pausing(p: Params) -> Sentences:
     if p.get("found"):
         yield follows(f"Its newest checkpoint is {given(str(p['found']), LONG_GIVEN)}.")
         return
-    yield follows(f"Nothing was saved so far: without that it starts from the beginning, {OWN_FILES}.")
+    yield follows(f"No checkpoint is known so far: without one it starts from the beginning, {OWN_FILES}.")
 
 
 def _stopping(p: Params) -> Sentences:

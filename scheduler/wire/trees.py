@@ -12,8 +12,8 @@ MAX_LISTED: Final = 30
 """Maximum number of names in each list of a tree."""
 
 Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
-Path: TypeAlias = Annotated[str, Meta(max_length=4096)]
-Names: TypeAlias = Annotated[tuple[Path, ...], Meta(max_length=MAX_LISTED)]
+FilePath: TypeAlias = Annotated[str, Meta(max_length=4096)]
+Names: TypeAlias = Annotated[tuple[FilePath, ...], Meta(max_length=MAX_LISTED)]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
@@ -27,7 +27,7 @@ class ProjectTree(Request, frozen=True, kw_only=True):
     both are empty without one.
     """
 
-    root: Path
+    root: FilePath
     digest: Digest | None = None
     file_count: Number = 0
     file_bytes: Number = 0
@@ -36,7 +36,7 @@ class ProjectTree(Request, frozen=True, kw_only=True):
     linked_count: Number = 0
     ignored: Names = ()
     ignored_count: Number = 0
-    git: Path = ""
+    git: FilePath = ""
     commit: Annotated[str, Meta(pattern=r"^([0-9a-f]{40,64})?$(?!\n)")] = ""
 
 

@@ -115,7 +115,7 @@ def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     said = pool.explained(borrower, "Likely starts")
     assert said.splitlines()[0].endswith(": paused")
     assert "  Why: The project speech asked for its 2 GPUs back, for the job sleep of jemma." in said
-    assert "Nothing was saved: it starts from the beginning" in said
+    assert "No checkpoint is known: it starts from the beginning" in said
     assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\.", said)
 
 

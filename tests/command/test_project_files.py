@@ -44,7 +44,7 @@ def study(directory: Path) -> Path:
 def test_a_job_keeps_its_project_and_its_checkpoint_over_a_pause(run: Run, study: Path) -> None:
     sent = run("submit", "--json", "--gpus", "0", "--", "python", "scripts/train.py")
     assert sent.code == 0, sent.err
-    assert "the job runs in a copy of its own." in sent.err
+    assert "The job runs in its own copy of" in sent.err
     assert "Read and written in place: data/" in sent.err
     job = sent.json["id"]
     until("its second step", lambda: "waits" in run("logs", job).out)

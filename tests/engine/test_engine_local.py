@@ -348,7 +348,7 @@ async def test_a_job_that_never_saved_says_so_while_it_can_be_paused_and_when_it
     assert "It has saved no checkpoint yet" in running.reason.text
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
-    assert "Nothing was saved: it starts from the beginning" in paused.reason.text
+    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
     assert "Saving its work" not in paused.reason.text
 
 
@@ -409,7 +409,7 @@ async def test_a_frameworks_checkpoint_is_recognised_and_the_next_attempt_gets_t
     paused = await pause_and_resume(machine, job)
     assert paused.checkpoint is not None
     assert (paused.checkpoint.path, paused.checkpoint.size) == ("checkpoints/last.ckpt", 7)
-    assert "Nothing was saved" not in paused.reason.text
+    assert "No checkpoint is known" not in paused.reason.text
     log = await machine.log_has(job.id, "wrote 14")
     assert log.splitlines()[0] == "arguments: []"
     assert f"arguments: {arguments}" in log

@@ -42,4 +42,4 @@ def test_a_pause_says_that_the_job_saves_only_if_it_does() -> None:
     assert said(saved=True, found="last.ckpt") == (
         "Stopping for a pause, then giving its 2 GPUs back. Its newest checkpoint is “last.ckpt”."
     )
-    assert "Nothing was saved so far" in said(saved=False)
+    assert "No checkpoint is known so far" in said(saved=False)

@@ -158,9 +158,9 @@ RULES: list[tuple[str, Rule]] = [
     (r"More than [\w ]+ of work would be lost\.", _is("state", "running")),
     (r"Have it save checkpoints, such as with job\.save\(\) of springtide\.training\.", _is("state", "running")),
     (r"Its newest checkpoint is “.+”\.", _is("state", "pausing")),
-    (r"Nothing was saved so far: without that it starts from the beginning, unless .+\.",
+    (r"No checkpoint is known so far: without one it starts from the beginning, unless .+\.",
      _is("state", "pausing")),
-    (r"Nothing was saved: it starts from the beginning, unless .+\.", _is("waits", True)),
+    (r"No checkpoint is known: it starts from the beginning, unless .+\.", _is("waits", True)),
     (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}(?: of \S+)?\.",
      lambda _, found: [(("project of", _name(found)), found["project"])]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "

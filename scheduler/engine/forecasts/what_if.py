@@ -13,7 +13,6 @@ from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.forecasts.cache import starts_of, unknown_start
 from springtide.scheduler.engine.requests import project_admin, validation
 from springtide.scheduler.engine.settings import EngineSettings
-from springtide.scheduler.engine.state.job_lookup import job_not_found
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -22,7 +21,7 @@ from springtide.scheduler.engine.views.diagnoses import diagnosed
 from springtide.scheduler.forecast import GONE, Outlook, Shift
 from springtide.scheduler.gpu_types import DeclaredTypes, total
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, invalid_field, unknown_job
 from springtide.scheduler.store.records import JobRecord, JobSpec
 from springtide.scheduler.workload import Line
 
@@ -219,7 +218,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
     for job_id in question.starts:
         job = state.jobs.get(job_id)
         if job is None or not sees(job.spec.user, job.spec.project):
-            raise job_not_found(job_id)
+            raise unknown_job(job_id)
     return [job_id for job_id in dict.fromkeys(question.starts) if state.jobs[job_id].spec.options.gpus]
 
 

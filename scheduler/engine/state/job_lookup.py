@@ -5,10 +5,9 @@ from __future__ import annotations
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.lru_cache import LruCache
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import unknown_job
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobRecord
-from springtide.scheduler.wording import given
 
 MAX_ENDED = 512
 """Maximum number of ended jobs in memory."""
@@ -43,10 +42,5 @@ class JobLookup:
         """Return a job. Raises `Refusal` (404) if there is none with this id, and `StoreError`."""
         job = await self.look_up(job_id)
         if job is None:
-            raise job_not_found(job_id)
+            raise unknown_job(job_id)
         return job
-
-
-def job_not_found(job_id: str) -> Refusal:
-    """Return the refusal for an unknown job."""
-    return Refusal(404, "not_found", f"There is no job {given(job_id)}.")
