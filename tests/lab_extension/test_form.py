@@ -59,6 +59,10 @@ def people(service: ServiceProcess) -> Iterator[tuple[Client, Client]]:
                     client.cancel(job.id)
 
 
+BUSY = "import time; time.sleep(4)"
+"""Code that no cell has: its end is seen by the state of the kernel alone."""
+
+
 def form(tab: Page) -> Locator:
     """Return the form of the page."""
     return tab.get_by_test_id("job-form")
@@ -89,7 +93,9 @@ def test_a_form_tells_what_to_expect_and_what_is_wrong_and_submits(
     expect_words(tab, "reason", "rate has no default: give it a value.")
     expect(form(tab).get_by_label("epochs")).to_have_attribute("placeholder", "3")
     expect_words(tab, "environment", f"Python {platform.python_version()}, 1 package")
+    tab.evaluate(f"() => void {PANEL}.sessionContext.session.kernel.requestExecute({{ code: '{BUSY}' }})")
     form(tab).get_by_label("rate").fill("fast")
+    expect_words(tab, "reason", "The kernel is busy")
     expect_words(tab, "argument-rate-wrong", "neither a plain value nor a variable of the notebook")
     form(tab).get_by_label("rate").fill("14")
     expect(form(tab).get_by_test_id("form-submit")).to_be_enabled()

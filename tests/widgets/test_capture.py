@@ -297,7 +297,7 @@ def test_a_notebook_is_sent_as_saved_with_its_project(here, tmp_path):
 def test_the_open_notebook_warns_of_unsaved_changes(tmp_path):
     (tmp_path / "story.ipynb").write_text(json.dumps({"cells": []}))
     captured = capture("story.ipynb", (), {}, Here(tmp_path, notebook=tmp_path / "story.ipynb"))
-    assert "changes made after that are not part of the job" in captured.notes[0]
+    assert "changes made after that are not part of it" in captured.notes[0]
 
 
 # ---------- size

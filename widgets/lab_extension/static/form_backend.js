@@ -21,6 +21,7 @@ export class FormBackend {
     this.panelOf = panelOf;
     this.executed = executed;
     this.asking = Promise.resolve();
+    this.foundBusy = false;
   }
 
   form() {
@@ -70,7 +71,10 @@ export class FormBackend {
       .join("/");
   }
 
-  /** Calls `changed` when a cell was run or the kernel was replaced; returns a function that ends that. */
+  /**
+   * Calls `changed` when a cell was run, a kernel that was found busy is idle, or the kernel was replaced.
+   * Returns a function that ends that.
+   */
   follow(changed) {
     const panel = this.panelOf();
     if (panel === null) return () => {};
@@ -79,9 +83,9 @@ export class FormBackend {
     const ran = (_, { notebook }) => notebook === panel.content && changed();
     const renewed = () => changed();
     const turned = (_, status) => {
-      if (GONE.has(status)) gone = true;
-      if (!gone || (status !== "idle" && !GONE.has(status))) return;
+      if (!GONE.has(status) && !(status === "idle" && (gone || this.foundBusy))) return;
       gone = status !== "idle";
+      this.foundBusy = false;
       changed();
     };
     this.executed?.connect(ran);
@@ -106,7 +110,10 @@ export class FormBackend {
     if (panel === null) throw new Error(NO_NOTEBOOK);
     const kernel = panel.sessionContext.session?.kernel;
     if (!kernel || GONE.has(kernel.status)) throw new Error(NO_KERNEL);
-    if (kernel.status === "busy") throw new Error(BUSY);
+    if (kernel.status === "busy") {
+      this.foundBusy = true;
+      throw new Error(BUSY);
+    }
     const text = JSON.stringify(JSON.stringify(question));
     const expression = `__import__("springtide.widgets.shared_pool", fromlist=["FormAnswer"]).FormAnswer(${text})`;
     const future = kernel.requestExecute({
