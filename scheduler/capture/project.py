@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from springtide.scheduler.capture import sources
@@ -133,6 +134,8 @@ BARE = frozenset(
 SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_]account.*\.json|kaggle\.json")
 """Names of files with secrets, which are read in place and never sent."""
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
+MOST_SHOWN = 200
+"""Length up to which the path of a file is shown, in characters."""
 SHORT = 256
 """Length of a path in ASCII up to which any file system takes it, in characters."""
 
@@ -245,7 +248,7 @@ def find_root(place: Path, home: Path) -> Path | None:
     """
     for folder in (place, *place.parents):
         whole = folder in {home, Path(folder.anchor)}
-        if (folder / IGNORE_FILE).is_file() if whole else any((folder / mark).exists() for mark in MARKS):
+        if _is_file(folder / IGNORE_FILE) if whole else any(_is_there(folder / mark) for mark in MARKS):
             return folder
         if whole:
             return None
@@ -366,7 +369,7 @@ class _Walk:
                 self.places.append(f"{path}/" if _is_folder(entry) else path)
             if entry.is_symlink():
                 self._follow(path, entry, ignores)
-            elif entry.is_dir():
+            elif _is_folder(entry):
                 if self._is_entered(path, entry, ignores, folder):
                     yield path, entry.path, ignores
             else:
@@ -376,7 +379,7 @@ class _Walk:
     def _is_entered(self, path: str, entry: os.DirEntry[str], ignores: Ignores, folder: str) -> bool:
         if entry.name.startswith(".") or entry.name in LINKED_FOLDERS or is_environment(Path(entry.path)):
             return False
-        if self.shallow and not folder and not Path(entry.path, "__init__.py").is_file():
+        if self.shallow and not folder and not _is_file(Path(entry.path, "__init__.py")):
             return False
         if ignores.has(f"{path}/") and not ignores.leads_to_included(path):
             self.ignored.append(f"{path}/")
@@ -386,13 +389,13 @@ class _Walk:
     def _follow(self, path: str, entry: os.DirEntry[str], ignores: Ignores) -> None:
         """Keep a link inside the project; copy a file, or a folder with code, that lies outside."""
         target = Path(os.path.realpath(entry.path))
-        if not target.exists():
+        if not _is_there(target):
             return
         if target.is_relative_to(self.root):
             inside = target.relative_to(self.root).as_posix()
             if not any(part in CACHES for part in inside.split("/")):
                 self.links[path] = os.path.relpath(inside, path.rpartition("/")[0] or ".")
-        elif entry.is_dir():
+        elif _is_folder(entry):
             if not (self.shallow or self.outside or ignores.has(f"{path}/")):
                 self._copy_outside(path, target, ignores)
         else:
@@ -486,7 +489,20 @@ class _Walk:
 
 def is_environment(place: Path) -> bool:
     """Return whether a folder is an environment of Python or of conda."""
-    return (place / "pyvenv.cfg").exists() or (place / "conda-meta").exists()
+    return _is_there(place / "pyvenv.cfg") or _is_there(place / "conda-meta")
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file or folder can be found: what lies behind a closed folder cannot."""
+    with suppress(OSError):
+        return path.exists()
+    return False
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -514,8 +530,8 @@ def _may_be_script(entry: os.DirEntry[str]) -> bool:
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:
-    printable = [name for name in names if name.isprintable() and len(name) <= 200]
-    return tuple(printable[:MAX_LISTED])
+    shown = (name if name.isprintable() else name.encode("unicode_escape").decode() for name in names)
+    return tuple(islice((name for name in shown if len(name) <= MOST_SHOWN), MAX_LISTED))
 
 
 def _some(names: Collection[str], most: int = 5) -> str:

@@ -325,7 +325,9 @@ def _enough_without_gpus(p: Params) -> Sentences:
         yield change(f"It can start once an administrator of {project} allows them.")
         return
     bound = "as many as it may at a time" if running == most else f"and may run only {amount(most)} at a time"
-    yield state(f"The project {project} runs {count(running, 'job')} without GPUs, {bound}.")
+    step = number(p, "steps") if p.get("steps") else 0
+    sent = f" in step {step + 1} of chains of jobs" if step else ""
+    yield state(f"The project {project} runs {count(running, 'job')} without GPUs{sent}, {bound}.")
     if number(p, "place") == 1:
         enough = "one of them has" if running == most else f"{amount(running - most + 1)} of them have"
         yield ease(f"It starts once {'that job has' if running == 1 else enough} ended.")

@@ -8,7 +8,6 @@ for deletion, and ``<n>.done`` its end as recorded in the store.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -41,10 +40,11 @@ from springtide.scheduler.executors.files.layout import (
     opened,
     write_packed,
 )
-from springtide.scheduler.executors.files.plain import make_directory, write_tree
+from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.library import LIBRARY, write_programs
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Node
@@ -87,18 +87,15 @@ class LaunchRecords:
         self.program = ""
 
     def prepare_volume(self) -> None:
-        """Create the directory of jobs, and copy the supervisor to the mount of pods. Raises `OSError`.
+        """Create the directory of jobs, and copy the programs of the pool to the mount of pods. Raises `OSError`.
 
         Launch records of earlier versions are brought up to date.
         """
         state = self.layout.state
         state.mkdir(parents=True, exist_ok=True)
-        content = {f"supervisor/{path.name}": path.read_bytes() for path in sorted(SUPERVISOR_SOURCE.glob("*.py"))}
-        digest = hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
-        for path in (self.layout.jobs, state / "programs"):
-            make_directory(path, 0o711)
-        write_tree(state / "programs" / digest, content, self._owner)
-        self.program = f"programs/{digest}"
+        others = {f"supervisor/{path.name}": path.read_bytes() for path in SUPERVISOR_SOURCE.glob("*.py")}
+        make_directory(self.layout.jobs, 0o711)
+        self.program = write_programs(state, others, self._owner)
         for path in self.layout.jobs.glob("*/launches/*.json"):
             self._migrate(AttemptKey(path.parent.parent.name, int(path.stem)))
 
@@ -251,7 +248,9 @@ def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, core
         "argv": command(spec, places),
         "tree": tree_step(spec, places),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, base, places, contract(spec, places, directory), cores),
+        "env": job_environment(
+            spec, base, places, contract(spec, places, directory), manifests.PROGRAM / LIBRARY, cores=cores
+        ),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,

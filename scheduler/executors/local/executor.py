@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import logging
 import os
@@ -47,6 +48,7 @@ from springtide.scheduler.executors.files.layout import (
     record_exit,
 )
 from springtide.scheduler.executors.files.reader import Reader
+from springtide.scheduler.executors.library import write_programs
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
@@ -167,9 +169,11 @@ class LocalExecutor(Executor):
         try:
             if self._accounts is not None:
                 self._accounts.prepare()
-                return
-            make_root(self._layout.state, 0o700)
-            make_own_directory(self._layout.jobs, 0o700)
+            else:
+                make_root(self._layout.state, 0o700)
+                make_own_directory(self._layout.jobs, 0o700)
+            programs = write_programs(self._layout.state, {}, None, readable=True)
+            self._launcher = dataclasses.replace(self._launcher, programs=programs)
         except AccountError as error:
             raise ExecutorError(str(error)) from error
         except OSError as error:

@@ -28,6 +28,11 @@ RELOOK = 1.0
 """Interval at which a pausing pod looks for a request to kill, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
+SHUTDOWN = 120.0
+"""Time in which the workers end after a machine that shuts down has sent SIGTERM to all, in seconds.
+
+Afterwards it kills what is left; systemd waits 90 s. Later ends have other causes.
+"""
 TREE_WAIT = 900.0
 """Time for the first worker of a gang of pods to make the copy of the project, in seconds."""
 RESERVED = 4096
@@ -58,6 +63,7 @@ class Supervisor:
         self.workers: dict[int, int] = {}
         self.failed: tuple[int | None, int | None] | None = None
         self.asked: str | None = None
+        self.told_to_stop: float | None = None
         self.ending = False
         self.forced = False
         self.leftovers = False
@@ -108,11 +114,14 @@ class Supervisor:
             self._search_if_due()
             self._wait()
         self._drain()
+        self._read_signals()
         if self._may_resume():
             self.search.search_at_end()
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
+        if self._is_shut_down():
+            return self._ended("evicted", code=code, number=number, detail="The machine was shutting down.")
         return self._ended("exited", code=code, number=number)
 
     def _make_tree(self) -> Problem | None:
@@ -260,7 +269,12 @@ class Supervisor:
 
     def _may_resume(self) -> bool:
         """Return whether the job may run again after this end: it was paused, or failed by itself."""
-        return self.asked == "pause" or (self.asked is None and self.failed is not None)
+        return self.asked == "pause" or (self.asked is None and (self.failed is not None or self._is_shut_down()))
+
+    def _is_shut_down(self) -> bool:
+        """Return whether the machine asks all processes to end, those of the job too."""
+        since = None if self.told_to_stop is None else time.monotonic() - self.told_to_stop
+        return self.asked is None and since is not None and since < SHUTDOWN
 
     @property
     def _search_due(self) -> float | None:
@@ -292,11 +306,18 @@ class Supervisor:
             self._read_requests()
 
     def _read_signals(self) -> None:
-        """Read the signals; in a pod, SIGTERM without a request is the kubelet's and requests a pause."""
+        """Read the signals.
+
+        SIGTERM without a request is the kubelet's in a pod, and requests a pause. Elsewhere it is that of a
+        machine that shuts down, which sends it to the processes of the job as well.
+        """
         with suppress(BlockingIOError):
             terminated = signal.SIGTERM in os.read(self.wake, 4096)
-            if terminated and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
-                leave(self.directory, "pause")
+            if terminated and not any(map(self._is_requested, REQUESTS)):
+                if self.pod:
+                    leave(self.directory, "pause")
+                else:
+                    self.told_to_stop = time.monotonic()
 
     def _copy(self, file: int) -> bool:
         """Copy output of a worker to its log; return False when there is no more for now."""
