@@ -133,6 +133,10 @@ BARE = frozenset(
 )
 SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_]account.*\.json|kaggle\.json")
 """Names of files with secrets, which are read in place and never sent."""
+PLACEHOLDERS = frozenset({".gitignore", ".gitkeep", ".keep"})
+"""Names of files that keep an empty folder in a repository."""
+DEEPEST_BARE = 4
+"""Number of levels of empty folders in each other."""
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
 MOST_SHOWN = 200
 """Length up to which the path of a file is shown, in characters."""
@@ -161,6 +165,7 @@ class Caps:
 class Project:
     """A captured project folder: the copied files and links by relative path, and what is left in place.
 
+    ``empty`` are folders without files, which a job has as its own.
     ``large`` are files of code that are too large to be copied, with their sizes in bytes; ``unseen`` are folders
     that were not looked at because the project is so large.
     """
@@ -168,6 +173,7 @@ class Project:
     root: Path
     files: Mapping[str, TreeFile]
     links: Mapping[str, str] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     large: Mapping[str, int] = field(default_factory=dict)
@@ -177,12 +183,13 @@ class Project:
     @cached_property
     def packed(self) -> bytes:
         """The packed tree."""
-        return pack(self.files, self.links)
+        return pack(self.files, self.links, self.empty)
 
     @cached_property
     def folders(self) -> frozenset[str]:
         """The folders of the job's copy."""
-        return frozenset({"", *(folder for path in (*self.files, *self.links) for folder in parents(path))})
+        paths = (*self.files, *self.links, *(f"{folder}/" for folder in self.empty))
+        return frozenset({"", *(folder for path in paths for folder in parents(path))})
 
     def place_of(self, path: Path) -> str | None:
         """Return the relative place of a path in the project, ``.`` for its root; None outside of it."""
@@ -220,6 +227,11 @@ class Project:
             git="" if self.commit is None else self.commit.directory,
             commit="" if self.commit is None else self.commit.digest,
         )
+
+    def in_place(self, path: str) -> str | None:
+        """Return the linked folder that a path leads through, with a slash at its end; None without one."""
+        above = (f"{folder}/" for folder in parents(f"{path}/"))
+        return next((folder for folder in above if folder in self.linked), None)
 
     def notes(self) -> tuple[str, ...]:
         """Return the sentences for whoever submits the project."""
@@ -296,6 +308,7 @@ class _Walk:
         self.large: dict[str, int] = {}
         self.unseen: list[str] = []
         self.places: list[str] = []
+        self.empty: list[str] = []
         self.kept: set[str] = set()
         self.entries = caps.entries
 
@@ -344,6 +357,7 @@ class _Walk:
             root=self.root,
             files=files,
             links=links,
+            empty=tuple(path for path in self.empty if path not in links),
             linked=tuple(sorted(linked, key=lambda path: (path.startswith("."), not path.endswith("/"), path))),
             ignored=tuple(self.ignored),
             large=self.large,
@@ -364,6 +378,9 @@ class _Walk:
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
+                continue
+            if bare := _bare_folders(entry, path):
+                self.empty += bare
                 continue
             if not folder or _is_folder(entry):
                 self.places.append(f"{path}/" if _is_folder(entry) else path)
@@ -510,6 +527,23 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def _bare_folders(entry: os.DirEntry[str], path: str, levels: int = DEEPEST_BARE) -> list[str]:
+    """Return a folder without files other than placeholders, and those in it; none for anything else."""
+    if not levels or entry.is_symlink() or not _is_folder(entry):
+        return []
+    found = [path]
+    try:
+        with os.scandir(entry.path) as entries:
+            for each in entries:
+                below = _bare_folders(each, f"{path}/{each.name}", levels - 1)
+                if not below and each.name not in PLACEHOLDERS:
+                    return []
+                found += below
+    except OSError:
+        return []
+    return found
 
 
 def _suffix(name: str) -> str:

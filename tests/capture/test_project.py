@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from project_copies import copy_of, run_copy
 
-from springtide.scheduler.capture import CaptureError, Here, capture_words, submission
+from springtide.scheduler.capture import CaptureError, Here, capture_words, notes_of, submission
 from springtide.scheduler.capture.pauses import pause_words
 from springtide.scheduler.capture.project import Caps, capture_project, find_root
 
@@ -441,3 +441,23 @@ def test_a_module_below_src_is_the_program(project: Path, here: Here) -> None:
     assert captured.name == "train"
     asked = submission(captured, {"gpus": 1})
     assert "springtide.training" in pause_words(asked, captured)
+
+
+def test_an_empty_folder_is_the_jobs_own(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="", tables___dot_gitkeep="", runs__first___dot_gitkeep="", data__x_dot_npy="data")
+    write(project, _dot_gitignore="tables/*\n")
+    copy = copy_of(capture_words(["python", "train.py"], here), tmp_path / "job")
+    for folder in ("tables", "runs/first"):
+        (copy / folder / "last.ckpt").write_text("the job's")
+        assert not (project / folder / "last.ckpt").exists()
+    assert (copy / "data").is_symlink()
+    assert capture_project(project, project.parent).linked == ("data/", ".gitignore")
+
+
+def test_a_checkpoint_in_a_folder_that_jobs_share_is_named(project: Path, here: Here) -> None:
+    write(project, train_dot_py="", tables__old_dot_npy="data")
+    captured = capture_words(["python", "train.py"], here)
+    asked = submission(captured, {"gpus": 1, "resume": "--resume tables/checkpoint.pkl", "outputs": ["new/*"]})
+    assert any(note.startswith("tables/ is written in place, so all jobs") for note in notes_of(captured, asked))
+    alone = submission(captured, {"gpus": 1, "resume": "--resume new/checkpoint.pkl"})
+    assert notes_of(captured, alone) == captured.notes

@@ -41,10 +41,11 @@ from springtide.scheduler.executors.files.layout import (
     write_packed,
 )
 from springtide.scheduler.executors.files.plain import make_directory
+from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.executors.library import LIBRARY, write_programs
+from springtide.scheduler.executors.library import LIBRARY
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Node

@@ -47,8 +47,8 @@ from springtide.scheduler.executors.files.layout import (
     read_record,
     record_exit,
 )
+from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.files.reader import Reader
-from springtide.scheduler.executors.library import write_programs
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
