@@ -66,7 +66,10 @@ def resumes_from(job: Job, now: float) -> str:
         step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
         return f"its checkpoint{step}, saved {when}"
     found = job.checkpoint
-    how = f"passed as: {job.options.resume}" if found.passed else "if its program loads it when it starts"
+    loads = "if its program loads it when it starts"
+    if job.options.resume:
+        loads = f"if its program loads it when it gets: {job.options.resume}"
+    how = f"passed as: {job.options.resume}" if found.passed else loads
     return f"{found.path} ({found.by}, {size(found.size)}, written {when}), {how}"
 
 

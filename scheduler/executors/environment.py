@@ -12,7 +12,7 @@ from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.library import with_library
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.project_tree import PLACE
-from springtide.scheduler.resuming import named_paths
+from springtide.scheduler.resuming import named_paths, takes_any
 from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -66,6 +66,7 @@ def search(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any]:
     return {
         "roots": [working_directory(spec, places), str(places.checkpoints), str(places.output)],
         "named": named_paths(spec.options.resume or ""),
+        "any": takes_any(spec.options.resume),
         "since": spec.since,
         "every": SEARCH_INTERVAL,
         "reports": str(places.reports),

@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import logging
 import os
+import pwd
 import shutil
 import sys
 import time
@@ -78,9 +79,13 @@ NOT_STARTED = "It was asked to stop before it started."
 
 def service_environment() -> dict[str, str]:
     """Return the environment of jobs under the service's own account, without the service's settings."""
+    own = {}
+    with suppress(KeyError):  # an account of a container may have no entry
+        entry = pwd.getpwuid(os.getuid())
+        own = {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "SHELL": entry.pw_shell}
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "SHELL", "TZ") if name in os.environ}
     path = f"{Path(sys.executable).parent}:{SYSTEM_PATH}"
-    return {**kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+    return {**own, **kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
 class LocalExecutor(Executor):
