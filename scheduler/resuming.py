@@ -69,7 +69,7 @@ def names_checkpoint(resume: str | None, checkpoint: Checkpoint) -> bool:
 
 
 def takes_any(resume: str | None) -> bool:
-    """Return whether the arguments name no checkpoint, as ``--resume`` alone: the program knows where its own is."""
+    """Return whether the arguments name no path, as ``--resume`` alone: the program knows where its own is."""
     return resume is not None and PLACEHOLDER not in resume and not named_paths(resume)
 
 
