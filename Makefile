@@ -19,7 +19,7 @@ BUILD  := 'hatchling>=1.27,<2'
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit docs generate pictures frameworks real-code soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs generate pictures frameworks real-code real-gpus soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and re
 real-code: $(VENV)/dev.stamp install ## Training code of the shapes found in public, sent, paused, resumed and compared
 	$(BIN)/python tests/support/make_tools.py frameworks
 	$(BIN)/python -m pytest tests/real_code --full --durations 0 $(PYTEST_ARGS)
+
+real-gpus: $(VENV)/dev.stamp install ## Jobs on the NVIDIA GPUs of this machine; CUDA_PYTHON is a Python with PyTorch
+	$(BIN)/python -m pytest tests/real_gpus --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs and stories than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 160 --timeout 14400

@@ -121,11 +121,14 @@ def cells(desk: Desk) -> list[dict[str, Any]]:
     return [gpu for node in desk.get("/pool")["nodes"] for gpu in node["gpus"]]
 
 
+def holders(desk: Desk) -> set[str]:
+    """Return the kinds of holders of the pool's GPUs."""
+    return {gpu["holder"]["kind"] for gpu in cells(desk) if gpu["holder"]}
+
+
 def test_the_pool_has_the_gpus_of_the_driver(susan: Desk) -> None:
     assert [gpu["uuid"] for gpu in cells(susan)] == [uuid for (uuid,) in asked("uuid")]
-    nodes = susan.get("/pool")["nodes"]
-    assert not any(node["simulated"] for node in nodes)
-    print(json.dumps(nodes))
+    assert not any(node["simulated"] for node in susan.get("/pool")["nodes"])
 
 
 def test_a_job_sees_its_gpu_alone_and_nothing_in_its_memory(susan: Desk) -> None:
@@ -144,13 +147,11 @@ def test_its_use_is_measured(susan: Desk) -> None:
 
     (gpu,) = until("use above one half", used, every=0.5)
     (said,) = [row for row in asked("uuid", "memory.total", "temperature.gpu") if row[0] == gpu["uuid"]]
-    print(json.dumps(gpu), said)
     assert gpu["memory_used"] >= 8 * GIB
     assert gpu["memory_total"] == pytest.approx(float(said[1]) * (1 << 20), rel=0.02)
     assert abs(gpu["temperature"] - int(said[2])) < 20
     assert susan.result(job) == "done"
     series = susan.get(f"/jobs/{job}/usage")
-    print(json.dumps(series)[:1500])
     assert max(point["utilization"] or 0 for point in series["points"]) > 0.5
 
 
@@ -168,8 +169,6 @@ def test_an_owner_gets_all_of_the_gpu_and_the_borrower_ends_as_if_alone(susan: D
 def test_a_killed_program_leaves_nothing_on_the_gpu(susan: Desk) -> None:
     job = susan.submit("busy.py", "600")
     until("its start", lambda: "step 1/" in susan.log(job), every=0.2)
-    words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader"]
-    print(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     susan("cancel", job)
     susan.reached(job, "cancelled")
     found = json.loads(susan.result(susan.submit("look.py")))
@@ -177,20 +176,18 @@ def test_a_killed_program_leaves_nothing_on_the_gpu(susan: Desk) -> None:
 
 
 def test_a_gpu_that_others_compute_on_is_not_given_to_a_job(susan: Desk) -> None:
-    program = subprocess.Popen(
-        [susan.python, PROGRAMS / "busy.py", "600"], stdout=subprocess.PIPE, text=True, cwd=susan.place
-    )
+    words = [susan.python, PROGRAMS / "busy.py", "600"]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=susan.place)
+    assert program.stdout is not None
     try:
-        assert program.stdout is not None
         assert program.stdout.readline() == "step 1/1\n"
         job = susan.submit("look.py", gpus=len(asked("uuid")))
-        kinds = lambda: {(gpu["holder"] or {}).get("kind") for gpu in cells(susan)}  # noqa: E731
-        until("the GPU of others", lambda: "foreign" in kinds(), every=0.5)
-        print(called("explain", job, env=susan.env).out)
+        until("the GPU of others", lambda: "foreign" in holders(susan), every=0.5)
         assert susan.state(job) == "queued"
     finally:
         program.kill()
         program.wait()
+        program.stdout.close()
     assert susan.result(job)
 
 
