@@ -212,7 +212,8 @@ def _literal(value: Any, name: str) -> str:
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float) and not math.isfinite(value):
-        return f"float({str(float(value))!r})"
+        value = float(value)
+        return f"float({str(value)!r})"
     if value is None or isinstance(value, bool):
         return repr(value)
     for plain in (int, float, str):  # of a subclass the repr may be anything
