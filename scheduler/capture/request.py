@@ -30,6 +30,7 @@ def environment_shown(
     return JobEnvironment(
         program="" if environment is None else environment.program,
         name="" if environment is None else environment.name,
+        image="" if environment is None else environment.image,
         unsent=list(unsent),
         python="" if environment is None else environment.python,
         path="" if environment is None else environment.path,

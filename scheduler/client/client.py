@@ -15,7 +15,6 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.client.descriptions import IMAGE_VARIABLE
 from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport
@@ -108,7 +107,7 @@ class Client:
         without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one.
         """
         key = submission.key or uuid.uuid4().hex
-        image = os.environ.get(IMAGE_VARIABLE) or None if submission.image is None else submission.image
+        image = os.environ.get(wire.IMAGE_VARIABLE) or None if submission.image is None else submission.image
         body = msgspec.structs.replace(submission, key=key, image=image)
         if packed is not None and submission.tree is not None and submission.tree.digest is not None:
             self.send_tree(submission.tree.digest, packed)

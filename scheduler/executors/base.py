@@ -61,15 +61,17 @@ class AttemptKey(msgspec.Struct, frozen=True, order=True):
 
 
 class FoundProgram(msgspec.Struct, frozen=True):
-    """The program of a job as it was found at the submission, for executors of the same machine.
+    """The program of a job as it was found at the submission, for executors of the same place.
 
-    ``path`` is its absolute path and ``python`` the interpreter that it runs in, both empty if they are not known;
-    ``variables`` are those of the activated environment.
+    That is the same machine, or pods of ``image``, that of the notebook, with the user's home. ``path`` is its
+    absolute path and ``python`` the interpreter that it runs in, both empty if they are not known; ``variables``
+    are those of the activated environment.
     """
 
     path: str = ""
     python: str = ""
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    image: str = ""
 
 
 class AttemptSpec(msgspec.Struct, frozen=True):

@@ -9,12 +9,14 @@ from __future__ import annotations
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.environments import (
     ACTIVATION,
+    IMAGE_VARIABLE,
     MAX_PACKAGES,
     MAX_VARIABLE,
     DeclaredContents,
     ImageContents,
     JobEnvironment,
     PythonEnvironment,
+    in_image_of_submission,
     missing_modules,
     missing_program,
 )
@@ -167,6 +169,7 @@ __all__ = [
     "DRAINED",
     "FREE",
     "IDLE",
+    "IMAGE_VARIABLE",
     "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
@@ -308,6 +311,7 @@ __all__ = [
     "WorkspaceRequest",
     "WorkspaceView",
     "changes_of",
+    "in_image_of_submission",
     "missing_modules",
     "missing_program",
     "rerun",

@@ -114,6 +114,7 @@ class LaunchRecords:
     ) -> LaunchRecord:
         """Return the launch record of an attempt; ``nodes`` are those of its workers, None without GPUs.
 
+        The environment of the submission counts in its own image, with the home; other images have their own.
         Raises `ExecutorError` if the attempt can never run.
         """
         if not spec.placement:
@@ -126,7 +127,8 @@ class LaunchRecords:
                 f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
                 "Start a notebook once, or leave out cwd."
             )
-        without_files = replace(spec, files={}, history=None, packed=b"", found=FoundProgram())
+        found = spec.found if home is not None and spec.found.image == image else FoundProgram()
+        without_files = replace(spec, files={}, history=None, packed=b"", found=found)
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
@@ -231,14 +233,11 @@ class LaunchRecords:
 
 
 def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, cores: float) -> dict[str, Any]:
-    """Return the spec for the supervisors of an attempt; paths are those within pods.
-
-    The program and the environment of the place of submission do not count there: images have their own.
-    """
+    """Return the spec for the supervisors of an attempt; paths are those within pods."""
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)
-    base = {} if credentials is None else credentials.variables(directory)
+    base = {**spec.found.variables, **({} if credentials is None else credentials.variables(directory))}
     hosts = record.hosts if record.gang else ["localhost"]
     addresses = tuple(f"{host}:{manifests.WORKER_PORT}" for host in hosts)
     meeting = Rendezvous(hosts[0], manifests.RENDEZVOUS_PORT, addresses, len(spec.placement[0].gpus))
@@ -246,7 +245,7 @@ def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, core
         "job": spec.key.job,
         "attempt": spec.key.attempt,
         "epoch": spec.epoch,
-        "argv": command(spec, places),
+        "argv": command(spec, places, spec.found.path),
         "tree": tree_step(spec, places),
         "cwd": working_directory(spec, places),
         "env": job_environment(
