@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import engine_worlds as worlds
 import pytest
 
 from springtide.scheduler import wire
@@ -63,6 +64,16 @@ async def test_a_job_that_waits_for_one_with_a_time_limit_starts_by_then(pool, l
     assert starts.latest == now + 1000
     assert now <= starts.earliest <= starts.likely <= starts.latest
     assert starts.why is None
+
+
+async def test_while_others_compute_on_the_gpus_no_start_is_called_impossible(pool, look):
+    pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
+    await pool.idle()
+    job = await pool.submit("susan", gpus=1)
+    await pool.idle()
+    starts = await look(job.id)
+    assert starts.likely is None
+    assert starts.why.text == "Processes outside the pool use GPUs: when these end cannot be predicted."
 
 
 async def test_nothing_is_claimed_of_a_job_that_nobody_looked_at(pool):
