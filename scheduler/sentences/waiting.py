@@ -128,7 +128,7 @@ def _too_large(p: Params) -> Sentences:
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
     yield from _full_groups(p)
-    yield change(NEVER)
+    yield change(NEVER if largest else f"It can start once a {node} can be used again.")
 
 
 def _per_gpu_too_large(p: Params) -> Sentences:

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from executor_bench import SAVES, SLEEPS
 from local_bench import LocalBench
@@ -113,3 +114,12 @@ def test_jobs_under_the_services_account_have_its_home(monkeypatch: pytest.Monke
     assert Path(found["HOME"]).is_dir()
     assert found["USER"] == found["LOGNAME"]
     assert found["SHELL"].startswith("/")
+
+
+async def test_an_attempt_that_has_ended_leaves_no_zombie(bench: LocalBench) -> None:
+    spec = bench.code("print('ready', flush=True)")
+    await bench.executor.launch(spec)
+    await bench.gone(spec.key)
+    supervisor = bench.supervisor(spec.key)
+    await bench.executor.discard(spec.key)
+    await bench.until(lambda: not psutil.pid_exists(supervisor), "the end of the supervisor, zombies included")

@@ -62,6 +62,11 @@ def found(*paths: str) -> list[tuple[str, str]]:
         (["models/model_20.ubj"], None, "XGBoost"),
         (["xgboost_20.json"], None, "XGBoost"),
         (["model.txt.snapshot_iter_100"], None, "LightGBM"),
+        (
+            ["logs/ppo/rl_model_2000_steps.zip", "data.zip"],
+            "logs/ppo/rl_model_2000_steps.zip",
+            "Stable-Baselines3",
+        ),
         (["catboost_info/experiment.cbsnapshot"], None, "CatBoost"),
         (["checkpoint.pth.tar"], None, "PyTorch"),
         (["snapshot.pt"], None, "PyTorch"),

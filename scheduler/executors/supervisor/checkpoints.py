@@ -83,6 +83,7 @@ CONVENTIONS = (
     Convention("Keras", r".+(\.keras|\.weights\.h5)"),
     Convention("XGBoost", r".+\.(ubj|xgb)|(.*[-_.])?(xgb|xgboost)[-_.].*json"),
     Convention("LightGBM", r".+\.snapshot_iter_\d+|(.*[-_.])?(lgb|lightgbm)[-_.](.*[-_.])?txt"),
+    Convention("Stable-Baselines3", r".+_\d+_steps\.zip"),
     Convention("CatBoost", r".+\.cbsnapshot"),
     Convention(
         "PyTorch",
