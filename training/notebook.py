@@ -128,7 +128,8 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
             write_atomically(kept, nbformat.writes(self.nb).encode())
 
         async def async_start_new_kernel(self, **options: Any) -> None:
-            if any("ipykernel" in word for word in self.km.kernel_spec.argv):
+            spec = None if self.km is None else self.km.kernel_spec
+            if spec is not None and any("ipykernel" in word for word in spec.argv):
                 self.extra_arguments = [*self.extra_arguments, *QUIET_KERNEL]
             await super().async_start_new_kernel(**options)
 

@@ -173,8 +173,11 @@ def enough_without_gpus(line: tuple[str, int], running: int, most: int, place: i
     The ``line`` is a project, and the number of jobs whose programs led to those in it.
     """
     project, steps = line
-    params = {"project": project, "running": running, "most": most, "place": place}
-    return Reason("without-gpus-limit", {**params, "steps": steps} if steps else params)
+    params: dict[str, str | int | float | tuple[str, ...] | None] = {"project": project, "running": running}
+    params |= {"most": most, "place": place}
+    if steps:
+        params["steps"] = steps
+    return Reason("without-gpus-limit", params)
 
 
 def out_of_service() -> Reason:
