@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from local_bench import account_bench
 
+from springtide.scheduler import model
 from springtide.scheduler.executors.base import Reported
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.supervisor.checkpoints import (
@@ -148,7 +149,7 @@ def test_an_argument_without_a_path_makes_every_model_a_checkpoint() -> None:
     ],
 )
 def test_only_arguments_that_name_a_checkpoint_pass_it_on(resume: str | None, anything: bool, named: bool) -> None:
-    found = Checkpoint("out/model.pt", 1, START, "PyTorch")
+    found = model.Checkpoint("out/model.pt", 1, START, "PyTorch")
     assert takes_any(resume) is anything
     assert names_checkpoint(resume, found) is named
 

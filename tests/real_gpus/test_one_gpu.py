@@ -176,7 +176,7 @@ def test_a_killed_program_leaves_nothing_on_the_gpu(susan: Desk) -> None:
 
 
 def test_a_gpu_that_others_compute_on_is_not_given_to_a_job(susan: Desk) -> None:
-    words = [susan.python, PROGRAMS / "busy.py", "600"]
+    words = [str(susan.python), str(PROGRAMS / "busy.py"), "600"]
     program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=susan.place)
     assert program.stdout is not None
     try:
