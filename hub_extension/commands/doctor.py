@@ -73,7 +73,7 @@ def lines_of(finding: Finding) -> Iterator[str]:
 def findings_of(state_dir: Path | None, config: Path | None, url: str | None) -> Iterator[Finding]:
     """Yield the findings of all checks that apply to the set-up."""
     yield from machine.versions()
-    if "JUPYTERHUB_SERVICE_PREFIX" in os.environ and state_dir is None and config is None:
+    if "JUPYTERHUB_USER" in os.environ and state_dir is None and config is None:
         here = "This is a notebook server: the pool's set-up is checked where the hub runs, by its administrator."
         yield note("settings", here, "Ask why a job waits with `springtide explain JOB`.")
         url = url or os.environ.get("SPRINGTIDE_URL")

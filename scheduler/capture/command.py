@@ -27,13 +27,13 @@ from springtide.scheduler.capture.program import (
 from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.wire.environments import SEARCH_PATH
 from springtide.scheduler.wording import given, listed
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
 LONGEST = 4096
 """Maximum length of a path in a command, in characters."""
-SEARCH_PATH = "PYTHONPATH"
 
 
 @dataclass(frozen=True, slots=True)

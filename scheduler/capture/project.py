@@ -135,6 +135,8 @@ SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_
 """Names of files with secrets, which are read in place and never sent."""
 PLACEHOLDERS = frozenset({".gitignore", ".gitkeep", ".keep"})
 """Names of files that keep an empty folder in a repository."""
+MOST_EMPTY = 1_000
+"""Number of empty folders from which on they are linked."""
 DEEPEST_BARE = 4
 """Number of levels of empty folders in each other."""
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
@@ -379,7 +381,7 @@ class _Walk:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
                 continue
-            if bare := _bare_folders(entry, path):
+            if len(self.empty) < MOST_EMPTY and (bare := _bare_folders(entry, path)):
                 self.empty += bare
                 continue
             if not folder or _is_folder(entry):

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.capture.command import SEARCH_PATH, Captured, placed_path
+from springtide.scheduler.capture.command import Captured, placed_path
 from springtide.scheduler.capture.environment import python_environment
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.variables import carried, uncarried
 from springtide.scheduler.resuming import named_paths
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
+from springtide.scheduler.wire.environments import SEARCH_PATH
 from springtide.scheduler.wording import listed, plural
 
 
@@ -61,10 +62,12 @@ def unsent(request: Submission, here: Here, further: Sequence[str] = ()) -> list
 
 def notes_of(captured: Captured, request: Submission) -> tuple[str, ...]:
     """Return the sentences for whoever submits: those about the work, and those about it with its options."""
-    if captured.project is None or captured.project.root != Path(captured.cwd):
+    project = captured.project
+    if project is None:
         return captured.notes
     named = [*(named_paths(request.resume) if request.resume else ()), *request.outputs]
-    shared = sorted({folder for path in named if (folder := captured.project.in_place(path)) is not None})
+    places = (project.place_of(Path(captured.cwd, path)) for path in named)
+    shared = sorted({folder for place in places if place and (folder := project.in_place(place)) is not None})
     if not shared:
         return captured.notes
     verb, them = plural(len(shared), "is", "are"), plural(len(shared), "it", "them")

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from springtide.scheduler.wire.environments import SEARCH_PATH
+
 PROGRAMS: Final = "programs"
 """Directory below the state directory with what the pool brings to jobs: a directory for each version."""
 LIBRARY: Final = "library"
-"""Folder of such a version that goes onto the search path for modules."""
-SEARCH_PATH: Final = "PYTHONPATH"
+"""Folder of a version that is on the search path for modules."""
 
 
 def with_library(environment: Mapping[str, str], library: str) -> dict[str, str]:

@@ -19,6 +19,8 @@ ACTIVATION: Final = (
 """The variables that say which environment is activated in a shell."""
 MAX_VARIABLE: Final = 32_768
 """Maximum length of one of these, in characters."""
+SEARCH_PATH: Final = "PYTHONPATH"
+"""Variable with the places in which a Python looks for modules."""
 IMAGE_VARIABLE: Final = "SPRINGTIDE_IMAGE"
 """Variable of a notebook on a cluster that names the image it runs in."""
 

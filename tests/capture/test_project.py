@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -459,5 +460,9 @@ def test_a_checkpoint_in_a_folder_that_jobs_share_is_named(project: Path, here: 
     captured = capture_words(["python", "train.py"], here)
     asked = submission(captured, {"gpus": 1, "resume": "--resume tables/checkpoint.pkl", "outputs": ["new/*"]})
     assert any(note.startswith("tables/ is written in place, so all jobs") for note in notes_of(captured, asked))
+    (project / "scripts").mkdir()
+    below = capture_words(["python", "../train.py"], replace(here, cwd=project / "scripts"))
+    asked = submission(below, {"gpus": 1, "resume": "--resume tables/checkpoint.pkl"})
+    assert notes_of(below, asked) == below.notes  # that is another folder
     alone = submission(captured, {"gpus": 1, "resume": "--resume new/checkpoint.pkl"})
     assert notes_of(captured, alone) == captured.notes

@@ -70,12 +70,12 @@ async def test_a_job_that_waits_for_one_with_a_time_limit_starts_by_then(pool, l
 
 def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():
     nodes = ObservedNodes((worlds.node("train", 8, taken=frozenset([3])),))
-    starts = cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.unlikely(nodes))
+    starts = cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_code(nodes))
     assert starts.why.text == "Processes outside the pool use GPUs: when these end cannot be predicted."
     free = ObservedNodes((worlds.node("train", 8),))
     assert (
         "does not start as long as"
-        in cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.unlikely(free)).why.text
+        in cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_code(free)).why.text
     )
 
 

@@ -139,7 +139,7 @@ def check_it_ends_the_same_with_a_pause(at: Desk, program: Program) -> None:
 
 
 def spoil(project: Path) -> None:
-    """Edit what was sent, as somebody does who goes on working."""
+    """Edit what was sent, as people do while their jobs wait."""
     for path in project.rglob("*"):
         if path.is_file() and not path.is_symlink() and path.suffix in EDITED and "data" not in path.parts:
             path.write_text("this is not what was submitted\n")

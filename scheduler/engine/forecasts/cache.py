@@ -166,7 +166,7 @@ class ForecastCache:
         now, version, planned = self._clock(), self._read_model.version, self._planner.version
         outlook = await self._forecast(self._planner.snapshot(now), wanted, diagnosed=wanted)
         found = {
-            job_id: starts_of(window, now, outlook.until, unlikely(self._read_model.nodes))
+            job_id: starts_of(window, now, outlook.until, never_code(self._read_model.nodes))
             for job_id, window in outlook.starts.items()
         }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
@@ -237,7 +237,7 @@ def _pause_after(took: float) -> float:
     return max(MIN_PAUSE, PAUSE_FACTOR * took)
 
 
-def unlikely(nodes: ObservedNodes) -> str:
+def never_code(nodes: ObservedNodes) -> str:
     """Return the code of a start that these nodes do not allow, not even when all that runs has ended.
 
     No start is impossible if nodes may come, or if processes outside the pool use GPUs.
@@ -250,7 +250,7 @@ def unlikely(nodes: ObservedNodes) -> str:
 def starts_of(window: Window, now: float, until: float, never: str = NEVER) -> wire.Starts:
     """Return the view of a window; ``until`` is how far the forecast reached, in seconds since the epoch.
 
-    ``never`` is the code of a start that the nodes do not allow, as of `unlikely`.
+    ``never`` is the code of a start that the nodes do not allow, as of `never_code`.
     """
     why: model.Reason | None = None
     if window.why == FAR:

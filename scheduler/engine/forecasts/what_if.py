@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UnsetType, structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.forecasts.cache import starts_of, unknown_start, unlikely
+from springtide.scheduler.engine.forecasts.cache import never_code, starts_of, unknown_start
 from springtide.scheduler.engine.requests import project_admin, validation
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -41,7 +41,7 @@ BY = "(what if)"
 class Hypothesis:
     """The changes of a question, None for no change, and the pool's GPU types in order.
 
-    ``never`` is the code of a start that the nodes do not allow, as of `unlikely`.
+    ``never`` is the code of a start that the nodes do not allow, as of `never_code`.
     """
 
     job: JobRecord | None
@@ -105,7 +105,7 @@ def hypothesis_of(
         tuple(projects.values()) if question.projects or question.nodes else None,
         nodes.train(state.drained) if question.nodes else None,
         transaction.types.train,
-        unlikely(nodes),
+        never_code(nodes),
     )
 
 

@@ -110,8 +110,8 @@ def frameworks(notebook: Notebook) -> None:
     (packages,) = notebook.here(FRAMEWORKS).glob("lib/python*/site-packages")
     theirs = framework_tools.interpreter()
     (built,) = theirs.parents[1].glob("lib/python*/site-packages")
-    if built.parent.name != packages.parent.name:
-        pytest.skip(f"the frameworks are for {built.parent.name}, and the image has {packages.parent.name}")
+    hint = f"the frameworks are for {built.parent.name}, the image has {packages.parent.name}: run `make tools`"
+    assert built.parent.name == packages.parent.name, hint
     (packages / "frameworks.pth").write_text(f"/datasets/{DATASET}/{built.relative_to(theirs.parents[1])}\n")
     for name in LAUNCHERS:
         _, _, program = theirs.with_name(name).read_text().partition("\n")
