@@ -29,6 +29,7 @@ import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.notebook_watch import NotebookWatch
+from springtide.hub_extension.api.open_sessions import Sessions
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.tracking.tracker import Tracker
@@ -114,6 +115,7 @@ class Pool:
     readings: LruCache[tuple[str, str, str], float] = field(default_factory=lambda: LruCache(READINGS))
     """Times of readings of other people's jobs in the audit trail, by reader, job and kind of entry."""
     notebooks: NotebookWatch = field(default_factory=NotebookWatch)
+    sessions: Sessions = field(default_factory=Sessions)
 
 
 @dataclass(frozen=True, slots=True)

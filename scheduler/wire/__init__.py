@@ -109,6 +109,7 @@ from springtide.scheduler.wire.pool import (
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
+from springtide.scheduler.wire.sessions import SessionEnd, SessionOpened, SessionRequest, TerminalSize
 from springtide.scheduler.wire.shapes import (
     MAX_GPUS,
     MAX_JOBS_PAGE,
@@ -272,6 +273,9 @@ __all__ = [
     "RerunOf",
     "SentTree",
     "Sentence",
+    "SessionEnd",
+    "SessionOpened",
+    "SessionRequest",
     "Shift",
     "ShownMetric",
     "Starts",
@@ -281,6 +285,7 @@ __all__ = [
     "Surface",
     "Tag",
     "TagsEdit",
+    "TerminalSize",
     "TestRun",
     "TrackerLink",
     "TrackerLinks",
