@@ -49,6 +49,9 @@ in bytes.
 Files of ended jobs stay for some minutes, so without these limits a loop of submissions and cancellations would
 fill the disk.
 """
+STACK_RATE = 0.5
+"""Maximum sustained rate of one person's requests for stacks, in requests per second."""
+STACK_BURST = 10
 TRIAL_RATE = 0.1
 """Maximum sustained rate of one person's test messages, in messages per second."""
 TRIAL_BURST = 5
@@ -109,6 +112,7 @@ class Pool:
     streams: Slots = field(default_factory=lambda: Slots(STREAMS))
     intake: Slots = field(default_factory=lambda: Slots(SUBMISSIONS_AT_ONCE))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
+    stacks: Buckets = field(default_factory=lambda: Buckets(STACK_RATE, STACK_BURST, time.monotonic))
     channels: Channels = field(default_factory=Channels)
     trials: Buckets = field(default_factory=lambda: Buckets(TRIAL_RATE, TRIAL_BURST, time.monotonic))
     trackers: Sequence[Tracker] = ()

@@ -16,7 +16,8 @@ from typing import Final
 
 import click
 
-from springtide.hub_extension.commands.text import one_line
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, printable
+from springtide.scheduler import wire
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.wire import SessionRequest, TerminalSize
@@ -65,6 +66,30 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     if end.reason:
         click.echo(one_line(end.reason), err=True)
     sys.exit(NO_CODE if end.code is None else end.code)
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.option("--rank", type=click.IntRange(0), help="Only this worker.  [default: all]")
+@json_option
+def stack(*, job_id: str, rank: int | None, as_json: bool) -> None:
+    """Show where a running job is now, or hangs: the stacks of all threads of its processes.
+
+    Python programs that import springtide.training, functions and notebooks answer by themselves, also while they
+    wait in a library; other Python programs if py-spy is installed where the job runs. The job is not disturbed.
+    """
+    with Client() as client:
+        found = client.stack(job_id)
+    workers = [each for each in found.workers if rank in {None, each.rank}]
+    if as_json:
+        print_json(wire.JobStack(at=found.at, workers=workers, more=found.more))
+        return
+    for each in workers:
+        if len(found.workers) > 1:
+            click.echo(f"Worker {each.rank}")
+        click.echo(printable("\n\n".join(filter(None, [each.text, each.problem]))))
+    if found.more:
+        click.echo(f"{found.more} more workers are not shown.", err=True)
 
 
 def size_of_terminal() -> TerminalSize:

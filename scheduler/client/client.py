@@ -29,6 +29,8 @@ NO_URL = (
 
 SEND_TIMEOUT_S = 300.0
 """Time for sending a project tree, in seconds."""
+STACK_TIMEOUT_S = 600.0
+"""Time for the stacks of all workers of a job, in seconds."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -297,6 +299,10 @@ class Client:
         """Start a program inside a running job of the caller's own, and connect to it."""
         opened = self._http.struct(wire.SessionOpened, "POST", _path("jobs", job_id, "sessions"), body=request)
         return SessionConnection(self._http.address(_path("sessions", opened.id)), self._token, self._timeout)
+
+    def stack(self, job_id: str) -> wire.JobStack:
+        """Return where the processes of all workers of a running job are now."""
+        return self._http.struct(wire.JobStack, "POST", _path("jobs", job_id, "stack"), timeout=STACK_TIMEOUT_S)
 
     # ---------- logs, reports and outputs
 

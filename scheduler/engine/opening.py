@@ -345,7 +345,7 @@ def _compose(
             clock=clock.wall,
         ),
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
-        sessions=JobSessions(executor, jobs),
+        sessions=JobSessions(executor, jobs, clock.wall),
         events=EventSource(
             hub,
             newest=lambda: state.last_event,

@@ -13,6 +13,10 @@ PIECE = 32 * 1024
 """Maximum size of a piece of output, in bytes."""
 
 
+STACK = "stack.py"
+"""The tool that prints the stacks of the processes of a worker."""
+
+
 class Stream(IntEnum):
     """The output that a piece comes from; a terminal has only one."""
 
@@ -25,13 +29,14 @@ class SessionSpec(msgspec.Struct, frozen=True):
 
     It gets the environment, working directory, account and limits of the worker ``rank``. An empty ``argv`` is the
     shell of the account. ``terminal`` is the size of its terminal, None for pipes; ``kind`` is the value of
-    ``TERM``.
+    ``TERM``. With a ``tool``, the program is this one of the supervisor's directory.
     """
 
     rank: int
     argv: tuple[str, ...] = ()
     terminal: TerminalSize | None = None
     kind: str = "xterm-256color"
+    tool: str = ""
 
 
 class Session(ABC):

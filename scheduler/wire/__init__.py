@@ -109,7 +109,14 @@ from springtide.scheduler.wire.pool import (
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
-from springtide.scheduler.wire.sessions import SessionEnd, SessionOpened, SessionRequest, TerminalSize
+from springtide.scheduler.wire.sessions import (
+    JobStack,
+    SessionEnd,
+    SessionOpened,
+    SessionRequest,
+    TerminalSize,
+    WorkerStack,
+)
 from springtide.scheduler.wire.shapes import (
     MAX_GPUS,
     MAX_JOBS_PAGE,
@@ -230,6 +237,7 @@ __all__ = [
     "JobOptions",
     "JobPage",
     "JobRanges",
+    "JobStack",
     "JobUsage",
     "JobsActed",
     "JobsAction",
@@ -306,6 +314,7 @@ __all__ = [
     "UsageShare",
     "WhatIf",
     "Wish",
+    "WorkerStack",
     "Workspace",
     "WorkspaceActivity",
     "WorkspaceIdle",

@@ -78,6 +78,22 @@ class SessionOpened(Answer, frozen=True, kw_only=True):
     id: str
 
 
+class WorkerStack(Answer, frozen=True, kw_only=True):
+    """Where a worker is now: ``text`` has the stacks of its processes, or ``problem`` says why there are none."""
+
+    rank: int
+    text: str = ""
+    problem: str = ""
+
+
+class JobStack(Answer, frozen=True, kw_only=True):
+    """Where all workers of a running job are, at the time ``at``. ``more`` workers are not shown."""
+
+    at: float
+    workers: list[WorkerStack]
+    more: int = 0
+
+
 class SessionEnd(Answer, frozen=True, kw_only=True):
     """The end of a session: ``code`` is its exit code as a shell has it; without one, ``reason`` says why."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -368,3 +369,54 @@ async def test_a_client_passes_on_the_pools_refusal(running: Any) -> None:
     with pytest.raises(PoolError, match="nobody else may open a terminal"):
         await asyncio.to_thread(talk, running, "joe", job, "true")
     assert os.environ.get("SPRINGTIDE_JOB_ID") is None
+
+
+HANGS = """
+from springtide.training import current_job
+import time
+current_job()
+def hangs():
+    print("ready", flush=True)
+    while True:
+        time.sleep(600)
+hangs()
+"""
+
+
+async def test_who_sees_a_job_sees_where_it_hangs_and_outsiders_are_recorded(running: Any) -> None:
+    job = (await running.submit("susan", sys.executable, "-c", HANGS, gpus=1, workers=2))["id"]
+    for rank in (0, 1):
+        async with asyncio.timeout(PATIENCE_S):
+            while "ready" not in (await running.as_("susan").get(f"/jobs/{job}/log?rank={rank}")).text:
+                await asyncio.sleep(0.05)
+    for name in ("susan", "joe", "admin"):
+        answer = await running.as_(name).post(f"/jobs/{job}/stack")
+        assert answer.status_code == 200, answer.text
+        workers = answer.json()["workers"]
+        assert [(each["rank"], "in hangs" in each["text"], each["problem"]) for each in workers] == [
+            (0, True, ""),
+            (1, True, ""),
+        ]
+    assert (await running.as_("jemma").post(f"/jobs/{job}/stack")).status_code == 404
+    credential = running.credentials.token(AttemptKey(job, 1))
+    assert (await running.as_(credential).post(f"/jobs/{job}/stack")).status_code == 403
+    entries = (await running.as_("admin").get("/audit")).json()["items"]
+    assert [each["who"] for each in entries if each["what"] == "job.read_stack"] == ["admin"]
+
+
+async def test_stacks_are_asked_for_at_a_bounded_rate_and_of_running_jobs_only(running: Any) -> None:
+    job = await job_of(running)
+    answers = await asyncio.gather(*(running.as_("susan").post(f"/jobs/{job}/stack") for _ in range(14)))
+    assert {answer.status_code for answer in answers} == {200, 429}
+    ended = (await running.submit("joe", "true"))["id"]
+    await running.until("joe", ended, lambda found: found["state"] == "succeeded")
+    refused = await running.as_("joe").post(f"/jobs/{ended}/stack")
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_running")
+
+
+async def test_the_text_of_a_stack_has_no_control_characters(running: Any) -> None:
+    name = "\x1b]0;evil\x07\u202e"
+    job = await job_of(running, "susan", "sh", "-c", "sleep 600; :", name)
+    text = (await running.as_("susan").post(f"/jobs/{job}/stack")).json()["workers"][0]["text"]
+    assert "evil" in text
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)

@@ -149,3 +149,11 @@ def test_what_is_no_running_job_of_ones_own_is_refused_in_words(run: Run, job: s
     assert (none.code, "There is no program “no-such-program”" in none.err) == (1, True), none
     rank = run("exec", job, "--rank", "3", "--", "true")
     assert (rank.code, "rank" in rank.err) == (2, True), rank
+
+
+def test_where_a_job_is_now_is_shown_for_all_workers_or_one(run: Run, job: str) -> None:
+    shown = run("stack", job)
+    assert (shown.code, "sleep 600 (waiting)" in shown.out) == (0, True), shown
+    assert [each["rank"] for each in run("stack", job, "--json").json["workers"]] == [0]
+    assert run("stack", job, "--rank", "1", "--json").json["workers"] == []
+    assert run("stack", "no-such-job").code == 1

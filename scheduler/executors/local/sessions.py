@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import struct
+import sys
 import termios
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.layout import opened
+from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.session import PIECE, Session, SessionSpec, Stream
 from springtide.scheduler.executors.supervisor.sessions import LONGEST_REQUEST, PREFIX
 from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
@@ -102,7 +104,7 @@ async def _start(connection: socket.socket, spec: SessionSpec) -> tuple[Sequence
     size = spec.terminal
     record = {
         "rank": spec.rank,
-        "argv": list(spec.argv),
+        "argv": [sys.executable, "-I", "-S", str(PROGRAM / spec.tool)] if spec.tool else list(spec.argv),
         "terminal": None if size is None else [size.rows, size.columns],
         "variables": {} if size is None else {"TERM": spec.kind},
     }

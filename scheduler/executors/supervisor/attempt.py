@@ -18,6 +18,7 @@ from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
 from .search import Search
 from .sessions import Sessions
+from .stack import WORKER
 from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
 
@@ -196,10 +197,12 @@ class Supervisor:
         return in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
 
     def _environment_of(self, rank: int) -> dict[str, str] | None:
-        """Return the environment of a running worker's programs, None if there is no such worker."""
-        running = self.workers.values()
-        found = (worker for worker in self.spec["workers"] if worker["rank"] == rank and rank in running)
-        return next(map(self._environment, found), None)
+        """Return the environment of programs beside a running worker, None if there is no such worker."""
+        for pid, running in self.workers.items():
+            for worker in self.spec["workers"]:
+                if running == worker["rank"] == rank:
+                    return {**self._environment(worker), WORKER: str(pid)}
+        return None
 
     def _fork_session(self, argv: list[str], environment: dict[str, str], streams: Streams) -> tuple[int, int]:
         """Start the program of a session; return its pid, and the pipe for the reason if it cannot be started."""

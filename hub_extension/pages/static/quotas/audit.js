@@ -40,6 +40,7 @@ const WORDS = {
   "job.edit_trials": "changed the trials of the sweep",
   "job.read_log": "read the log of the job",
   "job.exec": "ran a program in the job",
+  "job.read_stack": "read the stacks of the job",
   "job.read_outputs": "read the files of the job",
 };
 
