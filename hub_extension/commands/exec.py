@@ -18,7 +18,7 @@ import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, printable
 from springtide.scheduler import wire
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.wire import SessionRequest, TerminalSize
 from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, Channel
@@ -40,11 +40,33 @@ FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
     default=None,
     help="Whether the command gets a terminal.  [default: if this command has one]",
 )
-def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None) -> None:
+@click.option(
+    "--stay", is_flag=True, help="Wait for Enter after an error, for a window that would close with this command."
+)
+def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool) -> None:
     """Open a terminal in a running job of yours, or run a command in it.
 
     It runs as the job's user, in its working directory, with its variables, GPUs and limits, and ends when the job
     pauses or ends. The exit code is that of the command, or 255 if the connection was lost.
+    """
+    if stay:
+        click.echo("Connecting to the job…", err=True)
+    try:
+        code = run(job_id, command, rank, terminal)
+    except (PoolError, Unreachable) as error:
+        if not stay:
+            raise
+        click.echo(one_line(str(error)), err=True)
+        code = NO_CODE
+    if stay and code == NO_CODE:
+        click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")
+    sys.exit(code)
+
+
+def run(job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None) -> int:
+    """Run a program in a job with this command's input and output; return its exit code.
+
+    Raises `PoolError` and `Unreachable`.
     """
     has_terminal = (os.isatty(INPUT) and os.isatty(FILES[Channel.OUTPUT])) if terminal is None else terminal
     request = SessionRequest(
@@ -59,13 +81,13 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
         with input_of(connection, is_terminal=has_terminal):
             pass_output(connection)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     finally:
         connection.close()
     end = connection.end
     if end.reason:
         click.echo(one_line(end.reason), err=True)
-    sys.exit(NO_CODE if end.code is None else end.code)
+    return NO_CODE if end.code is None else end.code
 
 
 @click.command()

@@ -259,6 +259,7 @@ def _compose(
         min_runtime=settings.policy.min_runtime,
         slow_placement=placements.slow,
         node_requests=node_requests,
+        takes_sessions=executor.takes_sessions,
     )
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)

@@ -93,6 +93,7 @@ class LocalExecutor(Executor):
 
     name = "local"
     measures_gpus = True
+    takes_sessions = True
 
     def __init__(
         self,
