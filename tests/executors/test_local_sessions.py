@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import select
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from processes import alive
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.session import Session, SessionSpec, Stream
+from springtide.scheduler.executors.supervisor.sessions import Sessions
 from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
 
 pytestmark = pytest.mark.process
@@ -233,6 +236,31 @@ async def test_what_cannot_be_run_is_refused_in_words(bench: LocalBench) -> None
     await bench.gone(spec.key)
     with pytest.raises(ExecutorError, match="does not run"):
         await opened(bench, spec, "true")
+
+
+def test_a_program_that_takes_long_to_start_does_not_hold_up_its_supervisor(tmp_path: Path) -> None:
+    """As in a directory on a dead file server: the supervisor has to hear requests to pause meanwhile."""
+    poll = select.poll()
+    trouble, its_trouble = os.pipe()
+    found = Sessions(poll, lambda *_: (os.getpid(), trouble), lambda _: {})
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "session.1"))
+        listener.listen()
+        found.connect(str(tmp_path))
+        service, _ = listener.accept()
+    service.sendall(b'{"rank": 0, "argv": ["slow"], "terminal": null, "variables": {}}\n')
+    ((connection, _),) = poll.poll(1000)
+    assert found.heard(connection)
+    assert poll.poll(0) == []
+    os.close(its_trouble)
+    ((file, _),) = poll.poll(1000)
+    assert (file, found.heard(file)) == (trouble, True)
+    line, files, _, _ = socket.recv_fds(service, 100, 4)
+    assert (line, len(files)) == (b'{"started": true}\n', 3)
+    assert found.ended(os.getpid(), 0)
+    for each in files:
+        os.close(each)
+    service.close()
 
 
 async def test_many_sessions_at_a_time_and_no_more_than_the_most(bench: LocalBench) -> None:

@@ -43,12 +43,19 @@ Fork = Callable[["list[str]", "dict[str, str]", Streams], "tuple[int, int]"]
 
 
 class Session:
-    """One session: its ``connection`` to the service, and the ``pid`` of its program once that is started."""
+    """One session: its ``connection`` to the service, and the ``pid`` of its program once that is started.
+
+    Until the program runs or has failed to, ``trouble`` is the pipe for the reason of a failure, and ``files`` are
+    the service's ends of terminal or pipes. A directory on a dead file server may keep it from either.
+    """
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.received = b""
         self.pid: int | None = None
+        self.program = ""
+        self.trouble: int | None = None
+        self.files: tuple[int, ...] = ()
         self.kill_at: float | None = None
         self.closed = False
 
@@ -100,7 +107,10 @@ class Sessions:
         """Read from the connection of a session; return False if the file is none."""
         session = self._by_file.get(file)
         if session is None:
-            return False
+            waiting = next((each for each in self._by_pid.values() if each.trouble == file), None)
+            if waiting is not None:
+                self._settle(waiting)
+            return waiting is not None
         try:
             data = session.connection.recv(1 << 16)
         except BlockingIOError:
@@ -134,16 +144,23 @@ class Sessions:
         pid, trouble = self._fork(argv, environment, streams)
         for file in {streams.input, streams.output, streams.errors}:
             os.close(file)
-        said = os.read(trouble, 4096).decode(errors="replace")
-        os.close(trouble)
         self._any = True
-        session.pid = pid
+        session.pid, session.program, session.trouble, session.files = pid, argv[0], trouble, ours
         self._by_pid[pid] = session
+        self._poll.register(trouble, select.POLLIN)
+
+    def _settle(self, session: Session) -> None:
+        """Answer whether the program runs, once that is known."""
+        assert session.trouble is not None
+        said = os.read(session.trouble, 4096).decode(errors="replace")
+        self._poll.unregister(session.trouble)
+        os.close(session.trouble)
+        session.trouble = None
         if said:
-            self._refuse(session, problem(argv[0], *said.split("\n", 1)))
+            self._refuse(session, problem(session.program, *said.split("\n", 1)))
         else:
-            self._answer(session, {"started": True}, ours)
-        for file in ours:
+            self._answer(session, {"started": True}, session.files)
+        for file in session.files:
             os.close(file)
 
     def _refuse(self, session: Session, why: str) -> None:
@@ -195,6 +212,8 @@ class Sessions:
         session = self._by_pid.pop(pid, None)
         if session is None:
             return False
+        if session.trouble is not None:
+            self._settle(session)
         self._answer(session, {"status": os.waitstatus_to_exitcode(status)})
         self._disconnect(session)
         return True
