@@ -16,6 +16,7 @@ import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.errors import PoolError, Unreachable
+from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport
 
@@ -27,6 +28,8 @@ NO_URL = (
 
 SEND_TIMEOUT_S = 300.0
 """Time for sending a project tree, in seconds."""
+STACK_TIMEOUT_S = 600.0
+"""Time for the stacks of all workers of a job, in seconds."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -69,7 +72,8 @@ class Client:
         if not address:
             raise Unreachable(NO_URL)
         self._timeout = timeout
-        self._http = Transport(address, token or own_token(), timeout, patience, transport)
+        self._token = token or own_token()
+        self._http = Transport(address, self._token, timeout, patience, transport)
 
     @property
     def url(self) -> str:
@@ -287,6 +291,17 @@ class Client:
     def edit_trials(self, sweep: str, edit: wire.TrialsEdit) -> wire.Job:
         """Change the number or the bounds of an unfinished sweep's trials."""
         return self._http.struct(wire.Job, "PATCH", _path("jobs", sweep, "trials"), body=edit)
+
+    # ---------- programs inside jobs
+
+    def open_session(self, job_id: str, request: wire.SessionRequest) -> SessionConnection:
+        """Start a program inside a running job of the caller's own, and connect to it."""
+        opened = self._http.struct(wire.SessionOpened, "POST", _path("jobs", job_id, "sessions"), body=request)
+        return SessionConnection(self._http.address(_path("sessions", opened.id)), self._token, self._timeout)
+
+    def stack(self, job_id: str) -> wire.JobStack:
+        """Return where the processes of all workers of a running job are now."""
+        return self._http.struct(wire.JobStack, "POST", _path("jobs", job_id, "stack"), timeout=STACK_TIMEOUT_S)
 
     # ---------- logs, reports and outputs
 

@@ -22,6 +22,7 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import GONE
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
@@ -458,6 +459,16 @@ class Executor(ABC):
     @abstractmethod
     async def remove(self, job: str) -> None:
         """Delete all files of an ended job: logs, checkpoints, outputs."""
+
+    takes_sessions = False
+    """Whether `open_session` ever opens one."""
+
+    async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:  # noqa: ARG002 - some need it
+        """Start a program inside a running attempt; it never outlives the attempt.
+
+        Raises `ExecutorError` if the attempt does not run, or the program cannot be started.
+        """
+        raise ExecutorError("Programs cannot be run inside the jobs of this pool: they do not run on its machine.")
 
     @abstractmethod
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:

@@ -111,6 +111,14 @@ from springtide.scheduler.wire.pool import (
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
+from springtide.scheduler.wire.sessions import (
+    JobStack,
+    SessionEnd,
+    SessionOpened,
+    SessionRequest,
+    TerminalSize,
+    WorkerStack,
+)
 from springtide.scheduler.wire.shapes import (
     MAX_GPUS,
     MAX_JOBS_PAGE,
@@ -232,6 +240,7 @@ __all__ = [
     "JobOptions",
     "JobPage",
     "JobRanges",
+    "JobStack",
     "JobUsage",
     "JobsActed",
     "JobsAction",
@@ -275,6 +284,9 @@ __all__ = [
     "RerunOf",
     "SentTree",
     "Sentence",
+    "SessionEnd",
+    "SessionOpened",
+    "SessionRequest",
     "Shift",
     "ShownMetric",
     "Starts",
@@ -284,6 +296,7 @@ __all__ = [
     "Surface",
     "Tag",
     "TagsEdit",
+    "TerminalSize",
     "TestRun",
     "TrackerLink",
     "TrackerLinks",
@@ -304,6 +317,7 @@ __all__ = [
     "UsageShare",
     "WhatIf",
     "Wish",
+    "WorkerStack",
     "Workspace",
     "WorkspaceActivity",
     "WorkspaceIdle",

@@ -54,8 +54,10 @@ from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.running import Running, is_alive, restore, running_attempts
+from springtide.scheduler.executors.local.sessions import open_session
 from springtide.scheduler.executors.local.supervision import Supervision, Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
+from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Environment, Node
@@ -98,6 +100,7 @@ class LocalExecutor(Executor):
 
     name = "local"
     measures_gpus = True
+    takes_sessions = True
 
     def __init__(
         self,
@@ -349,6 +352,19 @@ class LocalExecutor(Executor):
         running = (await asyncio.to_thread(running_attempts, self._layout)).get(key, Running())
         found = [*filter(None, [running.supervisor]), *running.marked]
         return _processes([process.pid for process in found]) if found else ""
+
+    async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:
+        """Have the attempt's supervisor start a program."""
+        tracked = self._supervision.tracked.get(key)
+        record = None if tracked is None else read_record(tracked.directory, "supervisor.json")
+        if tracked is None or record is None or tracked.gone or "started" not in record:
+            raise ExecutorError(f"Attempt {key.attempt} of {key.job} does not run.")
+        try:
+            return await open_session(
+                tracked.directory, record["pid"], lambda: self._supervision.signal_supervisor(tracked), spec
+            )
+        except OSError as error:
+            raise ExecutorError(f"The job's directory cannot be written to: {error.strerror}.") from error
 
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""

@@ -17,8 +17,10 @@ from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
 from .search import Search
+from .sessions import Sessions
+from .stack import WORKER
 from .table import boot_id, descendants, process, seconds_since_boot, send
-from .worker import ANSWERED, IGNORED, refusal, run_worker
+from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
 
 KILL_AFTER = 5.0
 """Time between SIGTERM and SIGKILL if no grace period applies, in seconds."""
@@ -74,6 +76,7 @@ class Supervisor:
         self.search = Search(spec if names.rank in (None, spec["workers"][0]["rank"]) else {})
         self.rescan = RESCAN
         self.poll = select.poll()
+        self.sessions = Sessions(self.poll, self._fork_session, self._environment_of)
         self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.poll.register(self.wake, select.POLLIN)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -112,6 +115,7 @@ class Supervisor:
             self._end_if_due()
             self._record_run_time_if_due()
             self._search_if_due()
+            self.sessions.kill_if_due()
             self._wait()
         self._drain()
         self._read_signals()
@@ -195,18 +199,40 @@ class Supervisor:
         for worker in self.spec["workers"]:
             if self.names.rank not in (None, worker["rank"]):
                 continue
-            environment = in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
-            troubles.append(self._fork(self.spec, worker["rank"], environment))
+            troubles.append(self._fork(self.spec, worker["rank"], self._environment(worker)))
         return self._trouble(troubles)
+
+    def _environment(self, worker: dict[str, Any]) -> dict[str, str]:
+        return in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
+
+    def _environment_of(self, rank: int) -> dict[str, str] | None:
+        """Return the environment of programs beside a running worker, None if there is no such worker."""
+        for pid, running in self.workers.items():
+            for worker in self.spec["workers"]:
+                if running == worker["rank"] == rank:
+                    return {**self._environment(worker), WORKER: str(pid)}
+        return None
+
+    def _fork_session(self, argv: list[str], environment: dict[str, str], streams: Streams) -> tuple[int, int]:
+        """Start the program of a session; return its pid, and the pipe for the reason if it cannot be started."""
+        parent = os.getpid()
+        trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            run_worker({**self.spec, "argv": argv}, environment, streams, their_trouble, parent)
+        os.close(their_trouble)
+        return pid, trouble
 
     def _fork(self, spec: dict[str, Any], rank: int, environment: dict[str, str]) -> int:
         """Start a process of the spec; return the pipe for the reason if it cannot be started."""
         parent = os.getpid()
         output, their_output = os.pipe2(os.O_CLOEXEC)
         trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
-            run_worker(spec, environment, their_output, their_trouble, parent)
+            run_worker(spec, environment, Streams(nothing, their_output, their_output), their_trouble, parent)
+        os.close(nothing)
         os.close(their_output)
         os.close(their_trouble)
         os.set_blocking(output, False)
@@ -289,7 +315,10 @@ class Supervisor:
         look_again = time.monotonic() + RELOOK if pausing else None
         times = [
             at
-            for at in (self.deadline, self.record_at, self.disk.due, self._search_due, due, look_again)
+            for at in (
+                *(self.deadline, self.record_at, self.disk.due, self._search_due),
+                *(self.sessions.due, due, look_again),
+            )
             if at is not None
         ]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
@@ -297,6 +326,10 @@ class Supervisor:
             if file == self.wake:
                 self._read_signals()
                 self._read_requests()
+                if self.workers and "started" in self.record and not self.pod:
+                    self.sessions.connect(self.path)
+            elif self.sessions.heard(file):
+                continue
             elif file == self.search.answer:
                 self.poll.unregister(file)
                 self.search.finish()
@@ -354,6 +387,8 @@ class Supervisor:
                 return False
             if pid == 0:
                 return True
+            if self.sessions.ended(pid, status):
+                continue
             rank = self.workers.pop(pid, None)
             if rank is not None and status != 0 and self.failed is None:
                 code = os.waitstatus_to_exitcode(status)
@@ -374,6 +409,8 @@ class Supervisor:
         now = time.monotonic()
         if self.failed is not None and not self.ending:
             self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else self.kill_after)
+        if not self.workers:
+            self.sessions.kill_all()
         if not self.workers and not self.leftovers:
             self.leftovers = True
             for descendant in descendants(os.getpid()):
