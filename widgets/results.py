@@ -174,12 +174,17 @@ def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
 
 
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
-    """Return a row for each job: its request, its times and its last report.
+    """Return a row for each job: its request, its arguments, its times and its last report.
 
-    A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
-    1970, ``gpu_hours`` are GPU-hours over all attempts.
+    An argument that is called like a column has the column ``argument.NAME``, a reported value ``reported.NAME``.
+    Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
     """
-    return [with_reported(_job_row(job), job.progress.values) for job in jobs]
+    return [with_reported(_with_arguments(_job_row(job), job), job.progress.values) for job in jobs]
+
+
+def _with_arguments(row: Mapping[str, Any], job: wire.Job) -> dict[str, Any]:
+    values = {name: each.shown if each.hidden else each.value for name, each in job.arguments.items()}
+    return {**row, **{_apart(name, row, "argument"): value for name, value in values.items()}}
 
 
 def _job_row(job: wire.Job) -> dict[str, Any]:

@@ -66,8 +66,9 @@ class Jobs(list[Job | Sweep]):
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each job, as it was when it was listed.
 
-        A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
-        1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
+        Arguments and reported values have columns of their own; those called like another column have the columns
+        ``argument.NAME`` and ``reported.NAME``. Times are in seconds since 1970, ``gpu_hours`` are GPU-hours.
+        Raises `MissingPackageError`.
         """
         return frame(job_rows(self.infos))
 

@@ -130,6 +130,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "user": job.user,
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
         "runs": " ".join(job.argv),
+        "arguments": descriptions.arguments_words(job),
         "datasets": ", ".join(job.options.datasets),
         "tags": " ".join(job.options.tags),
         "sent": ago(job.submitted, now),

@@ -238,12 +238,15 @@ class Client:
         """Send a request to a job; a repeated one has no further effect."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
-    def rerun(self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES) -> wire.Job:
+    def rerun(
+        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Mapping[str, str] = NO_CHANGES
+    ) -> wire.Job:
         """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
 
-        Code, files, arguments and variables are those of the first run.
+        ``arguments`` are changed arguments by name, as people type them. Code, files, variables and all other
+        arguments are those of the first run.
         """
-        body = wire.rerun(dict(changes), uuid.uuid4().hex)
+        body = wire.rerun(dict(changes), uuid.uuid4().hex, arguments)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "rerun"), body=body, repeat=True)
 
     def edit_tags(self, job_id: str, edit: wire.TagsEdit) -> wire.Job:

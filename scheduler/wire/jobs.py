@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns import RerunOf
@@ -213,6 +214,8 @@ class Job(Answer, frozen=True, kw_only=True):
     argv: list[str]
     options: JobOptions = JobOptions()
     """Its options as they hold now, ``min_workers`` and ``preemptible`` included; variables are left out."""
+    arguments: dict[str, Argument] = {}
+    """The arguments of its function, command or notebook by name, those of a trial among them."""
     chosen: list[OptionValue] = []
     """Its options that are not at their defaults; empty in lists and events."""
     gpu_type: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from springtide.scheduler import model, resuming, sentences, wire
+from springtide.scheduler import arguments, model, resuming, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
@@ -28,6 +28,7 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     BestTrial,
     JobRecord,
+    JobSpec,
     RerunRef,
     TestRun,
 )
@@ -375,8 +376,9 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
-        argv=list(spec.argv),
-        source=spec.source if full else "",
+        arguments=record.arguments,
+        argv=arguments.without_secrets(spec.argv),
+        source=shown_source(spec) if full else "",
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
@@ -412,6 +414,11 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
+
+
+def shown_source(spec: JobSpec) -> str:
+    """Return the source of a job; that of a command without the values of secrets."""
+    return arguments.without_secrets_in_text(spec.source) if spec.kind == "command" else spec.source
 
 
 def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
+from springtide.scheduler.arguments import Argument, of_values
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
@@ -135,6 +136,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     tree_bytes: int = 0
     """Size of the packed tree, in bytes."""
     source: str = ""
+    arguments: Mapping[str, Argument] = {}
+    """The arguments of its function, command or notebook by name."""
     key: str | None = None
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
@@ -349,6 +352,13 @@ class JobRecord(msgspec.Struct, frozen=True):
     def state(self) -> JobState:
         """The job's state."""
         return self.standing.state
+
+    @property
+    def arguments(self) -> dict[str, Argument]:
+        """Its arguments by name; a trial's parameters are among them."""
+        trial, outcome = self.spec.trial, self.standing.outcome
+        parameters = (outcome and outcome.parameters) or (trial and trial.parameters) or {}
+        return {**self.spec.arguments, **of_values(parameters)}
 
     @property
     def workload(self) -> Workload:
