@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AbstractContextManager
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -35,6 +35,7 @@ from springtide.scheduler.wire import (
     JobsActed,
     JobsAction,
     LogChunk,
+    MetricList,
     OutputList,
     Points,
     ReleaseRequest,
@@ -364,6 +365,22 @@ async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
 async def points(call: Call, id: str, query: PointsQuery) -> Points:
     """Return the job's reports in order."""
     return await call.pool.engine.points((await seen(call, id)).id, query.after, query.limit)
+
+
+class MetricsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: ``step`` asks for the values at a step, ``goal`` says which values are the best.
+
+    Without a goal the name of each metric says that: the largest accuracy, the smallest loss.
+    """
+
+    step: Annotated[float, Meta(ge=0, le=1e15)] | None = None
+    goal: Literal["min", "max"] | None = None
+
+
+@route("GET", "/jobs/{id}/metrics", Who.LOGGED_IN, jobs=True)
+async def metrics(call: Call, id: str, query: MetricsQuery) -> MetricList:
+    """Return the last and the best value of each metric of a job, and those at a step."""
+    return await call.pool.engine.metrics((await seen(call, id)).id, query.step, query.goal)
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -312,6 +312,11 @@ class Client:
             wire.Points, "GET", _path("jobs", job_id, "points"), query={"after": after, "limit": limit}
         )
 
+    def metrics(self, job_id: str, *, step: float | None = None, goal: str | None = None) -> list[wire.Metric]:
+        """Return the last and the best value of each metric, and those at a step."""
+        query = {"step": step, "goal": goal}
+        return self._http.struct(wire.MetricList, "GET", _path("jobs", job_id, "metrics"), query=query).items
+
     def all_points(self, job_id: str) -> Iterator[wire.Point]:
         """Yield all reports of the job so far, over all its attempts."""
         after = 0

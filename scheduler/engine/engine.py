@@ -34,6 +34,7 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
+from springtide.scheduler.metrics import Goal, values_at
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
@@ -45,6 +46,10 @@ T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
 """Members by project, as the hub's groups say."""
 JobFilter = JobQuery
+MAX_REPORTS = 100_000
+"""Maximum number of reports of a job that are looked at for the values at a step."""
+REPORTS_AT_ONCE = 10_000
+"""Number of reports that are read at a time for that."""
 
 
 class Engine:
@@ -590,6 +595,32 @@ class Engine:
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
         """Return a job's reports with ``seq`` above ``after``, in order."""
         return await self._parts.outputs.points(job_id, after, limit)
+
+    async def metrics(self, job_id: str, step: float | None, goal: Goal | None) -> wire.MetricList:
+        """Return the last and the best value of each metric of a job, and those at a step.
+
+        Of a job with more reports than `MAX_REPORTS` the first ones are looked at for the step.
+        """
+        standing = (await self._parts.jobs.get(job_id)).standing
+        at_step: dict[str, float] = {}
+        if step is not None:
+            reports: list[wire.Point] = []
+            more: wire.Points | None = None
+            while len(reports) < MAX_REPORTS and (more is None or more.items):
+                more = await self.points(job_id, 0 if more is None else more.next, REPORTS_AT_ONCE)
+                reports += more.items
+            at_step = await asyncio.to_thread(values_at, [(each.step, each.values) for each in reports], step)
+        items = [
+            wire.Metric(
+                name=name,
+                last=standing.values.get(name),
+                best=None if each is None else job_view.best_value(name, each, goal),
+                at_step=at_step.get(name),
+            )
+            for name in dict.fromkeys([*standing.values, *at_step])
+            for each in [standing.extremes.get(name)]
+        ]
+        return wire.MetricList(items=items)
 
     async def output(self, job_id: str, name: str) -> BinaryIO:
         """Open a file of the job's output directory, which the caller closes."""

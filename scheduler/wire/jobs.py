@@ -76,8 +76,34 @@ class Reason(Answer, frozen=True, kw_only=True):
     params: dict[str, Any] = {}
 
 
+class BestValue(Answer, frozen=True, kw_only=True):
+    """The best value of a metric so far, the step at which it was reported, and which values are the best."""
+
+    value: float
+    step: float | None = None
+    goal: Literal["min", "max"] = "min"
+
+
+class Metric(Answer, frozen=True, kw_only=True):
+    """A metric of a job: its last and its best value, and the one at the step that was asked for.
+
+    That is the newest one reported at this step, else the one at the last step before it; None if there is none.
+    """
+
+    name: str
+    last: float | None
+    best: BestValue | None
+    at_step: float | None = None
+
+
+class MetricList(Answer, frozen=True, kw_only=True):
+    """The metrics of a job."""
+
+    items: list[Metric]
+
+
 class Progress(Answer, frozen=True, kw_only=True):
-    """The job's latest report. ``values`` are its numbers, such as ``{"loss": 0.3}``.
+    """The job's latest report. ``values`` are its numbers, such as ``{"loss": 0.3}``, ``best`` the best of each.
 
     ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
     """
@@ -86,6 +112,7 @@ class Progress(Answer, frozen=True, kw_only=True):
     of: float | None = None
     at: float | None = None
     values: dict[str, float] = {}
+    best: dict[str, BestValue] = {}
     ends: float | None = None
 
 

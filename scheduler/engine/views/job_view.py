@@ -19,6 +19,7 @@ from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
@@ -472,6 +473,13 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
     ]
 
 
+def best_value(name: str, extremes: Extremes, goal: Goal | None = None) -> wire.BestValue:
+    """Return the best value of a metric; without a ``goal`` its name says which one that is."""
+    chosen = goal or goal_of(name)
+    best = best_of(extremes, chosen)
+    return wire.BestValue(value=best.value, step=best.step, goal=chosen)
+
+
 def progress(record: JobRecord) -> wire.Progress:
     """Return the progress that the job last reported."""
     standing = record.standing
@@ -480,6 +488,7 @@ def progress(record: JobRecord) -> wire.Progress:
         of=standing.of,
         at=standing.reported,
         values=dict(standing.values),
+        best={name: best_value(name, each) for name, each in standing.extremes.items()},
         ends=expected_end(record),
     )
 
