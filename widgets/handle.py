@@ -112,6 +112,26 @@ class Handle(ABC):
         """Remove tags from the job; one that it does not have changes nothing."""
         self._edit_tags(remove=_tags(tags))
 
+    @property
+    def note(self) -> str:
+        """A note about the job, which *My jobs* shows: ``job.note = "best so far"``; an empty one removes it."""
+        return self.info.note
+
+    @note.setter
+    def note(self, text: str) -> None:
+        self._mark(note=text)
+
+    def archive(self, *, archived: bool = True) -> None:
+        """Leave the job out of lists; with ``archived=False`` it is in them again. Nothing of it is deleted."""
+        self._mark(archived=archived)
+
+    def pin(self, *, pinned: bool = True) -> None:
+        """Show the job first in *My jobs*; with ``pinned=False`` no longer."""
+        self._mark(pinned=pinned)
+
+    def _mark(self, **change: Any) -> None:
+        self._connection.ask(Client.mark, self.id, wire.MarksEdit(**change))
+
     def _edit_tags(self, **change: list[str]) -> None:
         self._connection.ask(Client.edit_tags, self.id, wire.TagsEdit(**change))
 

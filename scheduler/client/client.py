@@ -135,6 +135,9 @@ class Client:
         since: float | None = None,
         tag: str | None = None,
         sweep: str | None = None,
+        where: str | None = None,
+        archived: str | None = None,
+        order: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> wire.JobPage:
@@ -144,7 +147,9 @@ class Client:
 
         ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project,
         the id or a tag contains, ``since`` is the earliest time of submission, in seconds since 1970, ``tag`` is
-        one of the tags. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
+        one of the tags. ``where`` is a condition such as ``lr > 0.1 and val_loss < 0.3``, ``order`` a value that
+        sorts the jobs, such as ``-best.acc``. Archived jobs are left out unless ``archived`` is ``yes`` (only
+        these) or ``all``. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
         """
         filters = {
             "state": state,
@@ -155,6 +160,9 @@ class Client:
             "since": since,
             "tag": tag,
             "sweep": sweep,
+            "where": where,
+            "archived": archived,
+            "order": order,
         }
         found: list[wire.Job] = []
         while True:
@@ -164,37 +172,21 @@ class Client:
             found += page.items
             cursor = page.next
             if limit is None or cursor is None or len(found) >= limit:
-                return wire.JobPage(items=found, next=cursor)
+                return wire.JobPage(items=found, next=cursor, looked_at=page.looked_at)
 
-    def all_jobs(
-        self,
-        *,
-        state: str | None = None,
-        project: str | None = None,
-        user: str | None = None,
-        mine: bool = False,
-        search: str | None = None,
-        since: float | None = None,
-        tag: str | None = None,
-    ) -> Iterator[wire.Job]:
-        """Yield every job that `jobs` would return, page after page."""
+    def all_jobs(self, **filters: Any) -> Iterator[wire.Job]:
+        """Yield every job that `jobs` would return for the same filters, page after page."""
         cursor: str | None = None
         while True:
-            page = self.jobs(
-                state=state,
-                project=project,
-                user=user,
-                mine=mine,
-                search=search,
-                since=since,
-                tag=tag,
-                cursor=cursor,
-                limit=wire.MAX_JOBS_PAGE,
-            )
+            page = self.jobs(**filters, cursor=cursor, limit=wire.MAX_JOBS_PAGE)
             yield from page.items
             cursor = page.next
             if cursor is None:
                 return
+
+    def mark(self, job_id: str, edit: wire.MarksEdit) -> wire.Job:
+        """Change the note of a job, or pin or archive it; it may have ended."""
+        return self._http.struct(wire.Job, "PATCH", _path("jobs", job_id), body=edit)
 
     def job(self, job_id: str) -> wire.Job:
         """Return one job."""

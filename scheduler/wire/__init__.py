@@ -31,6 +31,7 @@ from springtide.scheduler.wire.forecast import (
     WhatIf,
 )
 from springtide.scheduler.wire.jobs import (
+    MAX_NOTE,
     Alternative,
     Attempt,
     BestValue,
@@ -44,6 +45,7 @@ from springtide.scheduler.wire.jobs import (
     JobsActed,
     JobsAction,
     LogChunk,
+    MarksEdit,
     Metric,
     MetricList,
     OptionValue,
@@ -174,6 +176,7 @@ __all__ = [
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
     "MAX_NAME",
+    "MAX_NOTE",
     "MAX_PACKAGES",
     "MAX_PARAMETERS",
     "MAX_TAG",
@@ -238,6 +241,7 @@ __all__ = [
     "JobsAction",
     "LaunchStopView",
     "LogChunk",
+    "MarksEdit",
     "Me",
     "MeEdit",
     "MeasuredPlacement",

@@ -28,6 +28,18 @@ class TagsEdit(Request, frozen=True, kw_only=True):
     remove: Tags = []
 
 
+MAX_NOTE = 2_000
+"""Maximum length of a note about a job, in characters."""
+
+
+class MarksEdit(Request, frozen=True, kw_only=True):
+    """A change of what is kept about a job beside its tags; what is left out stays. An empty note removes it."""
+
+    note: Annotated[str, Meta(max_length=MAX_NOTE)] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+
+
 class TestRun(Answer, frozen=True, kw_only=True):
     """The test run of a job, which is a job of its own: the same program with one worker on one GPU.
 
@@ -243,6 +255,12 @@ class Job(Answer, frozen=True, kw_only=True):
     """Its options as they hold now, ``min_workers`` and ``preemptible`` included; variables are left out."""
     arguments: dict[str, Argument] = {}
     """The arguments of its function, command or notebook by name, those of a trial among them."""
+    note: str = ""
+    """A note that people keep about it."""
+    pinned: bool = False
+    """Whether lists show it first."""
+    archived: bool = False
+    """Whether lists leave it out."""
     chosen: list[OptionValue] = []
     """Its options that are not at their defaults; empty in lists and events."""
     gpu_type: str = ""
@@ -303,16 +321,25 @@ class Job(Answer, frozen=True, kw_only=True):
 
 
 class JobPage(Answer, frozen=True, kw_only=True):
-    """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last."""
+    """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last.
+
+    ``looked_at`` is the number of newest jobs that a condition or an order by values was applied to, if there are
+    others that were left out.
+    """
 
     items: list[Job]
     next: str | None = None
+    looked_at: int | None = None
 
 
 class JobsAction(Request, frozen=True, kw_only=True):
-    """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted."""
+    """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted.
 
-    action: Literal["pause", "resume", "cancel", "finish"]
+    ``tags`` is the change that the action ``tag`` makes.
+    """
+
+    action: Literal["pause", "resume", "cancel", "finish", "archive", "unarchive", "pin", "unpin", "tag"]
+    tags: TagsEdit = TagsEdit()
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
     children: bool = False
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from springtide.scheduler.arguments import Argument, of_values
 from springtide.scheduler.metrics import Extremes
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
+from springtide.scheduler.runs import Run
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.trees import ProjectTree
@@ -113,8 +114,16 @@ class AttemptState(StrEnum):
 LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptState.PAUSING})
 
 
+class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What people keep about a job beside its tags: a note, and whether it is pinned or archived in lists."""
+
+    note: str = ""
+    pinned: bool = False
+    archived: bool = False
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's submission; only its tags change.
+    """A job's submission; only its tags and its marks change.
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have ``bundle_bytes``. An
     ``image`` and a ``time_limit`` among the options are those that the pool chose if the submission named none.
@@ -152,6 +161,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The job's environment; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
     """The id of the job tested by this test run; None for any other job."""
+    marks: Marks = Marks()
     submitters: tuple[str, ...] = ()
     """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
 
@@ -355,6 +365,29 @@ class JobRecord(msgspec.Struct, frozen=True):
     def state(self) -> JobState:
         """The job's state."""
         return self.standing.state
+
+    @property
+    def run(self) -> Run:
+        """The job as a row of the table of runs."""
+        spec, standing = self.spec, self.standing
+        return Run(
+            id=spec.id,
+            seq=spec.seq,
+            name=spec.name,
+            user=spec.user,
+            project=spec.project,
+            state=standing.state.value,
+            submitted=spec.submitted,
+            started=standing.started,
+            ended=standing.ended,
+            gpus=spec.gpus * spec.workers,
+            tags=spec.options.tags,
+            note=spec.marks.note,
+            step=standing.step,
+            arguments=self.arguments,
+            values=standing.values,
+            extremes=standing.extremes,
+        )
 
     @property
     def arguments(self) -> dict[str, Argument]:
