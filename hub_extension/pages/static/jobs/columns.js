@@ -181,10 +181,10 @@ function columnOf(key) {
 /** Without a choice: the arguments in which the jobs differ, and the metrics that most of them have. */
 function usual(jobs) {
   const differ = namesOf(jobs, argumentsOf).filter(
-    (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name] ?? null))).size > 1,
+    (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean)).size > 1,
   );
   return [
-    "duration",
+    ...(jobs.some(({ ended }) => ended) ? ["duration"] : []),
     ...differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`),
     ...namesOf(jobs, metricsOf)
       .slice(0, AUTO_METRICS)

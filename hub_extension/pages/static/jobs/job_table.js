@@ -19,7 +19,7 @@ const FIRST = [
   },
   { name: "user", order: "user", everybody: true, draw: ({ job }) => clean(job.user) },
   { name: "GPUs", order: "-gpus", draw: ({ job }) => gpuWords(job) },
-  { name: "type", draw: ({ job, types }) => typeWords(job, types) },
+  { name: "type", several: true, draw: ({ job, types }) => typeWords(job, types) },
   { name: "progress", draw: ({ job }) => progressWords(job) },
   { name: "time", order: "newest", draw: ({ job, now }) => timeWords(job, now) },
 ];
@@ -42,7 +42,8 @@ export const GROUPS = {
  */
 export function drawTable(data, actions) {
   const all = [...FIRST, ...data.more, REASON];
-  const columns = all.filter((column) => !column.everybody || data.filters.everybody);
+  const several = new Set((data.pool?.nodes ?? []).map((node) => node.gpu_type)).size > 1;
+  const columns = all.filter((column) => (!column.everybody || data.filters.everybody) && (!column.several || several));
   const about = {
     ...data,
     choose: actions.choose,
