@@ -242,8 +242,8 @@ def _letters(values: Sequence[str | None]) -> list[str]:
 
 def code_changes(specs: Sequence[JobSpec]) -> list[list[str] | None]:
     """Return for each job how its source differs from that of the first one, as lines of a unified diff."""
-    first = specs[0].source.splitlines()
-    return [_changes(first, spec.source.splitlines()) for spec in specs]
+    first = specs[0].shown_source.splitlines()
+    return [_changes(first, spec.shown_source.splitlines()) for spec in specs]
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> list[str] | None:

@@ -42,7 +42,9 @@ async def test_what_differs_is_told_with_a_value_for_each_job(running: Any) -> N
 
 
 async def test_arguments_are_compared_by_name_wherever_they_stand(running: Any) -> None:
-    one = await running.submit("susan", "python3", "train.py", "--fast", "--lr", "0.1", "--api-key", "hunter2")
+    source = "python3 train.py --api-key hunter2"
+    words = ("python3", "train.py", "--fast", "--lr", "0.1", "--api-key", "hunter2")
+    one = await running.submit("susan", *words, source=source)
     two = await running.submit("susan", "python3", "train.py", "--lr=0.2", "--out", "my file", "--api-key=hunter3")
     answer = await comparison(running, "susan", one["id"], two["id"])
     found = {(each["kind"], each["name"]): each["values"] for each in answer.json()["differences"]}

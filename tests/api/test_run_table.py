@@ -74,6 +74,8 @@ async def test_a_wrong_condition_or_order_is_refused_in_words(
 async def test_marks_are_kept_and_lists_follow_them(running: Any) -> None:
     one, other = [await running.submit("susan", "true", name=name) for name in ("one", "other")]
     api = running.as_("susan")
+    for job in (one, other):
+        await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
     marked = await api.patch(f"/jobs/{one['id']}", json={"note": " good\nstart ", "pinned": True})
     assert (marked.json()["note"], marked.json()["pinned"]) == ("good\nstart", True)
     assert await names(api, pinned="1") == ["one"]
@@ -88,6 +90,16 @@ async def test_marks_are_kept_and_lists_follow_them(running: Any) -> None:
     change = {"action": "tag", "jobs": [one["id"], other["id"]], "tags": {"add": ["x"]}}
     await api.post("/jobs/actions", json=change)
     assert await names(api, tag="x") == ["other", "one"]
+
+
+async def test_an_archived_job_that_still_runs_is_listed(running: Any) -> None:
+    job = await running.submit("susan", "sleep", "600", name="runs")
+    api = running.as_("susan")
+    await api.patch(f"/jobs/{job['id']}", json={"archived": True})
+    assert (await names(api), await names(api, archived="yes")) == (["runs"], ["runs"])
+    await api.post(f"/jobs/{job['id']}/cancel")
+    await running.until("susan", job["id"], lambda job: job["state"] == "cancelled")
+    assert (await names(api), await names(api, archived="yes")) == ([], ["runs"])
 
 
 async def test_only_owners_and_administrators_mark_a_job(running: Any) -> None:

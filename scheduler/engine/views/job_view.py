@@ -29,7 +29,6 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     BestTrial,
     JobRecord,
-    JobSpec,
     RerunRef,
     TestRun,
 )
@@ -382,7 +381,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         pinned=spec.marks.pinned,
         archived=spec.marks.archived,
         argv=arguments.without_secrets(spec.argv),
-        source=shown_source(spec) if full else "",
+        source=spec.shown_source if full else "",
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
@@ -418,11 +417,6 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
-
-
-def shown_source(spec: JobSpec) -> str:
-    """Return the source of a job; that of a command without the values of secrets."""
-    return arguments.without_secrets_in_text(spec.source) if spec.kind == "command" else spec.source
 
 
 def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:

@@ -141,8 +141,10 @@ def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
         wanted = wanted.where(func.replace(_jobs.c.tags, tags_column([query.tag]), "") != _jobs.c.tags)
     if query.pinned is not None:
         wanted = wanted.where(_jobs.c.pinned.is_(query.pinned))
-    if query.archived is not None:
-        wanted = wanted.where(_jobs.c.archived.is_(query.archived))
+    if query.archived is True:
+        wanted = wanted.where(_jobs.c.archived.is_(True))
+    if query.archived is False:
+        wanted = wanted.where(or_(_jobs.c.archived.is_(False), _jobs.c.ended.is_(None)))
     if query.viewer is not None:
         wanted = wanted.where(or_(_jobs.c.user == query.viewer, _jobs.c.project.in_(list(query.viewer_projects))))
     return wanted

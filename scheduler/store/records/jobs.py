@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from springtide.scheduler.arguments import Argument, of_values
+from springtide.scheduler.arguments import Argument, of_values, without_secrets_in_text
 from springtide.scheduler.metrics import Extremes
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
 from springtide.scheduler.runs import Run
@@ -164,6 +164,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     marks: Marks = Marks()
     submitters: tuple[str, ...] = ()
     """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
+
+    @property
+    def shown_source(self) -> str:
+        """The source as people see it: that of a command without the values of secrets."""
+        return without_secrets_in_text(self.source) if self.kind == "command" else self.source
 
     @property
     def stored(self) -> Mapping[str, int]:
