@@ -17,8 +17,8 @@ class JobQuery:
     ``search`` are words that the name, the user, the project, the id or a tag contains, whatever the case of ASCII
     letters; ``since`` is the earliest time of submission, ``tag`` one of the tags, ``order`` one of `ORDERS` of
     ``queries.listing``, reversed with a minus before it. ``sweep`` selects the trials of that sweep; without it
-    trials are left out, unless ``trials`` is true. ``pinned`` and ``archived`` select jobs that are, or are not: one
-    that has not ended is always among those that are not archived.
+    trials are left out, unless ``trials`` is true. ``pinned`` and ``archived`` select jobs that are, or are not;
+    one that has not ended is always among those that are not archived.
     ``where`` is a condition on their values, ``by_value`` the name of a value that orders them instead of
     ``order``, with ``falling`` the largest first: both look at the newest `MAX_LOOKED_AT` jobs only.
     """
