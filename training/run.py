@@ -10,6 +10,7 @@ outputs of all cells that ran, after every cell.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -34,6 +35,8 @@ RESULT_PROBLEM = "result.problem.json"
 """File with the reason of a lost result: the error's ``type`` and ``message``, and the result's ``repr``."""
 MAX_REPR = 10_000
 """Maximum length of an unpicklable result's text, in characters."""
+ARGUMENTS = "payload_arguments.json"
+"""File with other arguments for the function, beside the payload."""
 RESULT_OF_RANK = "result.{}.pkl"
 MAX_RANK_BYTES = 16 << 20
 """Maximum size of the pickled result of a process other than the first, in bytes: a model that all of them
@@ -66,7 +69,7 @@ def run_function(path: Path) -> None:
     sys.path.insert(0, str(path.parent.resolve()))
     payload = become_main(path)
     try:
-        call = _read(payload)
+        call = with_arguments(_read(payload), path.with_name(ARGUMENTS))
         result, is_done = _called(call, job, path.parent)
     except Exception as error:  # noqa: BLE001 - any exception of the function
         text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
@@ -91,6 +94,25 @@ def _read(payload: Payload) -> Dict[str, Any]:
         if error.name == "optuna":
             raise ModuleNotFoundError(optuna.MISSING, name="optuna") from None
         raise
+
+
+def with_arguments(call: Dict[str, Any], path: Path) -> Dict[str, Any]:
+    """Return the call with the arguments by name that a fork of the job changes, a JSON object in a file.
+
+    Raises `TypeError` for one that the function does not take.
+    """
+    try:
+        changes = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return call
+    args, kwargs = list(call["args"]), {**call["kwargs"], **changes}
+    with suppress(TypeError, ValueError):  # functions without a signature get names only
+        function = getattr(call["function"], "function", call["function"])  # a call is wrapped for its sources
+        positional = inspect.signature(function).bind_partial(*args).arguments
+        for place, name in enumerate(list(positional)[: len(args)]):
+            if name in changes:
+                args[place] = kwargs.pop(name)
+    return {**call, "args": args, "kwargs": kwargs}
 
 
 def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:

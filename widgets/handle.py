@@ -144,14 +144,17 @@ class Handle(ABC):
         own jobs can be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises
         `OptionError`, and `CaptureError` for variables that cannot be carried.
         """
+        job = self._connection.ask(Client.rerun, self.id, self._changes(options))
+        return type(self)(job.id, self._way)
+
+    def _changes(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options as requests carry them. Raises `OptionError` and `CaptureError`."""
         try:
-            changes = capture.with_carried(checked(options), capture.kernel_place(Path.cwd()))
+            return capture.with_carried(checked(options), capture.kernel_place(Path.cwd()))
         except BadOption as error:
             raise OptionError(str(error)) from None
         except capture.CaptureError as error:
             raise CaptureError(str(error)) from None
-        job = self._connection.ask(Client.rerun, self.id, changes)
-        return type(self)(job.id, self._way)
 
     # ---------- waiting
 

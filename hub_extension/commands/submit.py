@@ -61,7 +61,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     given = flags.given(options)
     here = terminal_place(Path.cwd()).for_job(given)
     captured = capture(command, here)
-    with _as_usage_errors():
+    with as_usage_errors():
         request = submission(captured, given, here=here)
     if captured.kind == "notebook":
         require_kernel(captured, request)
@@ -77,7 +77,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
             say(_uncarried(left))
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
             say(missing)
-        _print_sent(client, job, follow=follow, as_json=as_json)
+        print_sent(client, job, follow=follow, as_json=as_json)
 
 
 submit.params[:0] = flags.flags(Surface.COMMAND)
@@ -138,13 +138,14 @@ def capture(command: tuple[str, ...], here: Here) -> Captured:
     notes: tuple[str, ...] = ()
     if names_notebook(command[0]):
         here, notes = with_training(here)
-    with _as_usage_errors():
+    with as_usage_errors():
         captured = capture_words(command, here)
     return replace(captured, notes=(*captured.notes, *notes))
 
 
 @contextmanager
-def _as_usage_errors() -> Iterator[None]:
+def as_usage_errors() -> Iterator[None]:
+    """Raise `click.UsageError` for work that cannot be captured."""
     try:
         yield
     except CaptureError as error:
@@ -155,7 +156,7 @@ def require_kernel(captured: Captured, request: Submission) -> None:
     """Raise `click.UsageError` if the Python that runs a notebook does not have its kernel."""
     with Client() as client:
         image = image_of(request.image, client.me().images)
-    with _as_usage_errors():
+    with as_usage_errors():
         check_kernel(captured, image)
 
 
@@ -182,17 +183,17 @@ def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
     --follow the exit code is 0 only if the job succeeded.
     """
     with Client() as client:
-        with _as_usage_errors():
+        with as_usage_errors():
             changes = with_carried(flags.given(options), terminal_place(Path.cwd()))
         job = client.rerun(job_id, changes)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
-        _print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
+        print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
 
 
 rerun.params[:0] = flags.flags(Surface.COMMAND)
 
 
-def _print_sent(client: Client, job: Job, *, follow: bool, as_json: bool, about: str = "") -> None:
+def print_sent(client: Client, job: Job, *, follow: bool, as_json: bool, about: str = "") -> None:
     """Print a sent job; with ``follow`` wait for its end first, and exit with 1 unless it succeeded."""
     if follow:
         job = watch(client, job, as_json=as_json)

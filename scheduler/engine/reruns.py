@@ -22,7 +22,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
 from springtide.scheduler.store.queries import trials as sweep_trials
-from springtide.scheduler.store.records import JobRecord, JobSpec, OptionDifference, RerunRef
+from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec, OptionDifference, RerunRef
 from springtide.scheduler.wording import listed
 
 VARIABLES = "env"
@@ -47,8 +47,10 @@ def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **changes, VARIABLES: variables}
 
 
-def reference(first: JobSpec, again: JobSpec) -> RerunRef:
-    """Return a reference to the first run, with the options that differ."""
+def reference(
+    first: JobSpec, again: JobSpec, fork: ForkRef | None = None, more: Sequence[OptionDifference] = ()
+) -> RerunRef:
+    """Return a reference to the first run, with the options that differ, then ``more`` differences."""
     before, after = options_of(first), options_of(again)
     differences = [
         OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
@@ -58,7 +60,7 @@ def reference(first: JobSpec, again: JobSpec) -> RerunRef:
     changed = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
     if changed:
         differences.append(OptionDifference(VARIABLES, "", f"with another {listed(changed)}"))
-    return RerunRef(first.id, first.name, tuple(differences))
+    return RerunRef(first.id, first.name, (*differences, *more), fork)
 
 
 class RerunCalls:
@@ -91,10 +93,12 @@ class RerunCalls:
             )
         return job
 
-    async def submission(self, job_id: str, options: Mapping[str, Any], key: str | None) -> wire.Submission:
+    async def submission(
+        self, job_id: str, options: Mapping[str, Any], key: str | None, *, files: bool = True
+    ) -> wire.Submission:
         """Return the submission of a run again: as the first one, except for these options.
 
-        Raises `Refusal` if the files of the job are kept no longer.
+        Unless ``files``, it has none. Raises `Refusal` if the files of the job are kept no longer.
         """
         job = await self._first(job_id)
         spec = job.spec
@@ -103,12 +107,12 @@ class RerunCalls:
             argv=list(spec.argv),
             kind=spec.kind,
             cwd=spec.cwd,
-            files=dict(await self._files(spec)),
+            files=dict(await self._files(spec)) if files else {},
             source=spec.source,
             key=key,
             environment=environment_sent(spec),
             trials=await self._trials(job),
-            tree=spec.tree,
+            tree=spec.tree if files else None,
         )
 
     async def _files(self, spec: JobSpec) -> Mapping[str, bytes]:

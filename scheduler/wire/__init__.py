@@ -30,6 +30,15 @@ from springtide.scheduler.wire.forecast import (
     Shift,
     WhatIf,
 )
+from springtide.scheduler.wire.forks import (
+    Checkpoint,
+    CheckpointList,
+    CheckpointsDelete,
+    Fork,
+    Program,
+    fork,
+    program_of,
+)
 from springtide.scheduler.wire.jobs import (
     Alternative,
     Attempt,
@@ -108,7 +117,7 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
+from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.shapes import (
     MAX_GPUS,
     MAX_JOBS_PAGE,
@@ -196,6 +205,9 @@ __all__ = [
     "BuildUse",
     "CardsView",
     "ChannelView",
+    "Checkpoint",
+    "CheckpointList",
+    "CheckpointsDelete",
     "Comparison",
     "DatasetList",
     "DatasetView",
@@ -206,6 +218,8 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "Fork",
+    "ForkedFrom",
     "FoundCheckpoint",
     "FreeRequest",
     "GpuCell",
@@ -257,6 +271,7 @@ __all__ = [
     "PoolUsage",
     "PoolView",
     "Problem",
+    "Program",
     "Progress",
     "ProjectChoice",
     "ProjectEdit",
@@ -308,7 +323,9 @@ __all__ = [
     "WorkspaceRequest",
     "WorkspaceView",
     "changes_of",
+    "fork",
     "missing_modules",
     "missing_program",
+    "program_of",
     "rerun",
 ]

@@ -65,13 +65,23 @@ class OptionChange(Answer, frozen=True, kw_only=True):
     after: str
 
 
-class RerunOf(Answer, frozen=True, kw_only=True):
-    """The run that a job repeats. Code, files and arguments are those of it.
+class ForkedFrom(Answer, frozen=True, kw_only=True):
+    """The checkpoint of the first run from which a job continued: its name there, its step if it is known."""
 
-    ``text`` says in words which run it is, and what differs.
+    checkpoint: str
+    step: float | None
+    written: float
+
+
+class RerunOf(Answer, frozen=True, kw_only=True):
+    """The run that a job repeats. Code, files and arguments are those of it, unless ``changes`` names them.
+
+    ``text`` says in words which run it is, and what differs. ``fork`` is the checkpoint that the job continued
+    from; None if it began from the start.
     """
 
     job: str
     name: str
     changes: list[OptionChange]
     text: str
+    fork: ForkedFrom | None = None

@@ -48,6 +48,9 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/retry"),
     Allowed("GET", f"jobs/{_ID}/rerun"),
     Allowed("POST", f"jobs/{_ID}/rerun", takes_body=True),
+    Allowed("GET", f"jobs/{_ID}/checkpoints"),
+    Allowed("POST", f"jobs/{_ID}/checkpoints/delete", takes_body=True),
+    Allowed("POST", f"jobs/{_ID}/fork", takes_body=True),
     Allowed("POST", "forecast", takes_body=True),
 )
 """Calls with one answer. The event stream and the outputs of jobs are passed on by handlers of their own."""

@@ -9,7 +9,9 @@ const KEPT = "Code, files, arguments and variables stay those of the first run."
 
 /** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
-  return rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, "First run");
+  return (
+    rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, rerun.fork ? "Its parent" : "First run")
+  );
 }
 
 /** The outcome of a job's test run, with a link to it if `pageOf` returns one. */
