@@ -22,12 +22,18 @@ from springtide.scheduler.executors.supervisor.search import SLACK
 from springtide.scheduler.executors.supervisor.tree import SEEDS
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.resuming import PLACEHOLDER
-from springtide.scheduler.wording import LONG_GIVEN, given, plural
+from springtide.scheduler.wording import LONG_GIVEN, given, plural, size
 
 LOOK_S: Final = 60.0
 """Maximum time for listing and deleting checkpoints, in seconds."""
 COPY_S: Final = 1800.0
 """Maximum time for copying a checkpoint, in seconds."""
+LOOKS: Final = 8
+"""Maximum number of lists and deletions at a time."""
+COPIES: Final = 4
+"""Maximum number of copies at a time."""
+MOST_OF_FREE: Final = 0.9
+"""Share of the free space that a copy may take."""
 PREFIXES: Final = {CHECKPOINTS: f"../{CHECKPOINTS}/", OUTPUT: f"../{OUTPUT}/"}
 """Beginnings of the names of checkpoints beside the working directory."""
 PROGRAM: Final = Path(supervisor.__file__).parent
@@ -88,6 +94,7 @@ class CheckpointFiles:
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
+        self._slots = {"list": asyncio.Semaphore(LOOKS), "copy": asyncio.Semaphore(COPIES)}
 
     async def listed(
         self, spec: AttemptSpec, places: JobPlaces, account: Mapping[str, Any] | None, also: str
@@ -131,7 +138,8 @@ class CheckpointFiles:
         with opened(its.root) as root:
             for folder in (WORK, CHECKPOINTS, OUTPUT):
                 make_directory(folder, 0o700, owner, within=root)
-        request = {"do": "copy", "source": kept.path, "target": str(place.target)}
+        await asyncio.to_thread(_check_room, its.root, kept)
+        request = {"do": "copy", "source": kept.path, "target": str(place.target), "room": str(its.root)}
         await self._run(request, mine, account, COPY_S)
         return None if kept.own else Checkpoint(place.seen, kept.size, kept.written, kept.by)
 
@@ -158,6 +166,12 @@ class CheckpointFiles:
         self, request: Mapping[str, Any], places: JobPlaces, account: Mapping[str, Any] | None, seconds: float
     ) -> dict[str, Any]:
         """Return the answer of the program. Raises `ExecutorError` for an error in it, or if there is none."""
+        async with self._slots["copy" if request["do"] == "copy" else "list"]:
+            return await self._run_now(request, places, account, seconds)
+
+    async def _run_now(
+        self, request: Mapping[str, Any], places: JobPlaces, account: Mapping[str, Any] | None, seconds: float
+    ) -> dict[str, Any]:
         base = str(places.root) if self._strict else None
         body = json.dumps({**request, "account": account, "base": base}).encode()
         process = await asyncio.create_subprocess_exec(
@@ -191,6 +205,17 @@ class CheckpointFiles:
 
 
 _DONE: Final = {"list": "read", "copy": "copied", "delete": "deleted"}
+
+
+def _check_room(root: Path, kept: _Kept) -> None:
+    """Raise `ExecutorError` if a copy would fill the disk."""
+    disk = os.statvfs(root)
+    free = disk.f_bavail * disk.f_frsize
+    if kept.size > free * MOST_OF_FREE:
+        raise ExecutorError(
+            f"The checkpoint has {size(kept.size)}, and the disk of the pool has {size(free)} left: a copy does "
+            "not fit. Delete checkpoints that are no longer needed."
+        )
 
 
 def _known(found: Mapping[str, _Kept], name: str) -> _Kept:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from springtide.scheduler.executors import checkpoint_files
+from springtide.scheduler.store import pruning
 
 TRAIN = """
 import argparse, random
@@ -139,6 +143,19 @@ async def test_a_fork_is_isolated_from_its_parent_and_its_checkpoints(running: A
     await running.pool.engine._parts.executor.remove(parent["id"])
     await ended(running, child["id"])
     assert weights(await log_of(running, child["id"])) == fresh(tmp_path)
+
+
+async def test_where_a_fork_came_from_is_known_after_its_parent_was_deleted(running: Any) -> None:
+    parent = await trained(running, "--steps", "2")
+    child = await ended(running, (await fork(running, parent["id"], step=1)).json()["id"])
+    parts = running.pool.engine._parts
+    await parts.executor.remove(parent["id"])
+    await parts.store.write(parts.store.store.write, pruning.drop_jobs, [parent["id"]])
+    parts.jobs.forget_ended()
+    assert (await running.as_("susan").get(f"/jobs/{parent['id']}")).status_code == 404
+    found = (await running.as_("susan").get(f"/jobs/{child['id']}")).json()
+    assert found["rerun"] == child["rerun"]
+    assert found["rerun"]["fork"]["checkpoint"] == "00000001"
 
 
 async def test_a_fork_of_a_fork_knows_its_parent(running: Any, tmp_path: Path) -> None:
@@ -290,3 +307,26 @@ async def test_a_sweep_has_no_checkpoint_to_fork(running: Any) -> None:
     await ended(running, sweep["id"])
     for job in (sweep["id"], f"{sweep['id']}t0"):
         assert (await fork(running, job)).status_code == 409
+
+
+async def test_one_person_reads_files_of_jobs_a_few_times_at_once(running: Any) -> None:
+    job = await trained(running, "--steps", "1")
+    slots = running.pool.checkpoints
+    with ExitStack() as stack:
+        for _ in range(slots.most):
+            stack.enter_context(slots.hold("susan", RuntimeError))
+        for answer in (await checkpoints(running, job["id"]), await fork(running, job["id"])):
+            assert (answer.status_code, answer.json()["code"]) == (429, "too_many")
+            assert "Retry-After" in answer.headers
+        assert (await checkpoints(running, job["id"], "joe")).status_code == 200
+    assert (await fork(running, job["id"])).status_code == 201
+
+
+async def test_a_copy_that_would_fill_the_disk_is_refused_before_it_begins(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await trained(running, "--steps", "1")
+    monkeypatch.setattr(checkpoint_files, "MOST_OF_FREE", 0.0)
+    answer = await fork(running, job["id"])
+    assert answer.status_code == 409
+    assert "a copy does not fit" in answer.json()["message"]

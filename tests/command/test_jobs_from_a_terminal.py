@@ -173,6 +173,27 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     assert run("checkpoints", first, "--delete", "00000001").out.count("0000000") == 2
 
 
+def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project(
+    run: Run, directory: Path
+) -> None:
+    (directory / "train.py").write_text(
+        "import pathlib\nrun = pathlib.Path('run')\nrun.mkdir(exist_ok=True)\n"
+        "found = sorted(run.glob('ckpt_step_*.pt'))\nprint('has', *(path.read_text() for path in found))\n"
+        "for step in range(len(found) + 1, len(found) + 3):\n"
+        "    (run / f'ckpt_step_{step}.pt').write_text(f'of step {step}')\n"
+    )
+    first = run("submit", "--json", "--", "python", "train.py").json["id"]
+    assert run("wait", first).code == 0
+    listed = run("checkpoints", "--json", first).json["items"]
+    assert {(each["name"], each["step"]) for each in listed} == {
+        ("run/ckpt_step_1.pt", 1),
+        ("run/ckpt_step_2.pt", 2),
+    }
+    done = run("fork", "--step", "1", "--follow", first)
+    assert (done.code, done.out) == (0, "has of step 1\n"), done.err
+    assert not (directory / "run").exists(), "the project stays as it was"
+
+
 def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     job = run("submit", "--json", "python", "long.py").json["id"]

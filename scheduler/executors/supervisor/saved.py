@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .account import become, forbid_new_privileges
@@ -68,46 +68,52 @@ def step_of(name: str) -> float | None:
     return None
 
 
-@contextmanager
-def opened(path: str, base: str | None) -> Iterator[str]:
-    """Yield a path by which a directory can be used, without links below ``base``. Raises `OSError`."""
-    if base is None:
-        yield path
-        return
-    handle = os.open(base, _WAY)
-    try:
-        for part in _below(path, base):
-            below = os.open(part, _WAY, dir_fd=handle)
+class Base:
+    """The directory of the job, opened with the service's rights; None for one where links are followed."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self._handle = None if path is None else os.open(path, _WAY)
+
+    @property
+    def follows(self) -> bool:
+        """Whether links are followed."""
+        return self._handle is None
+
+    def enter(self, path: str) -> None:
+        """Make a directory the working directory of this process.
+
+        Raises `OSError`, or `ValueError` for one outside of it.
+        """
+        if self._handle is None or self.path is None:
+            os.chdir(path)
+            return
+        relative = os.path.relpath(path, self.path)
+        parts = [] if relative == "." else relative.split("/")
+        if ".." in parts:
+            raise ValueError(f"{path} is not below the directory of the job")
+        os.fchdir(self._handle)
+        for part in parts:
+            handle = os.open(part, _WAY)
+            os.fchdir(handle)
             os.close(handle)
-            handle = below
-        yield f"/proc/self/fd/{handle}"
-    finally:
-        os.close(handle)
 
 
-def _below(path: str, base: str) -> list[str]:
-    """Return the parts of a path below ``base``. Raises `ValueError` for any other path."""
-    relative = os.path.relpath(path, base)
-    parts = [] if relative == "." else relative.split("/")
-    if ".." in parts:
-        raise ValueError(f"{path} is not below the directory of the job")
-    return parts
-
-
-def kept(request: dict[str, Any]) -> list[Kept]:
+def kept(request: dict[str, Any], base: Base) -> list[Kept]:
     """Return the checkpoints of a job, the newest first, those that `springtide.training` wrote before others."""
-    base = request.get("base")
     found = []
-    with suppress(OSError, ValueError), opened(request["checkpoints"], base) as place:
-        found = [*_own(place, request["checkpoints"])]
+    with suppress(OSError, ValueError):
+        base.enter(request["checkpoints"])
+        found = [*_own(request["checkpoints"], links=base.follows)]
     found.sort(key=lambda each: each.name, reverse=True)
     others = []
     for number, (root, prefix) in enumerate(request["roots"]):
-        with suppress(OSError, ValueError), opened(root, base) as place:
+        with suppress(OSError, ValueError):
+            base.enter(root)
             named = request["named"] if number == 0 else ()
-            for each in recognised(listed(place, links=base is None), 0.0, named):
+            for each in recognised(listed(".", links=base.follows), 0.0, named):
                 of_job = each.written >= request["since"] or (number == 0 and each.path == request["also"])
-                if of_job and is_whole(f"{place}/{each.path}"):
+                if of_job and is_whole(each.path):
                     others.append(_other(each, root, prefix))
     others.sort(key=lambda each: -each.written)
     return [*found, *others][:MOST_LISTED]
@@ -119,12 +125,13 @@ def _other(found: Checkpoint, root: str, prefix: str) -> Kept:
     return Kept(f"{prefix}{found.path}", path, False, step, found.size, found.written, found.by, {})
 
 
-def _own(place: str, root: str) -> Iterator[Kept]:
-    for name in os.listdir(place):  # noqa: PTH208 - light to start
+def _own(root: str, *, links: bool) -> Iterator[Kept]:
+    """Yield the checkpoints of `springtide.training` in the working directory, whose path is ``root``."""
+    for name in os.listdir():  # noqa: PTH208 - light to start
         if not _OWN.fullmatch(name):
             continue
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            manifest = _manifest(f"{place}/{name}/{OWN_MANIFEST}")
+            manifest = _manifest(name, links=links)
             size = sum(_number(each["size"]) or 0 for each in manifest["files"].values())
             written = _number(manifest["at"])
             values = {
@@ -137,10 +144,14 @@ def _own(place: str, root: str) -> Iterator[Kept]:
                 yield Kept(name, path, True, step, int(size), written, "", values)
 
 
-def _manifest(path: str) -> Any:
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as opened_file:
-        return json.loads(opened_file.read(MOST_MANIFEST))
+def _manifest(name: str, *, links: bool) -> Any:
+    place = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(OWN_MANIFEST, flags, dir_fd=place), "rb") as file:
+            return json.loads(file.read(MOST_MANIFEST))
+    finally:
+        os.close(place)
 
 
 def _number(value: Any) -> float | None:
@@ -150,61 +161,65 @@ def _number(value: Any) -> float | None:
     return float(value)
 
 
-def copy(request: dict[str, Any]) -> None:
-    """Copy a checkpoint, ``source``, to the path ``target``, which then exists as a whole or not at all.
+def copy(request: dict[str, Any], base: Base, room: Base) -> None:
+    """Copy a checkpoint, ``source``, to the path ``target`` in ``room``; it is there as a whole or not at all.
 
     Times of files stay. Raises `OSError`, or `ValueError` for what cannot be copied: links to folders, files that
     are not plain, a checkpoint that changes meanwhile.
     """
-    base, source, target = request.get("base"), request["source"], request["target"]
-    folder, _, name = source.rpartition("/")
-    room, _, last = target.rpartition("/")
-    with opened(folder, base) as place:
-        os.makedirs(room, 0o700, exist_ok=True)  # noqa: PTH103
-        beside = f"{room}/.{last}.new"
+    folder, _, name = request["source"].rpartition("/")
+    base.enter(folder)
+    source = os.open(".", _WAY)
+    assert room.path is not None
+    below = os.path.relpath(request["target"], room.path)
+    room.enter(room.path)
+    os.makedirs(os.path.dirname(below) or ".", 0o700, exist_ok=True)  # noqa: PTH103, PTH120
+    room.enter(os.path.dirname(request["target"]))  # noqa: PTH120
+    last = os.path.basename(below)  # noqa: PTH119
+    beside = f".{last}.new"
+    _remove(beside)
+    try:
+        _copy(name, beside, links=base.follows, within=source)
+        os.rename(beside, last)  # noqa: PTH104
+    except BaseException:
         _remove(beside)
-        try:
-            _copy(f"{place}/{name}", beside, links=base is None)
-            os.rename(beside, target)  # noqa: PTH104
-        except BaseException:
-            _remove(beside)
-            raise
-        _sync(room)
+        raise
+    _sync(".")
 
 
-def _copy(source: str, target: str, *, links: bool) -> None:
-    about = os.stat(source, follow_symlinks=links)  # noqa: PTH116
+def _copy(name: str, target: str, *, links: bool, within: int) -> None:
+    about = os.stat(name, dir_fd=within, follow_symlinks=links)
     if stat.S_ISREG(about.st_mode):
-        _copy_file(source, target, links=links)
+        _copy_file(name, target, links=links, within=within)
         return
     if not stat.S_ISDIR(about.st_mode):
         raise ValueError("it is neither a plain file nor a folder")
     os.mkdir(target, 0o700)  # noqa: PTH102
-    top = os.open(source, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
+    top = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW), dir_fd=within)
     left = MOST_COPIED
     try:
         for path, folders, files, handle in os.fwalk(".", dir_fd=top):
-            for name in folders:
-                if stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
-                    raise ValueError(f"it has a link to another folder, {os.path.normpath(f'{path}/{name}')}")
-                os.mkdir(f"{target}/{path}/{name}", 0o700)  # noqa: PTH102
-            for name in files:
+            for each in folders:
+                if stat.S_ISLNK(os.stat(each, dir_fd=handle, follow_symlinks=False).st_mode):
+                    raise ValueError(f"it has a link to another folder, {os.path.normpath(f'{path}/{each}')}")
+                os.mkdir(f"{target}/{path}/{each}", 0o700)  # noqa: PTH102
+            for each in files:
                 left -= 1
                 if left < 0:
                     raise ValueError(f"it has more than {MOST_COPIED} files")
-                _copy_file(name, f"{target}/{path}/{name}", links=links, within=handle)
+                _copy_file(each, f"{target}/{path}/{each}", links=links, within=handle)
             _sync(f"{target}/{path}")
     finally:
         os.close(top)
 
 
-def _copy_file(source: str, target: str, *, links: bool, within: int | None = None) -> None:
+def _copy_file(source: str, target: str, *, links: bool, within: int) -> None:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     file = os.open(source, flags, dir_fd=within)
     try:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            raise ValueError(f"{source.rpartition('/')[2]} is no plain file")
+            raise ValueError(f"{source} is no plain file")
         copied = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _copy_content(file, copied)
@@ -233,14 +248,15 @@ def _copy_content(source: int, target: int) -> None:
                 view = view[os.write(target, view) :]
 
 
-def delete(request: dict[str, Any]) -> None:
+def delete(request: dict[str, Any], base: Base) -> None:
     """Delete the checkpoints ``paths``; one that is not there changes nothing. Raises `OSError`."""
     for path in request["paths"]:
         folder, _, name = path.rpartition("/")
-        with suppress(FileNotFoundError), opened(folder, request.get("base")) as place:
-            gone = f"{place}/.{name}.new"
+        with suppress(FileNotFoundError):
+            base.enter(folder)
+            gone = f".{name}.new"
             _remove(gone)
-            os.rename(f"{place}/{name}", gone)  # noqa: PTH104 - a checkpoint is whole or not there
+            os.rename(name, gone)  # noqa: PTH104 - a checkpoint is whole or not there
             _remove(gone)
 
 
@@ -268,17 +284,19 @@ def main() -> int:
     request = json.load(sys.stdin)
     os.umask(0o077)
     try:
+        base = Base(request.get("base"))
+        room = Base(request.get("room"))
         if request["account"]:
             become(request["account"])
         forbid_new_privileges()
         os.nice(5)
         answer: dict[str, Any] = {}
         if request["do"] == "list":
-            answer["kept"] = [each._asdict() for each in kept(request)]
+            answer["kept"] = [each._asdict() for each in kept(request, base)]
         elif request["do"] == "copy":
-            copy(request)
+            copy(request, base, room)
         else:
-            delete(request)
+            delete(request, base)
     except OSError as error:
         answer = {"error": error.strerror or str(error), "gone": isinstance(error, FileNotFoundError)}
     except ValueError as error:
