@@ -284,8 +284,8 @@ def _divided(
     both = next((name for name in options if kwargs is None and name in (known or ())), None)
     if both is not None:
         msg = (
-            f"`{both}` is an option of a job and a parameter of its function too. Pass the function's keywords as "
-            f"kwargs={{{both!r}: …}} (or kwargs={{}}); then {both}=… is the option."
+            f"{given(both)} is an option of a job and a parameter of its function too. Pass the function's "
+            f"keywords as kwargs={{…}}, which may be empty; then {both}=… is the option."
         )
         raise OptionError(msg)
     try:

@@ -60,7 +60,7 @@ def test_arguments_that_the_function_does_not_have_are_refused_before_anything_i
     before = len(pool.jobs())
     with pytest.raises(OptionError, match=r"no argument “lr”\. It has rate, epochs and gpus"):
         first.fork(lr=1)
-    with pytest.raises(OptionError, match="`gpus` is an option of a job and a parameter of its function"):
+    with pytest.raises(OptionError, match="“gpus” is an option of a job and a parameter of its function"):
         first.fork(gpus=2)
     with pytest.raises(OptionError, match="values of JSON"):
         first.fork(rate=object())
