@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from springtide.scheduler.resuming import runs_text
-from springtide.scheduler.wording import LONG_GIVEN, given, listed
+from springtide.scheduler.wording import given
 
-ARGUMENTS: Final = "payload_arguments.json"
-"""Name of the file with the arguments of a function that differ, beside its payload."""
 MAX_ARGUMENTS: Final = 64 << 10
 """Maximum size of these arguments as JSON, in bytes."""
 
@@ -39,8 +36,8 @@ def words_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def with_arguments(argv: Sequence[str], arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Return a command with other values of its options, and the former values; empty for an option without one.
+def with_arguments(argv: Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
+    """Return a command with other values of its options.
 
     An option is ``--name value``, ``--name=value`` or ``name=value``; one that the command does not have is added
     at its end. True stands for an option without a value, False and None remove it. Raises `BadArgumentError`.
@@ -49,32 +46,31 @@ def with_arguments(argv: Sequence[str], arguments: Mapping[str, Any]) -> tuple[l
         raise BadArgumentError(
             min(arguments), f"{given(argv[0])} runs a text here, which has no options.", "Give the whole command."
         )
-    words, former = list(argv), {}
+    words = list(argv)
     for name, value in arguments.items():
-        former[name] = _change(words, name, value)
-    return words, former
+        _change(words, name, value)
+    return words
 
 
-def _change(words: list[str], name: str, value: Any) -> str:
-    """Change one option in a command; return its former value."""
+def _change(words: list[str], name: str, value: Any) -> None:
+    """Change one option in a command."""
     if isinstance(value, list | dict):
         raise BadArgumentError(
             name,
             f"The option {given(name)} of a command takes no {type(value).__name__}.",
             "Give the whole command.",
         )
-    option, former = _option(name), ""
+    option = _option(name)
     place = _last(words, option)
     if place is None:
         if not isinstance(value, bool) and value is not None:
             words += [f"{name}={words_of(value)}"] if _assigns(words) else [option, words_of(value)]
         elif value:
             words.append(option)
-        return former
-    head, equals, inside = words[place].partition("=")
+        return
+    head, equals, _ = words[place].partition("=")
     follows = words[place + 1] if place + 1 < len(words) else None
     takes = not equals and follows is not None and not _is_option(follows)
-    former = inside if equals else str(follows) if takes else ""
     end = place + (2 if takes else 1)
     if value is None or value is False:
         words[place:end] = []
@@ -82,7 +78,6 @@ def _change(words: list[str], name: str, value: Any) -> str:
         words[place:end] = [head]
     else:
         words[place:end] = [f"{head}={words_of(value)}"] if equals else [head, words_of(value)]
-    return former
 
 
 def _option(name: str) -> str:
@@ -118,32 +113,3 @@ def _assigns(words: Sequence[str]) -> bool:
     return any("=" in word and not word.startswith("-") for word in words[1:]) and not any(
         word.startswith("--") for word in words[1:]
     )
-
-
-def parameters_of(source: str) -> list[str] | None:
-    """Return the names of a function's parameters from its text; None if it takes any, or they are not known."""
-    try:
-        tree = ast.parse(_dedented(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    found = next((each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)), None)
-    if found is None or found.args.kwarg is not None:
-        return None
-    return [each.arg for each in (*found.args.args, *found.args.kwonlyargs)]
-
-
-def _dedented(source: str) -> str:
-    lines = source.splitlines()
-    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return "\n".join(line[margin:] for line in lines)
-
-
-def check_parameters(source: str, arguments: Mapping[str, Any]) -> None:
-    """Raise `BadArgumentError` for an argument that the function with this text does not have."""
-    known = parameters_of(source)
-    if known is None:
-        return
-    wrong = next((name for name in arguments if name not in known), None)
-    if wrong is not None:
-        has = f"It has {listed(known)}." if known else "It has none."
-        raise BadArgumentError(wrong, f"The function has no argument {given(wrong, LONG_GIVEN)}.", has)

@@ -1,15 +1,16 @@
 """The program that runs a submitted function or notebook, as ``python -m springtide.training.run``.
 
-``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
-an exception to ``error.json``. In a gang those of the other processes are written to ``result.RANK.pkl``. A result
-that is a JSON value is written to ``result.json`` too, for programs that are not in Python; a figure, a table or a
-model to a file that pages show. For a sweep the payload has the calls of all trials, or a study that chooses the
-arguments. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its own name, with the
-outputs of all cells that ran, after every cell.
+``function PAYLOAD.pkl NAME=VALUE…`` calls a function, with other values of some arguments: its result is written
+to ``result.pkl`` in the job's output directory, an exception to ``error.json``. In a gang those of the other
+processes are written to ``result.RANK.pkl``. A result that is a JSON value is written to ``result.json`` too, for
+programs that are not in Python; a figure, a table or a model to a file that pages show. For a sweep the payload
+has the calls of all trials, or a study that chooses the arguments. ``notebook IN.ipynb`` executes a notebook and
+saves it in that directory under its own name, with the outputs of all cells that ran, after every cell.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -20,7 +21,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from springtide.training import trials
 from springtide.training.adapters import optuna
@@ -35,8 +36,6 @@ RESULT_PROBLEM = "result.problem.json"
 """File with the reason of a lost result: the error's ``type`` and ``message``, and the result's ``repr``."""
 MAX_REPR = 10_000
 """Maximum length of an unpicklable result's text, in characters."""
-ARGUMENTS = "payload_arguments.json"
-"""File with other arguments for the function, beside the payload."""
 RESULT_OF_RANK = "result.{}.pkl"
 MAX_RANK_BYTES = 16 << 20
 """Maximum size of the pickled result of a process other than the first, in bytes: a model that all of them
@@ -63,13 +62,16 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
     raise SystemExit(1)
 
 
-def run_function(path: Path) -> None:
-    """Call the function in the payload and save its result; of several processes, that of each."""
+def run_function(path: Path, changes: Sequence[str] = ()) -> None:
+    """Call the function in the payload and save its result; of several processes, that of each.
+
+    ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python.
+    """
     job, began = Job(os.environ), time.time()
     sys.path.insert(0, str(path.parent.resolve()))
     payload = become_main(path)
     try:
-        call = with_arguments(_read(payload), path.with_name(ARGUMENTS))
+        call = _with_changes(_read(payload), changes)
         result, is_done = _called(call, job, path.parent)
     except Exception as error:  # noqa: BLE001 - any exception of the function
         text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
@@ -96,23 +98,25 @@ def _read(payload: Payload) -> Dict[str, Any]:
         raise
 
 
-def with_arguments(call: Dict[str, Any], path: Path) -> Dict[str, Any]:
-    """Return the call with the arguments by name that a fork of the job changes, a JSON object in a file.
-
-    Raises `TypeError` for one that the function does not take.
-    """
-    try:
-        changes = json.loads(path.read_bytes())
-    except FileNotFoundError:
+def _with_changes(call: Dict[str, Any], changes: Sequence[str]) -> Dict[str, Any]:
+    """Return the call with other arguments; for a cell, with other values of its variables."""
+    if not changes:
         return call
-    args, kwargs = list(call["args"]), {**call["kwargs"], **changes}
-    with suppress(TypeError, ValueError):  # functions without a signature get names only
-        function = getattr(call["function"], "function", call["function"])  # a call is wrapped for its sources
-        positional = inspect.signature(function).bind_partial(*args).arguments
-        for place, name in enumerate(list(positional)[: len(args)]):
-            if name in changes:
-                args[place] = kwargs.pop(name)
-    return {**call, "args": args, "kwargs": kwargs}
+    pairs = (change.partition("=") for change in changes)
+    values = {name: ast.literal_eval(text) for name, _, text in pairs}
+    function = call["function"]
+    if hasattr(function, "variables"):
+        function.variables.update(values)
+        return call
+    signature = inspect.signature(getattr(function, "function", function))
+    bound = signature.bind(*call["args"], **call["kwargs"])
+    others = next((each.name for each in signature.parameters.values() if each.kind is each.VAR_KEYWORD), None)
+    for name, value in values.items():
+        if name in signature.parameters or others is None:
+            bound.arguments[name] = value
+        else:
+            bound.arguments.setdefault(others, {})[name] = value
+    return {**call, "args": bound.args, "kwargs": bound.kwargs}
 
 
 def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
@@ -257,11 +261,13 @@ def run_notebook(path: Path) -> None:
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the function or notebook that the arguments name."""
     words = sys.argv[1:] if argv is None else argv
-    runs = {"function": run_function, "notebook": run_notebook}
-    if len(words) != 2 or words[0] not in runs:
-        sys.stderr.write("usage: python -m springtide.training.run function|notebook FILE\n")
+    if words[:1] == ["function"] and len(words) > 1 and all("=" in word for word in words[2:]):
+        run_function(Path(words[1]), words[2:])
+    elif words[:1] == ["notebook"] and len(words) == 2:
+        run_notebook(Path(words[1]))
+    else:
+        sys.stderr.write("usage: python -m springtide.training.run function FILE [NAME=VALUE…] | notebook FILE\n")
         raise SystemExit(2)
-    runs[words[0]](Path(words[1]))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from springtide.scheduler import forking, wire
+from springtide.scheduler import wire
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
 from springtide.scheduler.wire import Surface
@@ -280,8 +280,8 @@ def _divided(
     options = {name: value for name, value in keywords.items() if name in OPTION_NAMES}
     others = {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
     arguments = others if kwargs is None else {**others, **kwargs}
-    known = forking.parameters_of(job.source) if job.kind == "function" else None
-    both = next((name for name in options if kwargs is None and name in (known or ())), None)
+    known = job.arguments if job.kind == "function" else {}
+    both = next((name for name in options if kwargs is None and name in known), None)
     if both is not None:
         msg = (
             f"{given(both)} is an option of a job and a parameter of its function too. Pass the function's "
@@ -289,11 +289,7 @@ def _divided(
         )
         raise OptionError(msg)
     try:
-        if job.kind == "function":
-            forking.check_parameters(job.source, arguments)
         return options, msgspec.to_builtins(arguments)
-    except forking.BadArgumentError as error:
-        raise OptionError(str(error)) from None
     except TypeError as error:
         msg = f"The arguments of a fork are values of JSON: {error}. pool.fork(job, function, …) takes any."
         raise OptionError(msg) from None

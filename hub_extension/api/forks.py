@@ -80,7 +80,7 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
     with _hold(call):
         parent, checkpoint = await engine.forks.source(id, given["step"], given["checkpoint"], given["arguments"])
         project = await project_for(pool, caller, changes.get("project") or first.project)
-        submission, differences = await engine.forks.submission(parent, body, changes)
+        submission = await engine.forks.submission(parent, body, changes)
         size = sum(map(len, submission.files.values())) + parameters_size(submission)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         requested_at = pool.clock()
@@ -89,7 +89,7 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
             caller.name,
             project,
             again=first,
-            fork=Source(parent, checkpoint, differences),
+            fork=Source(parent, checkpoint),
             lineage=lineage_of(caller),
         )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)

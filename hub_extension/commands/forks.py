@@ -93,7 +93,7 @@ def fork(
     command = command[1:] if command[:1] == ("--",) else command
     with Client() as client:
         first = client.job(job_id)
-        _check(first, arguments, command)
+        _check(arguments, command)
         program, packed = None, None
         with as_usage_errors():
             changes = with_carried(chosen, terminal_place(Path.cwd()))
@@ -111,17 +111,11 @@ def fork(
 fork.params[:0] = flags.flags(Surface.COMMAND)
 
 
-def _check(first: Job, arguments: Mapping[str, Any], command: tuple[str, ...]) -> None:
+def _check(arguments: Mapping[str, Any], command: tuple[str, ...]) -> None:
     """Raise `click.UsageError` for arguments that the first job cannot have."""
     if arguments and command:
         msg = "Give a whole command, or --set with the options that differ."
         raise click.UsageError(msg)
-    if first.kind != "function":
-        return
-    try:
-        forking.check_parameters(first.source, arguments)
-    except forking.BadArgumentError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _own_command(first: Job) -> tuple[str, ...]:

@@ -73,6 +73,11 @@ def checkpoint_rows(found: Sequence[Checkpoint], now: float) -> list[tuple[str, 
     ]
 
 
+def arguments_words(job: Job) -> str:
+    """Return the arguments of a job on one line: ``lr=0.1, epochs=30``."""
+    return ", ".join(f"{name}={argument.shown}" for name, argument in job.arguments.items())
+
+
 def resumes_from(job: Job, now: float) -> str:
     """Return from which checkpoint a job resumes; empty after its end, and for a first start without one."""
     begins = job.started is None and (job.rerun is None or job.rerun.fork is None)

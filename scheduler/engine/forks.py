@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from springtide.scheduler import forking, wire, wording
+from springtide.scheduler import arguments, forking, wire, wording
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -23,24 +24,21 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec, OptionDifference
+from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.scheduler.workload import Workload
 
 T = TypeVar("T")
 NOT_FOUND: Final = "no_checkpoint"
 """Code of the refusal of a checkpoint that a job does not have."""
-SHOWN_VALUE: Final = 200
-"""Maximum length of a shown argument, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The checkpoint that a fork continues from, and the arguments in which it differs from that job."""
+    """The checkpoint that a fork continues from."""
 
     job: JobRecord
     checkpoint: SavedCheckpoint
-    changes: tuple[OptionDifference, ...] = field(default=())
 
     @property
     def reference(self) -> ForkRef:
@@ -230,8 +228,8 @@ class ForkCalls:
 
     async def submission(
         self, job: JobRecord, request: msgspec.Struct, changes: Mapping[str, Any]
-    ) -> tuple[wire.Submission, tuple[OptionDifference, ...]]:
-        """Return the submission of a fork, and the arguments in which it differs from its parent's."""
+    ) -> wire.Submission:
+        """Return the submission of a fork."""
         given_fields: dict[str, Any] = {name: getattr(request, name) for name in ("key", "program", "arguments")}
         program: wire.Program | None = given_fields["program"]
         again = await self._reruns.submission(
@@ -288,6 +286,7 @@ def has_files(program: wire.Program) -> bool:
 def with_program(submission: wire.Submission, program: wire.Program) -> wire.Submission:
     """Return a submission with another program, which runs among the files of the first unless it has its own."""
     changes: dict[str, Any] = {"argv": program.argv, "kind": program.kind, "source": program.source}
+    changes |= {"arguments": program.arguments}
     if has_files(program):
         changes |= {"files": program.files or {}, "tree": program.tree, "cwd": program.cwd}
         changes |= {"environment": program.environment}
@@ -297,11 +296,11 @@ def with_program(submission: wire.Submission, program: wire.Program) -> wire.Sub
 
 
 def with_changes(
-    submission: wire.Submission, arguments: Mapping[str, Any], *, command: bool = False
-) -> tuple[wire.Submission, tuple[OptionDifference, ...]]:
-    """Return a submission with other arguments, and the differences. Raises `Refusal`; pure."""
-    if not arguments:
-        return submission, ()
+    submission: wire.Submission, changes: Mapping[str, Any], *, command: bool = False
+) -> wire.Submission:
+    """Return a submission with other arguments. Raises `Refusal`; pure."""
+    if not changes:
+        return submission
     if command and submission.kind == "command":
         raise invalid_field("arguments", "A whole command and arguments are given.", "Give one of them.")
     if submission.kind == "notebook":
@@ -310,27 +309,12 @@ def with_changes(
             "The parameters of a notebook are in its cells.",
             "Fork it with the notebook as it is now, and its parameters after it: -p NAME VALUE.",
         )
-    if submission.kind == "command":
-        try:
-            argv, former = forking.with_arguments(submission.argv, arguments)
-        except forking.BadArgumentError as error:
-            raise invalid_field("arguments", error.message, error.hint) from None
-        return structs.replace(submission, argv=argv), _differences(former, arguments)
-    earlier = _arguments(submission.files)
-    files = {**submission.files, forking.ARGUMENTS: msgspec.json.encode({**earlier, **arguments})}
-    former = {name: forking.words_of(earlier[name]) if name in earlier else "" for name in arguments}
-    return structs.replace(submission, files=files), _differences(former, arguments)
-
-
-def _arguments(files: Mapping[str, bytes]) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(files.get(forking.ARGUMENTS, b"{}"), type=dict[str, Any])
-    except msgspec.DecodeError:
-        return {}
-
-
-def _differences(former: Mapping[str, str], arguments: Mapping[str, Any]) -> tuple[OptionDifference, ...]:
-    return tuple(
-        OptionDifference(name, former[name][:SHOWN_VALUE], forking.words_of(value)[:SHOWN_VALUE])
-        for name, value in arguments.items()
-    )
+        if submission.kind == "command":
+            argv = forking.with_arguments(submission.argv, changes)
+            return structs.replace(submission, argv=argv, source=shlex.join(argv))
+        typed = {name: repr(value) for name, value in changes.items()}
+        words, changed = arguments.changed(submission.kind, submission.argv, submission.arguments, typed)
+    except (forking.BadArgumentError, arguments.BadArgument) as error:
+        raise invalid_field("arguments", error.message, error.hint) from None
+    return structs.replace(submission, argv=words, arguments=changed)

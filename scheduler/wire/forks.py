@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from springtide.scheduler.arguments import MAX_ARGUMENTS, Argument
 from springtide.scheduler.wire.environments import PythonEnvironment
 from springtide.scheduler.wire.reruns import Rerun
 from springtide.scheduler.wire.shapes import Answer, Request
@@ -65,6 +66,7 @@ class Program(Request, frozen=True, kw_only=True):
     source: Annotated[str, Meta(max_length=200_000)] = ""
     environment: PythonEnvironment | None = None
     tree: ProjectTree | None = None
+    arguments: Annotated[dict[str, Argument], Meta(max_length=MAX_ARGUMENTS)] = {}
 
 
 def program_of(submission: Submission) -> Program:
@@ -77,6 +79,7 @@ def program_of(submission: Submission) -> Program:
         source=submission.source,
         environment=submission.environment,
         tree=submission.tree,
+        arguments=submission.arguments,
     )
 
 

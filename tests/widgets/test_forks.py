@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springtide.training import current_job
+from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import OptionError
 
 TRAIN = """
@@ -35,7 +36,7 @@ def test_a_function_continues_from_a_step_with_another_argument(pool, train):
     assert first.result() == [0.1] * 4
     fork = first.fork(step=2, rate=0.5, epochs=5)
     assert fork.result() == [0.1, 0.1, 0.5, 0.5, 0.5]
-    assert fork.info.rerun.text == "Fork of first at step 2: rate 0.5, epochs 5."
+    assert fork.info.rerun.text == "Fork of first at step 2: rate 0.1 → 0.5, epochs 4 → 5."
     again = fork.fork(step=4, rate=0.9)
     assert again.result() == [0.1, 0.1, 0.5, 0.5, 0.9]
     assert "rate 0.5 → 0.9" in again.info.rerun.text
@@ -58,7 +59,7 @@ def test_arguments_that_the_function_does_not_have_are_refused_before_anything_i
     first = pool.submit(train, 0.1, kwargs={"epochs": 1})
     first.wait()
     before = len(pool.jobs())
-    with pytest.raises(OptionError, match=r"no argument “lr”\. It has rate, epochs and gpus"):
+    with pytest.raises(PoolError, match=r"“lr” is no argument of this job\. Known are: rate, epochs, gpus"):
         first.fork(lr=1)
     with pytest.raises(OptionError, match="“gpus” is an option of a job and a parameter of its function"):
         first.fork(gpus=2)
