@@ -31,6 +31,8 @@ COMMANDS = {
         f"{HERE}.submit:advise", "", "Compare your earlier runs by GPU type, number of GPUs and nodes."
     ),
     "rerun": Entry(f"{HERE}.submit:rerun", "", "Run a job again, with other options."),
+    "checkpoints": Entry(f"{HERE}.forks:checkpoints", "", "List the checkpoints of a job, or delete some."),
+    "fork": Entry(f"{HERE}.forks:fork", "", "Continue a job from a checkpoint, with other arguments or code."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
     "show": Entry(f"{HERE}.jobs:show", "", "Show a job: its state, request and outputs."),
     "logs": Entry(f"{HERE}.jobs:logs", "", "Show the log of a job."),

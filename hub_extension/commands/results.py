@@ -16,6 +16,7 @@ import msgspec
 
 from springtide.hub_extension.commands.jobs import why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
+from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
@@ -95,7 +96,7 @@ def _result(job: Job) -> Any:
             msg = f"No trial of {job.id} has a value, so none is the best: `springtide jobs --sweep {job.id}`."
             raise click.ClickException(msg)
         return msgspec.to_builtins(job.trials.best)
-    name = job.argv[-1].rpartition("/")[2] if job.kind == "notebook" else RESULT
+    name = file_run(job.argv) if job.kind == "notebook" else RESULT
     try:
         with Client() as client:
             return json.loads(client.output(job.id, name))

@@ -63,7 +63,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     given = flags.given(options)
     here = terminal_place(Path.cwd()).for_job(given)
     captured = capture(command, here)
-    with _as_usage_errors():
+    with as_usage_errors():
         request = submission(captured, given, here=here)
     if captured.kind == "notebook":
         require_kernel(captured, request)
@@ -79,7 +79,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
             say(_uncarried(left))
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):
             say(missing)
-        _print_sent(client, job, follow=follow, as_json=as_json)
+        print_sent(client, job, follow=follow, as_json=as_json)
 
 
 submit.params[:0] = flags.flags(Surface.COMMAND)
@@ -140,13 +140,14 @@ def capture(command: tuple[str, ...], here: Here) -> Captured:
     notes: tuple[str, ...] = ()
     if names_notebook(command[0]):
         here, notes = with_training(here)
-    with _as_usage_errors():
+    with as_usage_errors():
         captured = capture_words(command, here)
     return replace(captured, notes=(*captured.notes, *notes))
 
 
 @contextmanager
-def _as_usage_errors() -> Iterator[None]:
+def as_usage_errors() -> Iterator[None]:
+    """Raise `click.UsageError` for work that cannot be captured."""
     try:
         yield
     except CaptureError as error:
@@ -157,7 +158,7 @@ def require_kernel(captured: Captured, request: Submission) -> None:
     """Raise `click.UsageError` if the Python that runs a notebook does not have its kernel."""
     with Client() as client:
         image = image_of(request.image, client.me().images)
-    with _as_usage_errors():
+    with as_usage_errors():
         check_kernel(captured, image)
 
 
@@ -173,41 +174,50 @@ def watch(client: Client, job: Job, *, as_json: bool) -> Job:
     return client.job(job.id)
 
 
+def _pairs(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:
+    """Return the values of ``--argument`` by name. Raises `click.UsageError`."""
+    pairs = [word.partition("=") for word in words]
+    for word, (name, equals, _value) in zip(words, pairs, strict=True):
+        if not (name and equals):
+            msg = f"--argument {wording.given(word)} has no name or no value. Write it as --argument lr=0.1."
+            raise click.UsageError(msg)
+    return {name: value for name, _equals, value in pairs}
+
+
+arguments_option = click.option(
+    "--argument",
+    "arguments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_pairs,
+    help="Another argument; repeat it for several. One that a command does not have yet is --NAME=VALUE.",
+)
+"""Arguments of a job that differ from those of its first run."""
+
+
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
-@click.option(
-    "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Another argument; repeat it for several."
-)
+@arguments_option
 @json_option
 @click.argument("job_id", metavar="JOB")
-def rerun(*, job_id: str, follow: bool, arguments: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def rerun(*, job_id: str, follow: bool, arguments: dict[str, str], as_json: bool, **options: Any) -> None:
     """Run a job of yours again, such as: springtide rerun JOB --gpus 2 --argument lr=0.1.
 
     Code, files and variables are those of the first run; so are the options and arguments that are not given. With
     --follow the exit code is 0 only if the job succeeded.
     """
-    typed = dict(map(_pair, arguments))
     with Client() as client:
-        with _as_usage_errors():
+        with as_usage_errors():
             changes = with_carried(flags.given(options), terminal_place(Path.cwd()))
-        job = client.rerun(job_id, changes, typed)
+        job = client.rerun(job_id, changes, arguments)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
-        _print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    """Return the name and the value in ``NAME=VALUE``. Raises `click.UsageError`."""
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        msg = f"--argument {wording.given(text)} has no name or no value. Write it as --argument lr=0.1."
-        raise click.UsageError(msg)
-    return name, value
+        print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
 
 
 rerun.params[:0] = flags.flags(Surface.COMMAND)
 
 
-def _print_sent(client: Client, job: Job, *, follow: bool, as_json: bool, about: str = "") -> None:
+def print_sent(client: Client, job: Job, *, follow: bool, as_json: bool, about: str = "") -> None:
     """Print a sent job; with ``follow`` wait for its end first, and exit with 1 unless it succeeded."""
     if follow:
         job = watch(client, job, as_json=as_json)

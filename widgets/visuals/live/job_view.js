@@ -2,6 +2,7 @@
 
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
+import { CheckpointBrowser } from "../outputs/checkpoint_browser.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { RerunEditor } from "./rerun_editor.js";
@@ -57,8 +58,11 @@ function insideActions({ feed, id, askStack }, owner) {
 export function showJob(element, feed, output) {
   const { id } = output.job;
   const ends = [];
-  const draw = () => drawOutput(element, live, output, editor, outputs);
-  const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job)));
+  const draw = () => drawOutput(element, live, output, editor, outputs, checkpoints);
+  const shown = (job) => ends.push(showBelow(element, feed, job));
+  const editor = new RerunEditor(feed.call, id, draw, shown);
+  const forks = new RerunEditor(feed.call, id, draw, shown);
+  const checkpoints = new CheckpointBrowser(feed.call, `jobs/${encodeURIComponent(id)}`, draw, forks, true);
   const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
     most: FILES_LISTED,
     href: feed.links.pageOf(id),
@@ -82,11 +86,12 @@ function showBelow(element, feed, job) {
   return showJob(card, feed, { job, at: clockNow() });
 }
 
-function drawOutput(element, live, output, editor, outputs) {
+function drawOutput(element, live, output, editor, outputs, checkpoints) {
   const job = live.job ?? output.job;
   const shownAt = live.heardAt ?? output.at;
   const blocked = blockedWords(live, shownAt);
   if (live.job) outputs.follow(job);
+  if (live.job) checkpoints.follow(job);
   drawLiveCard(element, live, editor, {
     job,
     now: blocked ? shownAt : clockNow(),
@@ -95,6 +100,7 @@ function drawOutput(element, live, output, editor, outputs) {
     href: live.feed.links.pageOf(job.id),
     blocked,
     outputs: live.job && outputs,
+    checkpoints: live.job && checkpoints.drawFold(job, live.feed.isOwn(job)),
     results: live.job && outputs,
   });
 }
