@@ -11,6 +11,7 @@ outputs of all cells that ran, after every cell.
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import signal
 import sys
@@ -18,7 +19,6 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from springtide.training import trials
@@ -43,7 +43,8 @@ MAX_JSON_BYTES = 1 << 20
 PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set)
 """Types of results that have no view of their own."""
 ERROR = "error.json"
-HERE = Path(__file__).parent
+OURS = (Path(__file__).parent, Path(__file__).parent.parent / "widgets")
+"""Folders of the modules that call the function."""
 
 
 def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
@@ -69,7 +70,7 @@ def run_function(path: Path) -> None:
         call = _read(payload)
         result, is_done = _called(call, job, path.parent)
     except Exception as error:  # noqa: BLE001 - any exception of the function
-        text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
+        text = _traceback_of(error)
         fail(job, type(error).__name__, str(error), text)
     program = job_of_process()
     told_to_stop = program.was_told_to_stop()
@@ -108,11 +109,19 @@ def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
     return result, True
 
 
-def _own_part(trace: Optional[TracebackType]) -> Optional[TracebackType]:
-    """Return the traceback without the frames of this library that lead to the function."""
-    while trace is not None and Path(trace.tb_frame.f_code.co_filename).is_relative_to(HERE):
-        trace = trace.tb_next
-    return trace
+def _traceback_of(error: BaseException) -> str:
+    """Return the traceback without the frames of this library; frames of a notebook name their cells."""
+    shown = traceback.TracebackException(type(error), error, error.__traceback__)
+    part: Optional[traceback.TracebackException] = shown
+    while part is not None:
+        frames = [frame for frame in part.stack if not any(map(Path(frame.filename).is_relative_to, OURS))]
+        for frame in frames:
+            source = frame.line and linecache.cache.get(frame.filename)
+            if source and len(source) == 4 and source[1] is None:  # in no file
+                frame.filename = source[3]
+        part.stack[:] = frames
+        part = part.__cause__ or part.__context__
+    return "".join(shown.format())
 
 
 def _save(result: Any, job: Job, began: float) -> None:
