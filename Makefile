@@ -11,6 +11,10 @@ PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
 # Of `make tools`: all where it is empty, or some of system, frameworks and cluster.
 TOOLS ?=
+# Of `make real-code`: on this machine, or in pods on nodes of a cluster that it starts.
+IN ?= machine
+REAL_CODE_machine := tests/real_code
+REAL_CODE_pods := tests/kubernetes/node/test_real_code.py
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
 # and their packages anew takes each of the workers longer than to read all of them.
@@ -19,7 +23,7 @@ BUILD  := 'hatchling>=1.27,<2'
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit docs generate pictures frameworks real-code soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs generate pictures frameworks real-code real-gpus soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,9 +66,13 @@ frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and re
 	$(BIN)/python tests/support/pinned_environments.py
 	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
 
-real-code: $(VENV)/dev.stamp install ## Training code of the shapes found in public, sent, paused, resumed and compared
-	$(BIN)/python tests/support/make_tools.py frameworks
-	$(BIN)/python -m pytest tests/real_code --full --durations 0 $(PYTEST_ARGS)
+real-code: $(VENV)/dev.stamp install ## Training code of the shapes found in public, sent, paused, resumed and compared; IN=pods: in pods
+	$(if $(REAL_CODE_$(IN)),,$(error IN is "$(IN)"; expected machine or pods))
+	$(BIN)/python tests/support/make_tools.py $(if $(filter pods,$(IN)),system cluster) frameworks
+	$(BIN)/python -m pytest $(REAL_CODE_$(IN)) --full --durations 0 $(PYTEST_ARGS)
+
+real-gpus: $(VENV)/dev.stamp install ## Jobs on the NVIDIA GPUs of this machine; CUDA_PYTHON is a Python with PyTorch
+	$(BIN)/python -m pytest tests/real_gpus --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs and stories than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 160 --timeout 14400

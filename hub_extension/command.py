@@ -34,6 +34,8 @@ COMMANDS = {
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
     "show": Entry(f"{HERE}.jobs:show", "", "Show a job: its state, request and outputs."),
     "logs": Entry(f"{HERE}.jobs:logs", "", "Show the log of a job."),
+    "exec": Entry(f"{HERE}.exec:exec_in_job", "", "Open a terminal in a running job, or run a command in it."),
+    "stack": Entry(f"{HERE}.exec:stack", "", "Show where a running job is now, or hangs."),
     "wait": Entry(f"{HERE}.results:wait", "", "Wait until jobs have ended; the exit code is their outcome."),
     "result": Entry(f"{HERE}.results:result", "", "Print the result of a job, once it has ended, as JSON."),
     "outputs": Entry(f"{HERE}.results:outputs", "", "List the output files of a job."),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,11 +50,13 @@ class TreeFile:
 class Manifest(msgspec.Struct, frozen=True):
     """The content of a packed tree, sorted by path.
 
-    ``files`` have path, size in bytes and executable bit, ``links`` path and relative target.
+    ``files`` have path, size in bytes and executable bit, ``links`` path and relative target. ``folders`` are
+    empty ones.
     """
 
     files: tuple[tuple[str, int, bool], ...]
     links: tuple[tuple[str, str], ...] = ()
+    folders: tuple[str, ...] = ()
 
     @property
     def file_bytes(self) -> int:
@@ -62,11 +64,13 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(size for _, size, _ in self.files)
 
 
-def pack(files: Mapping[str, TreeFile], links: Mapping[str, str]) -> bytes:
-    """Return the packed tree of these files and relative links, by path."""
+def pack(files: Mapping[str, TreeFile], links: Mapping[str, str], folders: Iterable[str] = ()) -> bytes:
+    """Return the packed tree of these files and relative links, by path, and of empty folders."""
     ordered = sorted(files.items())
     manifest = Manifest(
-        tuple((path, len(file.content), file.executable) for path, file in ordered), tuple(sorted(links.items()))
+        tuple((path, len(file.content), file.executable) for path, file in ordered),
+        tuple(sorted(links.items())),
+        tuple(sorted(folders)),
     )
     head = msgspec.json.encode(manifest)
     return b"".join([HEAD, b"%d\n" % len(head), head, *(file.content for _, file in ordered)])
@@ -95,19 +99,20 @@ def read_manifest(packed: bytes) -> Manifest:
 
 
 def _check(manifest: Manifest) -> None:
-    if len(manifest.files) + len(manifest.links) > MOST_FILES:
+    if len(manifest.files) + len(manifest.links) + len(manifest.folders) > MOST_FILES:
         raise TreeError(f"The project has more than {MOST_FILES} files.")
     if any(size < 0 for _, size, _ in manifest.files) or manifest.file_bytes > MOST_BYTES:
         raise TreeError(f"The project's files have more than {MOST_BYTES // MIB} MiB.")
     paths = [path for path, *_ in manifest.files] + [path for path, _ in manifest.links]
-    for path in paths:
+    for path in (*paths, *manifest.folders):
         if not is_plain_path(path):
             raise TreeError(f"{given(path, LONG_GIVEN)} is not a path inside the project.")
     for path, target in manifest.links:
         if not stays_inside(path, target):
             raise TreeError(f"The link {given(path, LONG_GIVEN)} leads out of the project.")
     taken = set(paths)
-    folders = {folder for path in paths for folder in parents(path)}
+    below = (*paths, *(f"{folder}/" for folder in manifest.folders))
+    folders = {folder for path in below for folder in parents(path)}
     both = taken & folders
     if both or len(taken) < len(paths):
         raise TreeError(f"{given(min(both or taken), LONG_GIVEN)} is in the project twice.")

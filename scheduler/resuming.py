@@ -63,6 +63,16 @@ def arguments(resume: str | None, checkpoint: Checkpoint | None, *, saved: bool)
     return tuple(word.replace(PLACEHOLDER, path) for word in shlex.split(resume))
 
 
+def names_checkpoint(resume: str | None, checkpoint: Checkpoint) -> bool:
+    """Return whether the arguments of a job's next attempt name this checkpoint."""
+    return resume is not None and (PLACEHOLDER in resume or checkpoint.path in named_paths(resume))
+
+
+def takes_any(resume: str | None) -> bool:
+    """Return whether the arguments name no path, as ``--resume`` alone: the program knows where its own is."""
+    return resume is not None and PLACEHOLDER not in resume and not named_paths(resume)
+
+
 def named_paths(resume: str) -> list[str]:
     """Return the paths in the working directory that the arguments may name, such as of ``--resume=last.pt``."""
     values = (word.partition("=")[2] if word.startswith("-") else word for word in shlex.split(resume))

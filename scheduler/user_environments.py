@@ -102,6 +102,7 @@ class UserEnvironments:
             try:
                 pip = self._linked(before) if python == OWN else self._isolated(before, python)
                 self._install(pip, before, packages)
+                _write_pip(before)
                 basis = program.base_directories() if python == OWN else [str(_installation())]
                 self._describe(before, packages, basis)
             except BaseException:
@@ -315,6 +316,17 @@ def _needed_by_notebooks() -> list[str]:
         for requirement in metadata.requires("springtide") or ()
         if ";" not in requirement or re.search(r"extra\s*==\s*['\"]widgets['\"]", requirement)
     ]
+
+
+def _write_pip(made: UserEnvironment) -> None:
+    """Write the program ``pip`` where the environment has none: else that of the hub would be found first."""
+    for name in ("pip", "pip3"):
+        path = made.path / "bin" / name
+        if not path.exists():
+            path.write_text(
+                f'#!/bin/sh\nexec {shlex.quote(str(made.interpreter))} -m pip "$@"\n', encoding="utf-8"
+            )
+            path.chmod(0o755)
 
 
 def _installation() -> Path:

@@ -85,6 +85,7 @@ MARKER_OF_FOLDER = {
     "proofs/test_starts_if.py": "slow",
     "proofs/test_tiny_pools.py": "slow",
     "real_code": "process",
+    "real_gpus": "process",
     "reliability": "slow",
     "reliability/test_hub_kills.py": "hub",
     "reliability/test_renumbered_kills.py": "hub",

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Set, Union
 
-from springtide.training import datasets, trials
+from springtide.training import datasets, stacks, trials
 from springtide.training.agreement import Alone
 from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
 from springtide.training.clusters import register_with_jax
@@ -314,6 +314,7 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
             _job = Job(os.environ, place, keep=keep)
             if in_pool:
                 _answer_sigterm(_job)
+                stacks.answer_requests()
         if _job.in_pool:
             register_with_jax(os.environ, _job._reached_for_jax)  # noqa: SLF001 - private part of the same module
         return _job

@@ -15,6 +15,8 @@ from typing import Any, List, Optional, TextIO
 from springtide.training.files import write_atomically
 from springtide.training.job import AGAIN, Job
 
+QUIET_KERNEL = ("--log-level=ERROR",)
+"""Arguments of IPython's kernel: its warning about connections that others could read is not for the job's log."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -124,6 +126,12 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
         def keep(self) -> None:
             """Write the notebook in its current state."""
             write_atomically(kept, nbformat.writes(self.nb).encode())
+
+        async def async_start_new_kernel(self, **options: Any) -> None:
+            spec = None if self.km is None else self.km.kernel_spec
+            if spec is not None and any("ipykernel" in word for word in spec.argv):
+                self.extra_arguments = [*self.extra_arguments, *QUIET_KERNEL]
+            await super().async_start_new_kernel(**options)
 
         def output(self, outs: Any, msg: Any, display_id: Any, cell_index: int) -> Any:
             content = msg["content"]

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
-from springtide.training import trials
+from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
 from springtide.training.job import Job, current_job, job_of_process
@@ -248,6 +248,7 @@ def main(argv: Optional[List[str]] = None) -> None:
     if len(words) != 2 or words[0] not in runs:
         sys.stderr.write("usage: python -m springtide.training.run function|notebook FILE\n")
         raise SystemExit(2)
+    stacks.answer_requests()
     runs[words[0]](Path(words[1]))
 
 

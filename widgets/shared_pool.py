@@ -22,6 +22,7 @@ from springtide.scheduler.capture import (
     check_kernel,
     environment_shown,
     kernel_place,
+    notes_of,
     submission,
     uncarried_words,
     unsent,
@@ -223,7 +224,7 @@ class Pool:
                 check_kernel(captured, image_of(request.image, self.me.images))
         left = self._left(request)
         accepted = self._accepted(request, captured)
-        return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, left)))
+        return Job(accepted.id, self._way, (*notes_of(captured, request), *_notes(accepted, left)))
 
     def _send_sweep(
         self, plan: Plan, at_least: int, at_most: int | None, options: Mapping[str, Any], wanted: Wanted
@@ -241,7 +242,7 @@ class Pool:
         request = msgspec.structs.replace(_request(captured, options), trials=trials)
         left = self._left(request)
         accepted = self._accepted(request, captured)
-        return Sweep(accepted.id, self._way, (*captured.notes, *_notes(accepted, left)))
+        return Sweep(accepted.id, self._way, (*notes_of(captured, request), *_notes(accepted, left)))
 
     def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:

@@ -34,6 +34,7 @@ from springtide.scheduler.wire import (
     JobPage,
     JobsActed,
     JobsAction,
+    JobStack,
     LogChunk,
     OutputList,
     Points,
@@ -358,6 +359,15 @@ async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     job = await seen(call, id)
     await _record_reading(call, job, "job.read_log")
     return await call.pool.engine.log(job.id, query.rank, query.offset, query.limit, query.wait)
+
+
+@route("POST", "/jobs/{id}/stack", Who.LOGGED_IN)
+async def stack(call: Call, id: str) -> JobStack:
+    """Return where the processes of all workers of a running job are now: the stacks of their threads."""
+    job = await seen(call, id)
+    take(call.pool.stacks, call.caller, "You ask for stacks faster than this pool reads them for one person.")
+    await _record_reading(call, job, "job.read_stack")
+    return await call.pool.engine.sessions.stack(job.id)
 
 
 @route("GET", "/jobs/{id}/points", Who.LOGGED_IN, jobs=True)

@@ -40,6 +40,7 @@ class Action(StrEnum):
     STOP = "pause or cancel a job"
     RESUME = "resume a job that was paused"
     RERUN = "run a job again, with the files and variables that it was submitted with"
+    ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
     TAG = "change the tags of a job"
     CHANGE_MEMBERS = "add and remove members"
@@ -70,6 +71,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.STOP: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.RESUME: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.RERUN: Rule(None, own=Role.MEMBER),
+        Action.ENTER: Rule(None, own=Role.MEMBER),
         Action.HOLD: Rule(Role.PROJECT_ADMIN),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),

@@ -29,6 +29,7 @@ import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.notebook_watch import NotebookWatch
+from springtide.hub_extension.api.open_sessions import Sessions
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.tracking.tracker import Tracker
@@ -48,6 +49,9 @@ in bytes.
 Files of ended jobs stay for some minutes, so without these limits a loop of submissions and cancellations would
 fill the disk.
 """
+STACK_RATE = 0.5
+"""Maximum sustained rate of one person's requests for stacks, in requests per second."""
+STACK_BURST = 10
 TRIAL_RATE = 0.1
 """Maximum sustained rate of one person's test messages, in messages per second."""
 TRIAL_BURST = 5
@@ -108,12 +112,14 @@ class Pool:
     streams: Slots = field(default_factory=lambda: Slots(STREAMS))
     intake: Slots = field(default_factory=lambda: Slots(SUBMISSIONS_AT_ONCE))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
+    stacks: Buckets = field(default_factory=lambda: Buckets(STACK_RATE, STACK_BURST, time.monotonic))
     channels: Channels = field(default_factory=Channels)
     trials: Buckets = field(default_factory=lambda: Buckets(TRIAL_RATE, TRIAL_BURST, time.monotonic))
     trackers: Sequence[Tracker] = ()
     readings: LruCache[tuple[str, str, str], float] = field(default_factory=lambda: LruCache(READINGS))
     """Times of readings of other people's jobs in the audit trail, by reader, job and kind of entry."""
     notebooks: NotebookWatch = field(default_factory=NotebookWatch)
+    sessions: Sessions = field(default_factory=Sessions)
 
 
 @dataclass(frozen=True, slots=True)

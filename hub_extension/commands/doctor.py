@@ -11,7 +11,7 @@ import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.doctor import machine, network
-from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
+from springtide.hub_extension.doctor.findings import Finding, Status, note, ok, problem, wrong
 from springtide.hub_extension.doctor.pool import (
     datasets,
     launches,
@@ -73,6 +73,13 @@ def lines_of(finding: Finding) -> Iterator[str]:
 def findings_of(state_dir: Path | None, config: Path | None, url: str | None) -> Iterator[Finding]:
     """Yield the findings of all checks that apply to the set-up."""
     yield from machine.versions()
+    if "JUPYTERHUB_USER" in os.environ and state_dir is None and config is None:
+        here = "This is a notebook server: the pool's set-up is checked where the hub runs, by its administrator."
+        yield note("settings", here, "Ask why a job waits with `springtide explain JOB`.")
+        url = url or os.environ.get("SPRINGTIDE_URL")
+        if url is not None:
+            yield from network.service(url)
+        return
     application = Springtide()
     try:
         setup = _setup(application, state_dir, config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -186,19 +186,32 @@ def _print(job: Job, *, as_json: bool) -> None:
         click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
 
 
+def _act_on(job_ids: Sequence[str], act: Callable[[str], Job], *, as_json: bool) -> None:
+    """Act on each job. One with which that cannot be done does not keep the others; then the exit code is 1."""
+    problems = []
+    for job_id in job_ids:
+        try:
+            _print(act(job_id), as_json=as_json)
+        except PoolError as error:
+            if len(job_ids) == 1:
+                raise
+            problems.append(one_line(str(error)))
+    if problems:
+        raise click.ClickException("\n".join(problems))
+
+
 def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Command:
     @click.command(name, help=does)
     @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
     @json_option
     def command(*, job_ids: tuple[str, ...], as_json: bool) -> None:
         with Client() as client:
-            for job_id in job_ids:
-                _print(act(client, job_id), as_json=as_json)
+            _act_on(job_ids, lambda job_id: act(client, job_id), as_json=as_json)
 
     return command
 
 
-pause = _act("pause", "Pause jobs at their next checkpoint until you resume them.", Client.pause)
+pause = _act("pause", "Ask jobs to save and stop, until you resume them.", Client.pause)
 resume = _act("resume", "Let jobs that you paused run again.", Client.resume)
 finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are not run again.", Client.finish)
 
@@ -210,8 +223,7 @@ finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are no
 def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Put jobs on hold: they do not start, or not again, until they are released."""
     with Client() as client:
-        for job_id in job_ids:
-            _print(client.hold(job_id, reason), as_json=as_json)
+        _act_on(job_ids, lambda job_id: client.hold(job_id, reason), as_json=as_json)
 
 
 @click.command()
@@ -221,8 +233,7 @@ def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
 def release(*, job_ids: tuple[str, ...], user: str | None, as_json: bool) -> None:
     """Let jobs that are on hold start again."""
     with Client() as client:
-        for job_id in job_ids:
-            _print(client.release(job_id, user), as_json=as_json)
+        _act_on(job_ids, lambda job_id: client.release(job_id, user), as_json=as_json)
 
 
 @click.command()

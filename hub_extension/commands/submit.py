@@ -21,6 +21,7 @@ from springtide.scheduler.capture import (
     check_kernel,
     environment_shown,
     names_notebook,
+    notes_of,
     pause_words,
     submission,
     terminal_place,
@@ -66,13 +67,13 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     if captured.kind == "notebook":
         require_kernel(captured, request)
     if dry_run:
-        _say_all(captured.notes)
+        _say_all(notes_of(captured, request))
         print_prospect(request, captured, here, as_json=as_json)
         return
     with Client() as client:
         left = unsent(request, here, client.me().noted_variables)
         job = client.submit(request, captured.packed)
-        _say_all(captured.notes)
+        _say_all(notes_of(captured, request))
         if left:
             say(_uncarried(left))
         if job.environment is not None and (missing := missing_words(job.environment, job.options.image)):

@@ -20,9 +20,9 @@ def json_option(command: Command) -> Command:
 
 
 def printable(text: str) -> str:
-    """Return the text without the control characters of a terminal; newlines stay, tabs become spaces."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8)
-    return "".join(c for c in lines if c == "\n" or c.isprintable())
+    """Return the text without the control characters of a terminal; newlines and tabs stay."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(c for c in lines if c in "\n\t" or c.isprintable())
 
 
 def terminal() -> tuple[int | None, bool]:

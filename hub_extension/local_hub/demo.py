@@ -1,10 +1,11 @@
-"""Default demonstration of `springtide up`: three people, three projects, eleven GPUs.
+"""Default demonstration of `springtide up`: three people with a project each, who share the machine's GPUs.
 
 All of it is configuration; a file given with ``--config`` may change any of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -18,22 +19,37 @@ class Person:
     build_quota: int
 
 
-PEOPLE = (
-    Person("susan", "susan", quota=2, build_quota=1),
-    Person("joe", "joe", quota=2, build_quota=1),
-    Person("jemma", "jemma", quota=2, build_quota=1),
-)
+NAMES = ("susan", "joe", "jemma")
 ADMIN = "admin"
 BUILD_GPUS = 3
+"""Maximum number of GPUs for build notebooks: one for each person."""
 SIMULATED_GPUS = 11
 """Number of simulated build and train GPUs together, on a machine without GPUs."""
 
 
-def projects() -> list[dict[str, str | int]]:
+def build_gpus(gpus: int) -> int:
+    """Return how many of the machine's GPUs are for build notebooks: three of eleven, none of a single one."""
+    return min(BUILD_GPUS, round(gpus * BUILD_GPUS / SIMULATED_GPUS))
+
+
+def people(gpus: int, build: int) -> tuple[Person, ...]:
+    """Return the people of a machine with ``gpus`` GPUs, ``build`` of them for build notebooks.
+
+    The train GPUs are shared out equally as quotas. GPUs too few for all are the quotas of the first people.
+    """
+    train = max(0, gpus - build)
+    equal, rest = divmod(train, len(NAMES))
+    return tuple(
+        Person(name, name, quota=equal or int(place < rest), build_quota=int(place < build))
+        for place, name in enumerate(NAMES)
+    )
+
+
+def projects(people: Iterable[Person]) -> list[dict[str, str | int]]:
     """Return the projects, for ``c.Springtide.projects``."""
-    return [{"name": p.project, "quota": p.quota, "build_quota": p.build_quota} for p in PEOPLE]
+    return [{"name": p.project, "quota": p.quota, "build_quota": p.build_quota} for p in people]
 
 
 def groups() -> dict[str, dict[str, list[str]]]:
     """Return the members of each project, for ``c.JupyterHub.load_groups``."""
-    return {person.project: {"users": [person.name]} for person in PEOPLE}
+    return {name: {"users": [name]} for name in NAMES}

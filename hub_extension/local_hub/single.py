@@ -28,6 +28,15 @@ TEMPLATES = (str(HERE / "templates"), str(HERE.parent / "branding"))
 FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
 QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 """Default settings of JupyterLab, without the question whether to fetch news."""
+SERVER = """
+import os, shutil
+
+c.ServerApp.terminado_settings = {"shell_command": [os.environ.get("SHELL") or shutil.which("bash") or "sh"]}
+"""
+"""Configuration of notebook servers: terminals keep the PATH of the server.
+
+A login shell, which terminals would have without it, takes that of ``/etc/profile``, which lacks `springtide`.
+"""
 AS_INSTALLED = {"buildCheck": False}
 """Settings of JupyterLab that skip the check whether it must be rebuilt, which takes seconds at each start."""
 COPY = """
@@ -49,10 +58,19 @@ LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
 
 def prepare(
-    c: Config, *, state_dir: str, port: int, hub_port: int, proxy_port: int, allowed_hosts: Sequence[str] = ()
+    c: Config,
+    *,
+    state_dir: str,
+    port: int,
+    hub_port: int,
+    proxy_port: int,
+    gpus: int,
+    build_gpus: int,
+    allowed_hosts: Sequence[str] = (),
 ) -> None:
     """Configure the hub and the demonstration: its users and, on the first start, the members of its projects.
 
+    ``gpus`` is the number of GPUs that the demonstration shares out, ``build_gpus`` of them for build notebooks.
     ``allowed_hosts`` are names of this machine in addition to those of the loopback address.
     """
     state = StateDir(Path(state_dir))
@@ -68,7 +86,7 @@ def prepare(
     c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]
     _prepare_notebooks(c, state)
     c.Springtide.allowed_hosts = [*LOOPBACK_NAMES, *allowed_hosts]
-    _prepare_story(c, state)
+    _prepare_story(c, state, gpus, build_gpus)
 
 
 def give_hosts(c: Config, *, port: int) -> None:
@@ -98,6 +116,7 @@ def _prepare_notebooks(c: Config, state: StateDir) -> None:
     _for_all(settings)
     for name, content in (("default_setting_overrides.json", QUIET), ("page_config.json", AS_INSTALLED)):
         write_for_all(settings / name, json.dumps(content))
+    write_for_all(settings.parent / "jupyter_server_config.py", SERVER)
     c.Spawner.environment = {
         "PATH": _first(str(Path(sys.executable).parent), "PATH"),
         "JUPYTER_CONFIG_PATH": _first(str(settings.parent), "JUPYTER_CONFIG_PATH"),
@@ -117,15 +136,15 @@ def _first(place: str, variable: str) -> str:
     return os.pathsep.join(filter(None, [place, os.environ.get(variable)]))
 
 
-def _prepare_story(c: Config, state: StateDir) -> None:
+def _prepare_story(c: Config, state: StateDir, gpus: int, build_gpus: int) -> None:
     c.JupyterHub.authenticator_class = "dummy"
     c.DummyAuthenticator.password = state.password()
-    c.Authenticator.allowed_users = {person.name for person in demo.PEOPLE}
+    c.Authenticator.allowed_users = set(demo.NAMES)
     c.Authenticator.admin_users = {demo.ADMIN}
     if not (state.hub / "jupyterhub.sqlite").exists():
         c.JupyterHub.load_groups = demo.groups()
-    c.Springtide.projects = demo.projects()
-    c.Springtide.build_gpus = demo.BUILD_GPUS
+    c.Springtide.projects = demo.projects(demo.people(gpus, build_gpus))
+    c.Springtide.build_gpus = build_gpus
 
 
 def give_examples(spawner: Any) -> None:

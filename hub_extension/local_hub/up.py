@@ -30,6 +30,7 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.store import StoreDamagedError
 from springtide.scheduler.store.copying import check_copy
 from springtide.scheduler.store.opening import MAX_CHECKED_BYTES
+from springtide.scheduler.telemetry import DEFAULT_SIMULATED_TRAIN, count_gpus
 from springtide.scheduler.wire import PoolView
 
 CONFIG = """\
@@ -277,7 +278,7 @@ def users_of(people: Authenticator) -> tuple[str, ...]:
 
 
 def _in_order_of_the_story(name: str) -> tuple[bool, int, str]:
-    names = [person.name for person in demo.PEOPLE]
+    names = demo.NAMES
     return (name not in names, names.index(name) if name in names else 0, name)
 
 
@@ -311,6 +312,7 @@ def prepare(state: StateDir, options: Options) -> Path:
         "hub_port": ports["hub"],
         "proxy_port": ports["proxy"],
         "allowed_hosts": options.allowed_hosts,
+        **_shared_out(options.settings),
     }
     theirs = "" if options.config is None else f"load_subconfig({str(options.config.resolve())!r})  # noqa: F821\n"
     settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
@@ -318,6 +320,20 @@ def prepare(state: StateDir, options: Options) -> Path:
     file.touch(mode=0o600)
     file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, port=options.port, settings=settings))
     return file
+
+
+def _shared_out(settings: Mapping[str, object]) -> dict[str, int]:
+    """Return how many GPUs the demonstration shares out, and how many of them are for build notebooks."""
+    build, simulated = (_number(settings.get(name)) for name in ("build_gpus", "simulated_gpus"))
+    gpus = simulated if simulated is not None else count_gpus()
+    if not gpus:
+        gpus = demo.SIMULATED_GPUS if build is None else DEFAULT_SIMULATED_TRAIN + build
+    return {"gpus": gpus, "build_gpus": demo.build_gpus(gpus) if build is None else build}
+
+
+def _number(gpus: object) -> int | None:
+    """Return a number of GPUs, given as such or by type."""
+    return sum(gpus.values()) if isinstance(gpus, Mapping) else gpus if isinstance(gpus, int) else None
 
 
 def _need(state: StateDir, port: int, hint: str) -> None:

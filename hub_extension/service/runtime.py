@@ -21,6 +21,7 @@ from tornado.netutil import bind_sockets
 
 from springtide.hub_extension.accounts import shared_notice
 from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.api.open_sessions import Sessions
 from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.hub_extension.notifications.deliverer import Deliverer
@@ -141,7 +142,9 @@ class Runtime:
             streams=Slots(settings.streams_per_user),
             channels=setup.channels,
             trackers=self._trackers(engine),
+            sessions=Sessions(settings.sessions_per_user, settings.session_idle),
         )
+        self._stack.push_async_callback(pool.sessions.close_all)
         deliverer = Deliverer(engine.outbox, setup.channels, self._clock)
         self._stack.push_async_callback(deliverer.stop)
         site = Site(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.hub_extension.api.open_sessions import IDLE_S, SESSIONS
 from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.notifications.channels import MessageSettings
 from springtide.hub_extension.service.logs import Format
@@ -125,6 +126,16 @@ class ServiceSettings:
     submit_burst: int = setting(500, "Burst limit: submissions per person.", ge=1)
     streams_per_user: int = setting(
         STREAMS, "Event streams that one person may follow at a time: pages, and notebooks with cards.", ge=1
+    )
+    sessions_per_user: int = setting(
+        SESSIONS, "Terminals and commands that one person may have open in running jobs at a time.", ge=1
+    )
+    session_idle: float = setting(
+        IDLE_S,
+        "The time after which a terminal or a command in a job is closed if nothing is typed or shown.",
+        unit="seconds",
+        ge=1,
+        le=7 * 86400,
     )
     log_cap: int = setting(64 * MIB, "The size up to which each worker's log is kept.", unit="bytes", ge=64 * 1024)
     log_lines: Format = setting(

@@ -17,7 +17,7 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.endpoint import Endpoint, RoutedHandler
 from springtide.hub_extension.api.routes import Pool, Route, routes_of
 from springtide.hub_extension.pages.pages import page_handlers
-from springtide.hub_extension.service import events, metrics, openapi
+from springtide.hub_extension.service import events, metrics, openapi, sessions
 from springtide.hub_extension.service.relay import Frames, Relay
 from springtide.hub_extension.web.auth import Authenticator
 from springtide.hub_extension.web.caller import Caller
@@ -32,7 +32,10 @@ log = logging.getLogger("springtide")
 OPERATIONS: Final = routes_of(api)
 ROUTES: Final[tuple[Route, ...]] = (
     *OPERATIONS,
-    *(handler.ROUTE for handler in (events.EventsHandler, metrics.MetricsHandler, openapi.OpenApiHandler)),
+    events.EventsHandler.ROUTE,
+    sessions.SessionHandler.ROUTE,
+    metrics.MetricsHandler.ROUTE,
+    openapi.OpenApiHandler.ROUTE,
 )
 """All routes of the API, as in the table of ``docs/reference/api.md``."""
 
@@ -70,7 +73,7 @@ class RoleResolver:
 class Site:
     """Parts of the application. ``prefix`` begins and ends with a slash.
 
-    ``recheck`` is the interval at which event streams check their caller's permissions, in seconds.
+    ``recheck`` is the interval at which event streams and sessions check their caller's permissions, in seconds.
     ``credentials`` verifies those of jobs, None if jobs have none.
     """
 
@@ -114,6 +117,11 @@ class Site:
 
         single: list[tuple[type[RoutedHandler], Route, dict[str, Any]]] = [
             (events.EventsHandler, events.EventsHandler.ROUTE, stream),
+            (
+                sessions.SessionHandler,
+                sessions.SessionHandler.ROUTE,
+                {"pool": self.pool, "recheck": self.recheck},
+            ),
             (metrics.MetricsHandler, metrics.MetricsHandler.ROUTE, {"text": measured.text}),
             (openapi.OpenApiHandler, openapi.OpenApiHandler.ROUTE, {"text": document}),
         ]

@@ -20,7 +20,7 @@ from springtide.scheduler.capture.notebook import (
 from springtide.scheduler.capture.pauses import pause_words
 from springtide.scheduler.capture.place import elsewhere, kernel_place, terminal_place, with_training
 from springtide.scheduler.capture.program import Here, split_command
-from springtide.scheduler.capture.request import environment_shown, submission, unsent, with_carried
+from springtide.scheduler.capture.request import environment_shown, notes_of, submission, unsent, with_carried
 from springtide.scheduler.capture.variables import uncarried_words
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "kernel_place",
     "known_parameters",
     "names_notebook",
+    "notes_of",
     "pause_words",
     "split_command",
     "submission",

@@ -27,13 +27,13 @@ from springtide.scheduler.capture.program import (
 from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.wire.environments import SEARCH_PATH
 from springtide.scheduler.wording import given, listed
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
 LONGEST = 4096
 """Maximum length of a path in a command, in characters."""
-SEARCH_PATH = "PYTHONPATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,8 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         raise CaptureError(msg)
     program = program_of(argv, here)
     words = list(program.words)
-    module = _module_option(words) if is_python(words[0]) else None
+    option = _module_option(words) if is_python(words[0]) else None
+    module = option
     if module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is None:
         module = None
     place = program.script if module is None else None
@@ -132,7 +133,7 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         require(script)
     captured = Captured(
         kind="command",
-        name=module[1].rpartition(".")[2] if module else script.stem if script else Path(program.command[0]).name,
+        name=script.stem if script else option[1].rpartition(".")[2] if option else Path(program.command[0]).name,
         argv=program.words,
         files={},
         cwd=str(here.cwd),
@@ -141,7 +142,7 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         env=program.variables,
         notes=program.notes,
     )
-    first = Imports(frozenset({module[1], f"{module[1]}.__main__"})) if module else Imports()
+    first = Imports(frozenset({option[1], f"{option[1]}.__main__"})) if option else Imports()
     project = project_of(here, _base(here, script), [] if script is None else [script])
     if project is None:
         modules = {} if script is None else {script.name: sources.read(script)}

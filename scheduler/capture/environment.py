@@ -17,7 +17,7 @@ from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.imports import Imports
 from springtide.scheduler.capture.program import PYTHON, Here, find, first_line, is_python
 from springtide.scheduler.capture.variables import activation
-from springtide.scheduler.wire import MAX_PACKAGES, PythonEnvironment
+from springtide.scheduler.wire import IMAGE_VARIABLE, MAX_PACKAGES, PythonEnvironment
 
 ANSWER_S: Final = 10.0
 """Time for another Python to list its packages, in seconds."""
@@ -28,7 +28,7 @@ def python_environment(captured: Captured, here: Here | None = None) -> PythonEn
 
     ``here`` is the place of the submission, None if the job gets nothing of its environment.
     """
-    place = {} if here is None else {"program": captured.program, "variables": activation(here)}
+    place = {} if here is None else _place(captured, here)
     python = interpreter(captured.program or captured.argv[0])
     found = _description(python, captured.imports) if python else None
     if found is None:
@@ -39,6 +39,11 @@ def python_environment(captured: Captured, here: Here | None = None) -> PythonEn
     found |= {"path": python, "packages": named, "missing": found["missing"][:MAX_PACKAGES]}
     found["imports"] = found["imports"][:MAX_PACKAGES]
     return _converted({**found, **place}) or _converted(place)
+
+
+def _place(captured: Captured, here: Here) -> dict[str, Any]:
+    image = here.variables.get(IMAGE_VARIABLE, "")
+    return {"program": captured.program, "variables": activation(here), "image": image}
 
 
 def interpreter(program: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +11,8 @@ from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".springtideignore"
 GIT_IGNORE_FILE = ".gitignore"
+INVALID = (ValueError, re.error)
+"""Errors of pathspec for lines that are no patterns."""
 MOST_BYTES = 1 << 20
 """Size of an ignore file above which it is not read, in bytes."""
 
@@ -28,8 +32,8 @@ class Ignores:
         if not (own or git):
             return self
         return Ignores(
-            ((folder, GitIgnoreSpec.from_lines(own)), *self.own) if own else self.own,
-            ((folder, GitIgnoreSpec.from_lines(git)), *self.git) if git else self.git,
+            ((folder, _patterns(own)), *self.own) if own else self.own,
+            ((folder, _patterns(git)), *self.git) if git else self.git,
             (*self.included, *(_joined(folder, _literal(line)) for line in own if line.startswith("!"))),
         )
 
@@ -44,6 +48,22 @@ class Ignores:
     def leads_to_included(self, folder: str) -> bool:
         """Return whether something in an ignored folder is included again."""
         return any(f"{path}/".startswith(f"{folder}/") for path in self.included)
+
+
+def _patterns(lines: Sequence[str]) -> GitIgnoreSpec:
+    """Return the patterns of an ignore file. Lines that are none match nothing, as in Git."""
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except INVALID:
+        return GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)])
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except INVALID:
+        return False
+    return True
 
 
 def _lines(path: Path) -> list[str]:

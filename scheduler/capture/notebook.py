@@ -13,6 +13,7 @@ import math
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -208,10 +209,16 @@ def _literal(value: Any, name: str) -> str:
         value = value.item()
     if isinstance(value, Path):
         value = str(value)
+    if isinstance(value, Enum):
+        value = value.value
     if isinstance(value, float) and not math.isfinite(value):
+        value = float(value)
         return f"float({str(value)!r})"
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, bool):
         return repr(value)
+    for plain in (int, float, str):  # of a subclass the repr may be anything
+        if isinstance(value, plain):
+            return plain.__repr__(value)
     if isinstance(value, (list, tuple)):
         items = ", ".join(_literal(item, name) for item in value)
         return f"[{items}]"

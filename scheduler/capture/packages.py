@@ -18,6 +18,8 @@ from typing import Any
 
 GENERAL = frozenset({"venv", ".venv", "env", ".env"})
 """Names of environments that say nothing without the directory they are in."""
+BROUGHT = ("springtide", "springtide.training")
+"""The library that each job finds on its search path, and the package around it."""
 MAX_NAME = 200
 STANDARD = frozenset(getattr(sys, "stdlib_module_names", ())) | {"__main__", "__future__"}
 
@@ -27,6 +29,7 @@ def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any
 
     Missing are ``required`` ones alone. Modules are named by their absolute names; the first part counts.
     """
+    required = [name for name in required if name not in BROUGHT and not name.startswith(f"{BROUGHT[-1]}.")]
     tops = {top: _is_there(top) for top in _tops([*required, *optional])}
     found = [_distributions(top) for top, there in tops.items() if there]
     return {

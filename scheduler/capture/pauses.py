@@ -39,6 +39,8 @@ SAVES: Final = frozenset(
         "save_pretrained",
     }
 )
+ROOTS: Final = ("", "src/")
+"""Folders of a project in which modules lie, with a slash at the end."""
 FLAG: Final = re.compile(
     r"--(resume|restore)[\w-]*|--(load|from)[-_](checkpoint|ckpt)|--(checkpoint|ckpt)[-_](path|file)"
 )
@@ -142,8 +144,8 @@ def _texts(request: Submission, captured: Captured) -> Iterator[tuple[str, str]]
 def _reached(files: Mapping[str, bytes], argv: Sequence[str]) -> list[str]:
     """Return the paths of the program's files: those in its command, and the modules that they import in turn."""
     pending = [path for path in files if any(word == path or word.endswith(f"/{path}") for word in argv)]
-    pending += [path for before, word in pairwise(argv) if before == "-m" for path in _modules(word, [""], files)]
-    folders = ["", "src/", *(f"{path.rpartition('/')[0]}/" for path in pending if "/" in path)]
+    pending += [path for before, word in pairwise(argv) if before == "-m" for path in _modules(word, ROOTS, files)]
+    folders = [*ROOTS, *(f"{path.rpartition('/')[0]}/" for path in pending if "/" in path)]
     seen: list[str] = []
     while pending:
         path = pending.pop(0)

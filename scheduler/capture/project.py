@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from springtide.scheduler.capture import sources
@@ -132,7 +133,15 @@ BARE = frozenset(
 )
 SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_]account.*\.json|kaggle\.json")
 """Names of files with secrets, which are read in place and never sent."""
+PLACEHOLDERS = frozenset({".gitignore", ".gitkeep", ".keep"})
+"""Names of files that keep an empty folder in a repository."""
+MOST_EMPTY = 1_000
+"""Number of empty folders from which on they are linked."""
+DEEPEST_BARE = 4
+"""Number of levels of empty folders in each other."""
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
+MOST_SHOWN = 200
+"""Length up to which the path of a file is shown, in characters."""
 SHORT = 256
 """Length of a path in ASCII up to which any file system takes it, in characters."""
 
@@ -158,6 +167,7 @@ class Caps:
 class Project:
     """A captured project folder: the copied files and links by relative path, and what is left in place.
 
+    ``empty`` are folders without files, which a job has as its own.
     ``large`` are files of code that are too large to be copied, with their sizes in bytes; ``unseen`` are folders
     that were not looked at because the project is so large.
     """
@@ -165,6 +175,7 @@ class Project:
     root: Path
     files: Mapping[str, TreeFile]
     links: Mapping[str, str] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     large: Mapping[str, int] = field(default_factory=dict)
@@ -174,12 +185,13 @@ class Project:
     @cached_property
     def packed(self) -> bytes:
         """The packed tree."""
-        return pack(self.files, self.links)
+        return pack(self.files, self.links, self.empty)
 
     @cached_property
     def folders(self) -> frozenset[str]:
         """The folders of the job's copy."""
-        return frozenset({"", *(folder for path in (*self.files, *self.links) for folder in parents(path))})
+        paths = (*self.files, *self.links, *(f"{folder}/" for folder in self.empty))
+        return frozenset({"", *(folder for path in paths for folder in parents(path))})
 
     def place_of(self, path: Path) -> str | None:
         """Return the relative place of a path in the project, ``.`` for its root; None outside of it."""
@@ -218,6 +230,11 @@ class Project:
             commit="" if self.commit is None else self.commit.digest,
         )
 
+    def in_place(self, path: str) -> str | None:
+        """Return the linked folder that a path leads through, with a slash at its end; None without one."""
+        above = (f"{folder}/" for folder in parents(f"{path}/"))
+        return next((folder for folder in above if folder in self.linked), None)
+
     def notes(self) -> tuple[str, ...]:
         """Return the sentences for whoever submits the project."""
         total = sum(len(file.content) for file in self.files.values())
@@ -245,7 +262,7 @@ def find_root(place: Path, home: Path) -> Path | None:
     """
     for folder in (place, *place.parents):
         whole = folder in {home, Path(folder.anchor)}
-        if (folder / IGNORE_FILE).is_file() if whole else any((folder / mark).exists() for mark in MARKS):
+        if _is_file(folder / IGNORE_FILE) if whole else any(_is_there(folder / mark) for mark in MARKS):
             return folder
         if whole:
             return None
@@ -293,6 +310,7 @@ class _Walk:
         self.large: dict[str, int] = {}
         self.unseen: list[str] = []
         self.places: list[str] = []
+        self.empty: list[str] = []
         self.kept: set[str] = set()
         self.entries = caps.entries
 
@@ -341,6 +359,7 @@ class _Walk:
             root=self.root,
             files=files,
             links=links,
+            empty=tuple(path for path in self.empty if path not in links),
             linked=tuple(sorted(linked, key=lambda path: (path.startswith("."), not path.endswith("/"), path))),
             ignored=tuple(self.ignored),
             large=self.large,
@@ -362,11 +381,14 @@ class _Walk:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
                 continue
+            if len(self.empty) < MOST_EMPTY and (bare := _bare_folders(entry, path)):
+                self.empty += bare
+                continue
             if not folder or _is_folder(entry):
                 self.places.append(f"{path}/" if _is_folder(entry) else path)
             if entry.is_symlink():
                 self._follow(path, entry, ignores)
-            elif entry.is_dir():
+            elif _is_folder(entry):
                 if self._is_entered(path, entry, ignores, folder):
                     yield path, entry.path, ignores
             else:
@@ -376,7 +398,7 @@ class _Walk:
     def _is_entered(self, path: str, entry: os.DirEntry[str], ignores: Ignores, folder: str) -> bool:
         if entry.name.startswith(".") or entry.name in LINKED_FOLDERS or is_environment(Path(entry.path)):
             return False
-        if self.shallow and not folder and not Path(entry.path, "__init__.py").is_file():
+        if self.shallow and not folder and not _is_file(Path(entry.path, "__init__.py")):
             return False
         if ignores.has(f"{path}/") and not ignores.leads_to_included(path):
             self.ignored.append(f"{path}/")
@@ -386,13 +408,13 @@ class _Walk:
     def _follow(self, path: str, entry: os.DirEntry[str], ignores: Ignores) -> None:
         """Keep a link inside the project; copy a file, or a folder with code, that lies outside."""
         target = Path(os.path.realpath(entry.path))
-        if not target.exists():
+        if not _is_there(target):
             return
         if target.is_relative_to(self.root):
             inside = target.relative_to(self.root).as_posix()
             if not any(part in CACHES for part in inside.split("/")):
                 self.links[path] = os.path.relpath(inside, path.rpartition("/")[0] or ".")
-        elif entry.is_dir():
+        elif _is_folder(entry):
             if not (self.shallow or self.outside or ignores.has(f"{path}/")):
                 self._copy_outside(path, target, ignores)
         else:
@@ -486,7 +508,20 @@ class _Walk:
 
 def is_environment(place: Path) -> bool:
     """Return whether a folder is an environment of Python or of conda."""
-    return (place / "pyvenv.cfg").exists() or (place / "conda-meta").exists()
+    return _is_there(place / "pyvenv.cfg") or _is_there(place / "conda-meta")
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file or folder can be found: what lies behind a closed folder cannot."""
+    with suppress(OSError):
+        return path.exists()
+    return False
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -494,6 +529,23 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def _bare_folders(entry: os.DirEntry[str], path: str, levels: int = DEEPEST_BARE) -> list[str]:
+    """Return a folder without files other than placeholders, and those in it; none for anything else."""
+    if not levels or entry.is_symlink() or not _is_folder(entry):
+        return []
+    found = [path]
+    try:
+        with os.scandir(entry.path) as entries:
+            for each in entries:
+                below = _bare_folders(each, f"{path}/{each.name}", levels - 1)
+                if not below and each.name not in PLACEHOLDERS:
+                    return []
+                found += below
+    except OSError:
+        return []
+    return found
 
 
 def _suffix(name: str) -> str:
@@ -514,8 +566,8 @@ def _may_be_script(entry: os.DirEntry[str]) -> bool:
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:
-    printable = [name for name in names if name.isprintable() and len(name) <= 200]
-    return tuple(printable[:MAX_LISTED])
+    shown = (name if name.isprintable() else name.encode("unicode_escape").decode() for name in names)
+    return tuple(islice((name for name in shown if len(name) <= MOST_SHOWN), MAX_LISTED))
 
 
 def _some(names: Collection[str], most: int = 5) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.capture.command import SEARCH_PATH, Captured, placed_path
+from springtide.scheduler.capture.command import Captured, placed_path
 from springtide.scheduler.capture.environment import python_environment
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.variables import carried, uncarried
+from springtide.scheduler.resuming import named_paths
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
+from springtide.scheduler.wire.environments import SEARCH_PATH
+from springtide.scheduler.wording import listed, plural
 
 
 def environment_shown(
@@ -27,6 +31,7 @@ def environment_shown(
     return JobEnvironment(
         program="" if environment is None else environment.program,
         name="" if environment is None else environment.name,
+        image="" if environment is None else environment.image,
         unsent=list(unsent),
         python="" if environment is None else environment.python,
         path="" if environment is None else environment.path,
@@ -53,6 +58,24 @@ def unsent(request: Submission, here: Here, further: Sequence[str] = ()) -> list
     ``further`` are the names and patterns of variables that an administrator added.
     """
     return uncarried(here, request.env, further)
+
+
+def notes_of(captured: Captured, request: Submission) -> tuple[str, ...]:
+    """Return the sentences for whoever submits: those about the work, and those about it with its options."""
+    project = captured.project
+    if project is None:
+        return captured.notes
+    named = [*(named_paths(request.resume) if request.resume else ()), *request.outputs]
+    places = (project.place_of(Path(captured.cwd, path)) for path in named)
+    shared = sorted({folder for place in places if place and (folder := project.in_place(place)) is not None})
+    if not shared:
+        return captured.notes
+    verb, them = plural(len(shared), "is", "are"), plural(len(shared), "it", "them")
+    note = (
+        f"{listed(shared)} {verb} written in place, so all jobs of this project share {them}: a checkpoint there "
+        "may be another job's. A folder that does not exist yet is the job's own."
+    )
+    return (*captured.notes, note)
 
 
 def submission(

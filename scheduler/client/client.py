@@ -15,8 +15,8 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.client.descriptions import IMAGE_VARIABLE
 from springtide.scheduler.client.errors import PoolError, Unreachable
+from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport
 
@@ -28,6 +28,8 @@ NO_URL = (
 
 SEND_TIMEOUT_S = 300.0
 """Time for sending a project tree, in seconds."""
+STACK_TIMEOUT_S = 600.0
+"""Time for the stacks of all workers of a job, in seconds."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -70,7 +72,8 @@ class Client:
         if not address:
             raise Unreachable(NO_URL)
         self._timeout = timeout
-        self._http = Transport(address, token or own_token(), timeout, patience, transport)
+        self._token = token or own_token()
+        self._http = Transport(address, self._token, timeout, patience, transport)
 
     @property
     def url(self) -> str:
@@ -108,7 +111,7 @@ class Client:
         without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one.
         """
         key = submission.key or uuid.uuid4().hex
-        image = os.environ.get(IMAGE_VARIABLE) or None if submission.image is None else submission.image
+        image = os.environ.get(wire.IMAGE_VARIABLE) or None if submission.image is None else submission.image
         body = msgspec.structs.replace(submission, key=key, image=image)
         if packed is not None and submission.tree is not None and submission.tree.digest is not None:
             self.send_tree(submission.tree.digest, packed)
@@ -288,6 +291,17 @@ class Client:
     def edit_trials(self, sweep: str, edit: wire.TrialsEdit) -> wire.Job:
         """Change the number or the bounds of an unfinished sweep's trials."""
         return self._http.struct(wire.Job, "PATCH", _path("jobs", sweep, "trials"), body=edit)
+
+    # ---------- programs inside jobs
+
+    def open_session(self, job_id: str, request: wire.SessionRequest) -> SessionConnection:
+        """Start a program inside a running job of the caller's own, and connect to it."""
+        opened = self._http.struct(wire.SessionOpened, "POST", _path("jobs", job_id, "sessions"), body=request)
+        return SessionConnection(self._http.address(_path("sessions", opened.id)), self._token, self._timeout)
+
+    def stack(self, job_id: str) -> wire.JobStack:
+        """Return where the processes of all workers of a running job are now."""
+        return self._http.struct(wire.JobStack, "POST", _path("jobs", job_id, "stack"), timeout=STACK_TIMEOUT_S)
 
     # ---------- logs, reports and outputs
 

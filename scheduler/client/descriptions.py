@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from springtide.scheduler import wording
 from springtide.scheduler.wire import (
+    IMAGE_VARIABLE,
     Advice,
     Forecast,
     Job,
@@ -15,14 +16,12 @@ from springtide.scheduler.wire import (
     MeasuredPlacement,
     ProjectTree,
     Starts,
+    in_image_of_submission,
 )
 from springtide.scheduler.wording import ago, count, listed, plural, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
-IMAGE_VARIABLE: Final = "SPRINGTIDE_IMAGE"
-"""Variable of a notebook on a cluster that names the image it runs in."""
-
 
 HEADS = ("GPUs", "type", "placed", "speed", "runs")
 NOTHING = (
@@ -66,7 +65,10 @@ def resumes_from(job: Job, now: float) -> str:
         step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
         return f"its checkpoint{step}, saved {when}"
     found = job.checkpoint
-    how = f"passed as: {job.options.resume}" if found.passed else "if its program loads it when it starts"
+    loads = "if its program loads it when it starts"
+    if job.options.resume:
+        loads = f"if its program loads it when it gets: {job.options.resume}"
+    how = f"passed as: {job.options.resume}" if found.passed else loads
     return f"{found.path} ({found.by}, {size(found.size)}, written {when}), {how}"
 
 
@@ -82,7 +84,10 @@ def python_words(environment: JobEnvironment, image: str | None) -> str:
         return f"the one that the command chooses{first}"
     named = f" (environment {environment.name})" if environment.name else ""
     words = f"{environment.python}, {environment.path}{named}"
-    return f"{words} where it was submitted; the image has its own" if image else words
+    if not image:
+        return words
+    where = ", in the same image" if in_image_of_submission(environment, image) else "; the image has its own"
+    return f"{words} where it was submitted{where}"
 
 
 def missing_words(environment: JobEnvironment, image: str | None) -> str:

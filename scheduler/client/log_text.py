@@ -66,7 +66,7 @@ class LogText:
         if self._width is None:
             return ""
         text = _CUT.sub("", self._rest)
-        shown = folded(text, colours=False)[: max(1, self._width - 1)]
+        shown = folded(text, colours=False).expandtabs(8)[: max(1, self._width - 1)]
         if shown == self._shown:
             return ""
         rewrite = REWRITE if self._shown else ""
@@ -102,7 +102,7 @@ def folded(line: str, *, colours: bool) -> str:
 
 def _visible(text: str) -> str:
     kept = (char for char in text if char == "\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs"})
-    return "".join(kept).expandtabs(8)
+    return "".join(kept)
 
 
 def whole_text(text: str, *, colours: bool) -> str:

@@ -62,6 +62,10 @@ class Transport:
         """Close the connections; the transport cannot be used afterwards."""
         self._http.close()
 
+    def address(self, path: str) -> str:
+        """Return the address of a call."""
+        return f"{self.url}/api/v1/{path}"
+
     def raw(
         self,
         method: str,

@@ -74,6 +74,7 @@ class Engine:
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
         self.tags = parts.tags
+        self.sessions = parts.sessions
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 

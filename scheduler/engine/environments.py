@@ -32,7 +32,8 @@ def environment_of(
     )
     if sent is None:
         return kept
-    _check([sent.python, sent.path, sent.name, sent.program, *sent.variables, *sent.variables.values()])
+    _check([sent.python, sent.path, sent.name, sent.image, sent.program])
+    _check([*sent.variables, *sent.variables.values()])
     _check([*sent.packages, *sent.packages.values(), *sent.missing, *sent.imports])
     return replace(
         kept,
@@ -40,6 +41,7 @@ def environment_of(
         python=sent.python,
         path=sent.path,
         name=sent.name,
+        image=sent.image,
         variables={name: value for name, value in sent.variables.items() if name in wire.ACTIVATION},
         packages=dict(sent.packages),
         missing=tuple(wire.missing_modules(sent, image, submission.requirements, contents)),
@@ -69,6 +71,7 @@ def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
         python=kept.python,
         path=kept.path,
         name=kept.name,
+        image=kept.image,
         variables=dict(kept.variables),
         packages=dict(kept.packages),
         missing=list(kept.missing),
@@ -87,6 +90,7 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         python=kept.python,
         path=kept.path,
         name=kept.name,
+        image=kept.image,
         packages=dict(kept.packages),
         missing=list(kept.missing),
         files=list(kept.files),

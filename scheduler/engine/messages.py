@@ -167,9 +167,17 @@ def next_without_gpus() -> Reason:
     return Reason(NEXT_WITHOUT_GPUS)
 
 
-def enough_without_gpus(project: str, running: int, most: int, place: int) -> Reason:
-    """Return a job without GPUs waits because ``running`` of its project run already, of at most ``most``."""
-    return Reason("without-gpus-limit", {"project": project, "running": running, "most": most, "place": place})
+def enough_without_gpus(line: tuple[str, int], running: int, most: int, place: int) -> Reason:
+    """Return a job without GPUs waits because ``running`` of its line run already, of at most ``most``.
+
+    The ``line`` is a project, and the number of jobs whose programs led to those in it.
+    """
+    project, steps = line
+    params: dict[str, str | int | float | tuple[str, ...] | None] = {"project": project, "running": running}
+    params |= {"most": most, "place": place}
+    if steps:
+        params["steps"] = steps
+    return Reason("without-gpus-limit", params)
 
 
 def out_of_service() -> Reason:

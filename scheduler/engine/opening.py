@@ -41,6 +41,7 @@ from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.drains import drain_slow
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
+from springtide.scheduler.engine.requests.sessions import JobSessions
 from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -258,6 +259,7 @@ def _compose(
         min_runtime=settings.policy.min_runtime,
         slow_placement=placements.slow,
         node_requests=node_requests,
+        takes_sessions=executor.takes_sessions,
     )
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
@@ -344,6 +346,7 @@ def _compose(
             clock=clock.wall,
         ),
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
+        sessions=JobSessions(executor, jobs, clock.wall),
         events=EventSource(
             hub,
             newest=lambda: state.last_event,

@@ -22,6 +22,7 @@ from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
+from springtide.scheduler.engine.requests.sessions import JobSessions
 from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -67,6 +68,7 @@ class EngineParts:
     forecast_record: ForecastRecord
     questions: Questions
     outputs: Outputs
+    sessions: JobSessions
     events: EventSource
     usage: GpuUsage
     outbox: Outbox

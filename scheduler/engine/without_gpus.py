@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
-from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
+from springtide.scheduler.engine.state.line_without_gpus import LineName, LineView, line_of, out_of_service
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Worker
 from springtide.scheduler.workload import Line
@@ -23,17 +23,17 @@ def line_view(transaction: Transaction, default: int) -> LineView:
     )
 
 
-def start_waiting(transaction: Transaction, default: int, projects: Iterable[str]) -> int:
+def start_waiting(transaction: Transaction, default: int, lines: Iterable[LineName]) -> int:
     """Start jobs without GPUs as far as their projects have room; return how many.
 
-    Looks at the given ``projects``, and at all if projects or drains change; doing it again starts no more.
+    Looks at the given ``lines``, and at all if projects or drains change; doing it again starts no more.
     """
     if transaction.projects.changes or transaction.drains.changes:
-        projects = {*projects, *transaction.state.without_gpus.projects}
-    changed = {job.spec.project for job in transaction.jobs.values() if job.line is Line.WITHOUT_GPUS}
+        lines = {*lines, *transaction.state.without_gpus.lines}
+    changed = {line_of(job) for job in transaction.jobs.values() if job.line is Line.WITHOUT_GPUS}
     started, view = 0, line_view(transaction, default)
-    for project in sorted({*projects, *changed}):
-        for job in view.next_starts(project, transaction.now):
+    for line in sorted({*lines, *changed}):
+        for job in view.next_starts(line, transaction.now):
             transaction.apply(lifecycle.start(job, ANYWHERE, messages.started_without_gpus(), transaction.now))
             started += 1
     return started

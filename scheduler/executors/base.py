@@ -22,6 +22,7 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import GONE
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
@@ -61,15 +62,17 @@ class AttemptKey(msgspec.Struct, frozen=True, order=True):
 
 
 class FoundProgram(msgspec.Struct, frozen=True):
-    """The program of a job as it was found at the submission, for executors of the same machine.
+    """The program of a job as it was found at the submission, for executors of the same place.
 
-    ``path`` is its absolute path and ``python`` the interpreter that it runs in, both empty if they are not known;
-    ``variables`` are those of the activated environment.
+    That is the same machine, or pods of ``image``, that of the notebook, with the user's home. ``path`` is its
+    absolute path and ``python`` the interpreter that it runs in, both empty if they are not known; ``variables``
+    are those of the activated environment.
     """
 
     path: str = ""
     python: str = ""
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    image: str = ""
 
 
 class AttemptSpec(msgspec.Struct, frozen=True):
@@ -457,6 +460,16 @@ class Executor(ABC):
     @abstractmethod
     async def remove(self, job: str) -> None:
         """Delete all files of an ended job: logs, checkpoints, outputs."""
+
+    takes_sessions = False
+    """Whether `open_session` ever opens one."""
+
+    async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:  # noqa: ARG002 - some need it
+        """Start a program inside a running attempt; it never outlives the attempt.
+
+        Raises `ExecutorError` if the attempt does not run, or the program cannot be started.
+        """
+        raise ExecutorError("Programs cannot be run inside the jobs of this pool: they do not run on its machine.")
 
     @abstractmethod
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final
 
 from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.library import with_library
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.project_tree import PLACE
-from springtide.scheduler.resuming import named_paths
+from springtide.scheduler.resuming import named_paths, takes_any
 from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -65,6 +66,7 @@ def search(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any]:
     return {
         "roots": [working_directory(spec, places), str(places.checkpoints), str(places.output)],
         "named": named_paths(spec.options.resume or ""),
+        "any": takes_any(spec.options.resume),
         "since": spec.since,
         "every": SEARCH_INTERVAL,
         "reports": str(places.reports),
@@ -87,9 +89,17 @@ def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
 
 
 def job_environment(
-    spec: AttemptSpec, base: Mapping[str, str], places: JobPlaces, contract: Mapping[str, str], cores: float = 0.0
+    spec: AttemptSpec,
+    base: Mapping[str, str],
+    places: JobPlaces,
+    contract: Mapping[str, str],
+    library: PurePath,
+    *,
+    cores: float = 0.0,
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
+
+    ``library`` is the folder with the training library.
 
     Libraries start as many threads as a worker has cores for each of its GPUs, since launchers such as torchrun
     start a process on each, unless the job sets a number. The cores are those that the job asks for, else
@@ -106,7 +116,7 @@ def job_environment(
     number = (spec.options.cpus or cores) / max((len(worker.gpus) or 1 for worker in spec.placement), default=1)
     threads = dict.fromkeys(THREADS, str(max(1, int(number)))) if number else {}
     own = {key: resolve(value, spec, places) for key, value in spec.options.env.items() if key != VARIABLE}
-    return {**base, **threads, **own, **contract}
+    return with_library({**base, **threads, **own, **contract}, str(library))
 
 
 def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:

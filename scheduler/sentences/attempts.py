@@ -234,6 +234,9 @@ STARTS: Table = {
     "engine-starts-grows": lambda _: _unforeseen(
         "It may have to wait for a new node of the cluster, whose arrival cannot be predicted."
     ),
+    "engine-starts-occupied": lambda _: _unforeseen(
+        "Processes outside the pool use GPUs: when these end cannot be predicted."
+    ),
     "engine-starts-open": lambda _: _unforeseen(
         "Nothing bounds the run times of the jobs before it, so its latest start is unknown: time limits would"
         " bound it."

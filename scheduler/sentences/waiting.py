@@ -128,7 +128,7 @@ def _too_large(p: Params) -> Sentences:
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
     yield from _full_groups(p)
-    yield change(NEVER)
+    yield change(NEVER if largest else f"It can start once a {node} can be used again.")
 
 
 def _per_gpu_too_large(p: Params) -> Sentences:
@@ -325,7 +325,9 @@ def _enough_without_gpus(p: Params) -> Sentences:
         yield change(f"It can start once an administrator of {project} allows them.")
         return
     bound = "as many as it may at a time" if running == most else f"and may run only {amount(most)} at a time"
-    yield state(f"The project {project} runs {count(running, 'job')} without GPUs, {bound}.")
+    step = number(p, "steps") if p.get("steps") else 0
+    sent = f" in step {step + 1} of chains of jobs" if step else ""
+    yield state(f"The project {project} runs {count(running, 'job')} without GPUs{sent}, {bound}.")
     if number(p, "place") == 1:
         enough = "one of them has" if running == most else f"{amount(running - most + 1)} of them have"
         yield ease(f"It starts once {'that job has' if running == 1 else enough} ended.")

@@ -15,7 +15,7 @@ from springtide.scheduler.model import Environment, Gpu, Node
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry.processor import Use, used_below
 from springtide.scheduler.telemetry.sample import Computing, GpuSample
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, plural
 
 BUILD = "build"
 TRAIN = "train"
@@ -173,8 +173,8 @@ def _build_indexes(
     if isinstance(wanted, int):
         if not 0 <= wanted <= len(devices):
             raise TelemetryError(
-                f"This machine has {len(devices)} {kind}GPUs, so build_gpus must be from 0 to {len(devices)}, not "
-                f"{wanted}."
+                f"This machine has {len(devices)} {kind}{plural(len(devices), 'GPU')}, so build_gpus must be from "
+                f"0 to {len(devices)}, not {wanted}."
             )
         return preferred[:wanted]
     found = []
@@ -182,8 +182,9 @@ def _build_indexes(
         of_type = [index for index in preferred if type_of[index] == types.of(name)]
         if not 0 <= number <= len(of_type):
             raise TelemetryError(
-                f"This machine has {len(of_type)} {kind}GPUs of the type {types.of(name)}, so build_gpus for "
-                f"{given(name)} must be from 0 to {len(of_type)}, not {number}."
+                f"This machine has {len(of_type)} {kind}{plural(len(of_type), 'GPU')} of the type "
+                f"{types.of(name)}, so build_gpus for {given(name)} must be from 0 to {len(of_type)}, not "
+                f"{number}."
             )
         found += of_type[:number]
     return found

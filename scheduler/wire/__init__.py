@@ -9,12 +9,14 @@ from __future__ import annotations
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.environments import (
     ACTIVATION,
+    IMAGE_VARIABLE,
     MAX_PACKAGES,
     MAX_VARIABLE,
     DeclaredContents,
     ImageContents,
     JobEnvironment,
     PythonEnvironment,
+    in_image_of_submission,
     missing_modules,
     missing_program,
 )
@@ -109,6 +111,14 @@ from springtide.scheduler.wire.pool import (
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
+from springtide.scheduler.wire.sessions import (
+    JobStack,
+    SessionEnd,
+    SessionOpened,
+    SessionRequest,
+    TerminalSize,
+    WorkerStack,
+)
 from springtide.scheduler.wire.shapes import (
     MAX_GPUS,
     MAX_JOBS_PAGE,
@@ -167,6 +177,7 @@ __all__ = [
     "DRAINED",
     "FREE",
     "IDLE",
+    "IMAGE_VARIABLE",
     "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
@@ -229,6 +240,7 @@ __all__ = [
     "JobOptions",
     "JobPage",
     "JobRanges",
+    "JobStack",
     "JobUsage",
     "JobsActed",
     "JobsAction",
@@ -272,6 +284,9 @@ __all__ = [
     "RerunOf",
     "SentTree",
     "Sentence",
+    "SessionEnd",
+    "SessionOpened",
+    "SessionRequest",
     "Shift",
     "ShownMetric",
     "Starts",
@@ -281,6 +296,7 @@ __all__ = [
     "Surface",
     "Tag",
     "TagsEdit",
+    "TerminalSize",
     "TestRun",
     "TrackerLink",
     "TrackerLinks",
@@ -301,6 +317,7 @@ __all__ = [
     "UsageShare",
     "WhatIf",
     "Wish",
+    "WorkerStack",
     "Workspace",
     "WorkspaceActivity",
     "WorkspaceIdle",
@@ -308,6 +325,7 @@ __all__ = [
     "WorkspaceRequest",
     "WorkspaceView",
     "changes_of",
+    "in_image_of_submission",
     "missing_modules",
     "missing_program",
     "rerun",

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request, Word
+from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Answer, Request, Word
 from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -19,6 +19,10 @@ ACTIVATION: Final = (
 """The variables that say which environment is activated in a shell."""
 MAX_VARIABLE: Final = 32_768
 """Maximum length of one of these, in characters."""
+SEARCH_PATH: Final = "PYTHONPATH"
+"""Variable with the places in which a Python looks for modules."""
+IMAGE_VARIABLE: Final = "SPRINGTIDE_IMAGE"
+"""Variable of a notebook on a cluster that names the image it runs in."""
 
 
 class ImageContents(Answer, frozen=True, kw_only=True):
@@ -68,11 +72,12 @@ def missing_program(
 ) -> tuple[str, str] | None:
     """Return the message and the hint for a command whose program is not there, None if it is or is not known.
 
-    ``word`` is the first one of the command. In an image, or with packages to install, other programs are there.
+    ``word`` is the first one of the command. In another image, or with packages to install, other programs are
+    there.
     """
     if environment is None or "PATH" not in environment.variables or environment.program:
         return None
-    if image is not None or requirements:
+    if requirements or not (image is None or in_image_of_submission(environment, image)):
         return None
     named = given(word, LONG_GIVEN)
     if "/" in word:
@@ -83,12 +88,17 @@ def missing_program(
     )
 
 
+def in_image_of_submission(environment: PythonEnvironment | JobEnvironment, image: str | None) -> bool:
+    """Return whether ``image``, that of a job, is also the one of the notebook that the job was submitted from."""
+    return bool(image) and environment.image == image
+
+
 class PythonEnvironment(Request, frozen=True, kw_only=True):
     """The environment that was found where a job was submitted: its program, its Python, and their packages.
 
     ``program`` is the path of the command's program, from the root or from ``{project_tree}``, and ``variables``
-    are those of `ACTIVATION`; both count on one machine alone. A program is missing if there is a ``PATH`` and
-    none was found on it.
+    are those of `ACTIVATION`; both count on one machine, and on a cluster in ``image``, that of the notebook, if
+    the job has the user's home. A program is missing if there is a ``PATH`` and none was found on it.
 
     ``python`` is the version and ``path`` the path of the interpreter, ``name`` the name of its environment; of a
     command that chooses its Python by itself only ``path`` is known, of the first one on ``PATH``.
@@ -100,6 +110,7 @@ class PythonEnvironment(Request, frozen=True, kw_only=True):
     python: Annotated[str, Meta(max_length=MAX_NAME)] = ""
     path: Annotated[str, Meta(max_length=4096)] = ""
     name: Word = ""
+    image: Annotated[str, Meta(max_length=MAX_IMAGE)] = ""
     program: Annotated[str, Meta(max_length=4096)] = ""
     variables: Annotated[
         dict[Word, Annotated[str, Meta(max_length=MAX_VARIABLE)]], Meta(max_length=len(ACTIVATION))
@@ -113,18 +124,19 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     """The environment of a job at its submission. The container image is that of the job.
 
     ``program`` is the path of the command's program, ``python`` the version, ``path`` the interpreter and ``name``
-    its environment: on one machine those that run the job, on a cluster those of the notebook. They are empty if
-    they are not known; without a version ``path`` is the Python that the command finds first. ``packages`` are
-    versions of what the code imports, by the name of the distribution; ``missing`` are modules that the code
-    imports and the Python that runs the job does not have. ``files`` are the paths of the first files that were
-    sent, ``file_count`` the number and ``file_bytes`` the size of all. ``variables`` are names alone: values may
-    be secrets.
+    its environment: on one machine those that run the job, on a cluster those of the notebook, whose image is
+    ``image``. They are empty if they are not known; without a version ``path`` is the Python that the command
+    finds first. ``packages`` are versions of what the code imports, by the name of the distribution; ``missing``
+    are modules that the code imports and the Python that runs the job does not have. ``files`` are the paths of
+    the first files that were sent, ``file_count`` the number and ``file_bytes`` the size of all. ``variables`` are
+    names alone: values may be secrets.
     """
 
     program: str = ""
     python: str = ""
     path: str = ""
     name: str = ""
+    image: str = ""
     packages: dict[str, str] = {}
     missing: list[str] = []
     files: list[str] = []

@@ -176,7 +176,7 @@ class FoundCheckpoint(Answer, frozen=True, kw_only=True):
     """A checkpoint that was recognised among a job's files.
 
     ``path`` is relative to the working directory, or from the root; ``by`` is the framework that writes such ones.
-    ``passed`` says that the next attempt gets the arguments of the option ``resume``.
+    ``passed`` says that the arguments of the option ``resume`` name it.
     """
 
     path: str

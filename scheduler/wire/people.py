@@ -168,7 +168,8 @@ class AuditEntry(Answer, frozen=True, kw_only=True):
     """``project.create``, ``project.change``, ``project.delete``, ``person.change``, ``member.add``,
     ``member.remove``, …; ``undo.project.change`` took such a change back, and is not taken back itself. Of another
     person's job ``job.pause``, ``job.resume``, ``job.cancel``, ``job.tags``, …, and ``job.read_log`` and
-    ``job.read_outputs`` by a person who is not a member of its project."""
+    ``job.read_outputs`` by a person who is not a member of its project. ``job.exec``: its owner opened a terminal
+    in a running job, or ran a command there."""
     subject: str
     before: dict[str, Any]
     after: dict[str, Any]

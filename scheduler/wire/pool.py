@@ -275,6 +275,8 @@ class PoolView(Answer, frozen=True, kw_only=True):
     build_by_type: dict[str, BuildUse] = {}
     node_groups: list[NodeGroupView] = []
     launch_stops: list[LaunchStopView] = []
+    sessions: bool = False
+    """Whether terminals can be opened and stacks be read in running jobs."""
     unmatched: list[UnmatchedView] = []
     """What keeps GPUs out of the pool until it ends; shown to callers who see every job, and to the hub."""
 

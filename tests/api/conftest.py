@@ -225,6 +225,7 @@ class Start:
             channels=channels,
             trackers=trackers,
         )
+        self._stack.push_async_callback(pool.sessions.close_all)
         site = Site(pool, people, PREFIX, b"secret", recheck, credentials=credentials)
         server = serve(site, sockets)
         self._stack.push_async_callback(server.close_all_connections)

@@ -99,6 +99,10 @@ async def rerun(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respon
     return again
 
 
+async def enter(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    return await client.post(f"/jobs/{await job_of(pool, user)}/sessions", json={"argv": ["true"]})
+
+
 async def tag(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     return await client.patch(f"/jobs/{await job_of(pool, user)}/tags", json={"add": ["best"]})
 
@@ -164,6 +168,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.STOP: stop,
     Action.RESUME: resume,
     Action.RERUN: rerun,
+    Action.ENTER: enter,
     Action.HOLD: hold,
     Action.TAG: tag,
     Action.CHANGE_MEMBERS: change_members,
@@ -181,6 +186,7 @@ EXPECTED = {
     Action.STOP: (False, False, False, True, True),
     Action.RESUME: (False, False, False, True, True),
     Action.RERUN: (False, False, False, False, False),
+    Action.ENTER: (False, False, False, False, False),
     Action.HOLD: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
@@ -198,6 +204,7 @@ OWN = {
     Action.STOP: (True, True, True, True, True),
     Action.RESUME: (False, False, True, True, True),
     Action.RERUN: (False, False, True, True, True),
+    Action.ENTER: (False, False, True, True, True),
     Action.TAG: (True, True, True, True, True),
 }
 CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action for role in Role]

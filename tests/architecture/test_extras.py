@@ -130,6 +130,12 @@ def test_what_a_module_imports_later_is_declared_by_some_extra() -> None:
     assert {module: missing for module, missing in found.items() if missing} == {}
 
 
+def test_notebooks_of_make_run_have_what_people_expect() -> None:
+    [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if "'.[hub" in line]
+    extras = line.partition("'.[")[2].partition("]'")[0].split(",")
+    assert {"matplotlib", "numpy", "pandas", "tqdm"} <= declared(tuple(extras))
+
+
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs", "examples"])
 def test_what_tests_and_benchmarks_import_is_declared_for_developers(folder: str) -> None:
     files = sorted(path for path in (ROOT / folder).rglob("*.py") if not path.is_relative_to(CORPUS))

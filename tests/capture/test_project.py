@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from project_copies import copy_of, run_copy
 
-from springtide.scheduler.capture import CaptureError, Here, capture_words, submission
+from springtide.scheduler.capture import CaptureError, Here, capture_words, notes_of, submission
+from springtide.scheduler.capture.pauses import pause_words
 from springtide.scheduler.capture.project import Caps, capture_project, find_root
 
 
@@ -370,3 +375,94 @@ def test_a_link_to_the_project_itself_leads_to_the_copy(project: Path, here: Her
     write(project, train_dot_py="import pathlib; print(pathlib.Path('loop').resolve() == pathlib.Path.cwd())")
     captured = capture_words(["python", "train.py"], here)
     assert run_copy(captured, tmp_path / "job").stdout == "True\n"
+
+
+# ---------- what people find in real folders
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Be an account to which folders can be closed."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that every account may enter."""
+    with tempfile.TemporaryDirectory(prefix="springtide-open-") as made:
+        place = Path(made)
+        place.chmod(0o755)
+        yield place
+
+
+def test_closed_folders_and_links_behind_them_are_no_trouble(open_place: Path) -> None:
+    project, closed = open_place / "study", open_place / "closed"
+    write(project, train_dot_py="", pyproject_dot_toml="", pgdata__PG_VERSION="15")
+    write(closed, data__x_dot_csv="1")
+    (project / "to_data").symlink_to(closed / "data")
+    (project / "to_closed").symlink_to(closed)
+    for folder in (closed, project / "pgdata"):
+        folder.chmod(0)
+        if os.geteuid() == 0:
+            os.chown(folder, 1, 1)
+    with unprivileged():
+        found = capture_project(project, open_place)
+    assert set(found.files) == {"train.py", "pyproject.toml"}
+    assert {"pgdata/"} <= set(found.linked)
+    for folder in (closed, project / "pgdata"):
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("line", ["\\", "foo\\", "!", "[z-a]"])
+def test_lines_that_are_no_patterns_ignore_nothing(project: Path, line: str) -> None:
+    write(project, train_dot_py="", vendored__a_dot_py="", vendored__b_dot_py="")
+    (project / "vendored" / ".gitignore").write_text(f"a.py\n{line}\n")
+    assert {"train.py", "vendored/b.py"} <= set(capture_project(project, project.parent).files)
+    assert "vendored/a.py" not in capture_project(project, project.parent).files
+
+
+def test_names_with_control_characters_are_shown_escaped(project: Path) -> None:
+    write(project, train_dot_py="")
+    (project / "big\x1b[2Jdata").mkdir()
+    (project / "big\x1b[2Jdata" / "x.npy").write_bytes(b"data")
+    assert "big\\x1b[2Jdata/" in capture_project(project, project.parent).described().linked
+
+
+def test_a_module_below_src_is_the_program(project: Path, here: Here) -> None:
+    write(project, src__seafit__train_dot_py="import numpy\nfrom springtide.training import current_job")
+    write(project, src__seafit____init___dot_py="")
+    captured = capture_words(["python", "-m", "seafit.train"], here)
+    assert captured.name == "train"
+    asked = submission(captured, {"gpus": 1})
+    assert "springtide.training" in pause_words(asked, captured)
+
+
+def test_an_empty_folder_is_the_jobs_own(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="", tables___dot_gitkeep="", runs__first___dot_gitkeep="", data__x_dot_npy="data")
+    write(project, _dot_gitignore="tables/*\n")
+    copy = copy_of(capture_words(["python", "train.py"], here), tmp_path / "job")
+    for folder in ("tables", "runs/first"):
+        (copy / folder / "last.ckpt").write_text("the job's")
+        assert not (project / folder / "last.ckpt").exists()
+    assert (copy / "data").is_symlink()
+    assert capture_project(project, project.parent).linked == ("data/", ".gitignore")
+
+
+def test_a_checkpoint_in_a_folder_that_jobs_share_is_named(project: Path, here: Here) -> None:
+    write(project, train_dot_py="", tables__old_dot_npy="data")
+    captured = capture_words(["python", "train.py"], here)
+    asked = submission(captured, {"gpus": 1, "resume": "--resume tables/checkpoint.pkl", "outputs": ["new/*"]})
+    assert any(note.startswith("tables/ is written in place, so all jobs") for note in notes_of(captured, asked))
+    (project / "scripts").mkdir()
+    below = capture_words(["python", "../train.py"], replace(here, cwd=project / "scripts"))
+    asked = submission(below, {"gpus": 1, "resume": "--resume tables/checkpoint.pkl"})
+    assert notes_of(below, asked) == below.notes  # that is another folder
+    alone = submission(captured, {"gpus": 1, "resume": "--resume new/checkpoint.pkl"})
+    assert notes_of(captured, alone) == captured.notes

@@ -123,3 +123,7 @@ def test_the_mark_between_attempts_says_when_and_where_the_next_began() -> None:
     again = job(attempt(1), attempt(2, started=now))
     assert attempt_mark(again, 2, now) == f"── attempt 2 of train-3, started again {clock} ──"
     assert attempt_mark(again, 7, now) == "── attempt 7 of train-3 ──"
+
+
+def test_tabs_stay_tabs() -> None:
+    assert LogText().feed("step\t1\tloss\n") == "step\t1\tloss\n"

@@ -291,3 +291,19 @@ def test_users_who_share_a_uid_with_another_pool_are_named_and_separated(tmp_pat
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["susan"]["before"] == uid
     assert [accounts_of(name)["status"] for name in ("one", "two")] == ["ok", "ok"]
+
+
+def test_in_a_notebook_server_the_set_up_is_not_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTERHUB_USER", "susan")
+    monkeypatch.delenv("SPRINGTIDE_URL", raising=False)
+    done = CliRunner().invoke(main, ["doctor"])
+    assert done.exit_code == 0
+    assert "This is a notebook server" in done.stdout
+    assert "PROBLEM" not in done.stdout
+
+
+def test_in_the_pod_of_the_service_the_set_up_is_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/services/springtide/")
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert "This is a notebook server" not in CliRunner().invoke(main, ["doctor"]).stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import venv
 from pathlib import Path
 
 import nbformat
@@ -52,6 +54,19 @@ def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run:
     assert done.code == 0, done.err
     assert done.out == "tide --epochs 3\n"
     assert "succeeded" in done.err
+
+
+def test_an_environment_without_springtide_has_the_training_library_in_a_job(run: Run, directory: Path) -> None:
+    venv.create(directory / "bare", symlinks=True)
+    python = str(directory / "bare/bin/python")
+    looked = subprocess.run([python, "-c", "import springtide.training"], check=False, capture_output=True)
+    assert looked.returncode == 1
+    text = "from springtide.training import current_job\nprint(current_job().should_pause())\n"
+    (directory / "train.py").write_text(text)
+    done = run("submit", "--follow", "--", python, "train.py")
+    assert done.code == 0, done.out + done.err
+    assert done.out == "False\n"
+    assert "Missing" not in done.err
 
 
 def test_a_notebook_has_parameters_as_papermill_takes_them(run: Run, directory: Path) -> None:
@@ -118,6 +133,19 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path)
     until("the end", lambda: state_of(run, job["id"]) == "cancelled")
     log = run("logs", "--follow", job["id"]).out
     assert re.fullmatch(r"started\n── attempt 2 of tidal, started again \d\d:\d\d on \S+ ──\nstarted\n", log), log
+
+
+def test_a_job_that_cannot_be_paused_does_not_keep_the_others(run: Run, directory: Path) -> None:
+    (directory / "long.py").write_text(LONG)
+    ended = run("submit", "--json", "--gpus", "0", "--", "true").json["id"]
+    until("its end", lambda: run("show", ended, "--json").json["state"] == "succeeded")
+    job = run("submit", "--json", "--", "python", "long.py").json["id"]
+    until("its start", lambda: state_of(run, job) == "running")
+    done = run("pause", ended, job)
+    assert done.code == 1
+    assert f"{job} long: paus" in done.out
+    assert "there is nothing to pause" in done.err
+    run("cancel", job)
 
 
 def test_what_is_asked_for_reaches_the_job(run: Run) -> None:

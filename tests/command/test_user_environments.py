@@ -101,6 +101,15 @@ def test_pip_install_in_the_kernel_installs_into_the_environment(
     assert run("import tidal; print(tidal.__file__)").startswith(str(made.path))
 
 
+def test_the_program_pip_of_an_environment_installs_into_it(
+    mine: UserEnvironments, kernel_of: Callable[[str], Callable[[str], str]]
+) -> None:
+    made = mine.create("plain")
+    run = kernel_of(made.kernel)
+    assert "Successfully installed tidal-1.2" in run("!pip install tidal")
+    assert run("import tidal; print(tidal.__file__)").startswith(str(made.path))
+
+
 def test_jobs_of_a_notebook_with_the_kernel_run_in_the_environment(
     mine: UserEnvironments,
     kernel_of: Callable[[str], Callable[[str], str]],

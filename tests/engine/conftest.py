@@ -80,7 +80,8 @@ class Pool:
 
     async def submit(self, user="susan", project=None, **fields: Any):
         fields.setdefault("argv", ["python", "train.py"])
-        return await self.engine.submit(wire.Submission(**fields), user, project or user)
+        lineage = fields.pop("lineage", ())
+        return await self.engine.submit(wire.Submission(**fields), user, project or user, lineage=lineage)
 
     async def job(self, job_id):
         return await self.engine.job(job_id)

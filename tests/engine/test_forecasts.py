@@ -7,12 +7,15 @@ import os
 import signal
 from pathlib import Path
 
+import engine_worlds as worlds
 import pytest
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import expectation
 from springtide.scheduler.engine.forecasts import cache
 from springtide.scheduler.engine.forecasts.accuracy import accuracy
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.forecast import NEVER, Window
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import pruning
 from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
@@ -63,6 +66,27 @@ async def test_a_job_that_waits_for_one_with_a_time_limit_starts_by_then(pool, l
     assert starts.latest == now + 1000
     assert now <= starts.earliest <= starts.likely <= starts.latest
     assert starts.why is None
+
+
+def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():
+    nodes = ObservedNodes((worlds.node("train", 8, taken=frozenset([3])),))
+    starts = cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_code(nodes))
+    assert starts.why.text == "Processes outside the pool use GPUs: when these end cannot be predicted."
+    free = ObservedNodes((worlds.node("train", 8),))
+    assert (
+        "does not start as long as"
+        in cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_code(free)).why.text
+    )
+
+
+async def test_while_no_node_can_be_used_nothing_is_called_impossible(pool):
+    pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
+    await pool.idle()
+    job = await pool.submit("susan", gpus=1)
+    await pool.idle()
+    assert (await pool.job(job.id)).reason.text == (
+        "It needs 1 GPU on one node, and no node can be used now. It can start once a node can be used again."
+    )
 
 
 async def test_nothing_is_claimed_of_a_job_that_nobody_looked_at(pool):

@@ -54,6 +54,20 @@ async def test_jobs_without_gpus_run_beside_full_gpus_and_hold_none(pool: Any) -
     assert pool.engine.stats.starts == 2
 
 
+async def test_a_job_that_waits_for_those_it_submits_never_keeps_them_waiting(pool: Any) -> None:
+    pipelines = [await pool.submit(gpus=0) for _ in range(5)]
+    steps = [await pool.submit(gpus=0, lineage=(job.id,)) for job in pipelines for _ in range(2)]
+    assert await states(pool, pipelines) == ["running"] * 4 + ["queued"]
+    assert await states(pool, steps) == ["running"] * 4 + ["queued"] * 6
+    reason = (await pool.job(steps[4].id)).reason.text
+    assert reason.startswith(
+        "The project susan runs 4 jobs without GPUs in step 2 of chains of jobs, as many as it"
+    )
+    for job in steps[:4]:
+        pool.executor.end(pool.key(job.id), code=0)
+    assert (await states(pool, steps))[4:8] == ["running"] * 4
+
+
 async def test_those_beyond_the_number_of_their_project_wait_in_line_with_the_reason(pool: Any) -> None:
     jobs = [await pool.submit(gpus=0) for _ in range(6)]
     urgent = await pool.submit(gpus=0, priority="high")

@@ -203,7 +203,7 @@ async def test_only_the_service_may_enter_the_state_directory_where_jobs_are_its
 def test_what_cannot_be_in_an_environment_is_refused(tmp_path: Path, name: str) -> None:
     spec = LocalBench.spec(object.__new__(LocalBench), ("true",), env={name: "x"})
     with pytest.raises(ExecutorError, match="cannot be set"):
-        job_environment(spec, {}, JobPlaces(tmp_path), {})
+        job_environment(spec, {}, JobPlaces(tmp_path), {}, tmp_path)
 
 
 @pytest.mark.parametrize("files", [{"a": b"", "a/b": b""}, {"a/b/c": b"", "a/b": b""}])

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from executor_bench import SAVES, SLEEPS
 from local_bench import LocalBench
@@ -16,6 +17,7 @@ from patience import PATIENCE_S
 from springtide.scheduler.executors.base import AttemptPhase, ExecutorError, ExitKind
 from springtide.scheduler.executors.files.layout import opened
 from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.executors.local.executor import service_environment
 from springtide.scheduler.executors.local.launch import PROGRAM
 from springtide.scheduler.executors.supervisor.records import take_lock
 from springtide.scheduler.telemetry import discover
@@ -103,3 +105,21 @@ async def test_an_executor_that_could_not_start_can_be_stopped(tmp_path: Path) -
     with pytest.raises((ExecutorError, OSError)):
         await executor.start(lambda _: None)
     await executor.stop()
+
+
+def test_jobs_under_the_services_account_have_its_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "USER", "LOGNAME", "SHELL"):
+        monkeypatch.delenv(name, raising=False)
+    found = service_environment()
+    assert Path(found["HOME"]).is_dir()
+    assert found["USER"] == found["LOGNAME"]
+    assert found["SHELL"].startswith("/")
+
+
+async def test_an_attempt_that_has_ended_leaves_no_zombie(bench: LocalBench) -> None:
+    spec = bench.code("print('ready', flush=True)")
+    await bench.executor.launch(spec)
+    await bench.gone(spec.key)
+    supervisor = bench.supervisor(spec.key)
+    await bench.executor.discard(spec.key)
+    await bench.until(lambda: not psutil.pid_exists(supervisor), "the end of the supervisor, zombies included")

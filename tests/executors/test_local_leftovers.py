@@ -57,6 +57,20 @@ async def test_what_forks_away_is_ended_before_the_attempt_is_gone(bench: LocalB
     assert (ended.exit.code, ended.exit.signal) == ((0, None) if way == "ends" else (None, 9))
 
 
+@pytest.mark.parametrize("program", ["exits with 0", "has no handler"])
+async def test_the_end_of_a_job_with_its_machine_is_not_its_own(bench: LocalBench, program: str) -> None:
+    """A machine that shuts down sends SIGTERM to every process, and so does `systemctl stop`."""
+    handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n" if program == "exits with 0" else ""
+    spec = bench.code(f"import os, signal, sys\n{handler}print(os.getpid(), flush=True)\n{SLEEPS}")
+    await bench.executor.launch(spec)
+    (worker,) = await bench.pids("job")
+    for pid in (bench.supervisor(spec.key), worker):
+        os.kill(pid, signal.SIGTERM)
+    ended = (await bench.gone(spec.key)).exit
+    assert ended is not None
+    assert (ended.kind, ended.detail) == (ExitKind.EVICTED, "The machine was shutting down.")
+
+
 async def test_nothing_survives_a_supervisor_that_is_killed(bench: LocalBench) -> None:
     clobber = "import ctypes; ctypes.CDLL(None).prctl(15, b'innocent')"
     text = FORKS_AWAY.format(more=clobber, then="os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)")

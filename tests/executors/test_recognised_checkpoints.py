@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from local_bench import account_bench
 
+from springtide.scheduler import model
 from springtide.scheduler.executors.base import Reported
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.supervisor.checkpoints import (
@@ -21,6 +22,7 @@ from springtide.scheduler.executors.supervisor.checkpoints import (
     newest,
     recognised,
 )
+from springtide.scheduler.resuming import names_checkpoint, takes_any
 
 START = 1000.0
 
@@ -61,6 +63,11 @@ def found(*paths: str) -> list[tuple[str, str]]:
         (["models/model_20.ubj"], None, "XGBoost"),
         (["xgboost_20.json"], None, "XGBoost"),
         (["model.txt.snapshot_iter_100"], None, "LightGBM"),
+        (
+            ["logs/ppo/rl_model_2000_steps.zip", "data.zip"],
+            "logs/ppo/rl_model_2000_steps.zip",
+            "Stable-Baselines3",
+        ),
         (["catboost_info/experiment.cbsnapshot"], None, "CatBoost"),
         (["checkpoint.pth.tar"], None, "PyTorch"),
         (["snapshot.pt"], None, "PyTorch"),
@@ -122,6 +129,29 @@ def test_a_path_that_the_user_named_counts_whatever_its_name() -> None:
     several = files("state/weights.bin", "state/optimizer.bin", "other.bin")
     assert [each.path for each in recognised(several, START, ["state"])] == ["state"]
     assert [each.path for each in recognised(several, START, ["other.bin"])] == ["other.bin"]
+
+
+def test_an_argument_without_a_path_makes_every_model_a_checkpoint() -> None:
+    several = files("out/model.pt", "out/log.txt", "train.py")
+    assert recognised(several, START) == []
+    assert [each.path for each in recognised(several, START, any_data=True)] == ["out/model.pt"]
+
+
+@pytest.mark.parametrize(
+    ("resume", "anything", "named"),
+    [
+        ("--resume", True, False),
+        ("--resume --seed=1", False, False),
+        ("--ckpt_path last", False, False),
+        ("--resume out/model.pt", False, True),
+        ("--resume {checkpoint}", False, True),
+        (None, False, False),
+    ],
+)
+def test_only_arguments_that_name_a_checkpoint_pass_it_on(resume: str | None, anything: bool, named: bool) -> None:
+    found = model.Checkpoint("out/model.pt", 1, START, "PyTorch")
+    assert takes_any(resume) is anything
+    assert names_checkpoint(resume, found) is named
 
 
 def zipped() -> bytes:

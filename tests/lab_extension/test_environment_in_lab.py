@@ -22,6 +22,7 @@ def test_a_tile_of_the_launcher_makes_an_environment_and_opens_a_notebook_in_it(
 ) -> None:
     lab.write("here.ipynb", ("1", None))
     tab = lab.open(context, "here.ipynb")
+    tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     ask_for(tab, "Mine")
     expect(tab.locator(".jp-Dialog")).to_contain_text("“Mine” is no name of an environment")
     tab.locator(".jp-Dialog-footer button").click()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 from widget_host import WIDGET
 
+from springtide.scheduler.client.descriptions import facts
 from springtide.scheduler.model import PRIORITIES
+from springtide.scheduler.wire import JobEnvironment
 from springtide.widgets import visuals
 
 SECTIONS = ["glance", "bar", "tide", "cards", "rows", "project", "log", "big", "none"]
@@ -516,3 +519,30 @@ def test_a_log_marks_where_an_attempt_begins_and_a_card_names_the_newest_checkpo
         None,
     ]
     assert drawn["again"] == ["── attempt 2 of a, started again CLOCK ──", "── attempt 7 of a ──"]
+
+
+@pytest.mark.parametrize("image", [None, "lab/torch:2", "lab/base:1"])
+def test_the_environment_of_a_job_reads_as_in_a_terminal(gallery: Page, image: str | None) -> None:
+    environment = JobEnvironment(
+        program="/home/jovyan/nlp/bin/torchrun",
+        python="3.12.4",
+        path="/home/jovyan/nlp/bin/python",
+        name="nlp",
+        image="lab/torch:2",
+        packages={"torch": "2.8.0"},
+        missing=["timm"],
+        variables=["RATE"],
+    )
+    shown = gallery.evaluate(
+        """async ([environment, image]) => {
+            const [{ environmentFacts }, { patch }] = await Promise.all(
+                ["environment", "dom"].map((name) => import(`/visuals/base/${name}.js`)),
+            );
+            const place = document.createElement("div");
+            patch(place, [environmentFacts(environment, image)]);
+            const facts = [...place.querySelectorAll("dl > div")];
+            return facts.map((fact) => [...fact.children].map((each) => each.textContent));
+        }""",
+        [msgspec.to_builtins(environment), image],
+    )
+    assert list(map(tuple, shown)) == facts(environment, image)

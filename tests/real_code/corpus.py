@@ -17,6 +17,13 @@ EDITED: Final = frozenset({".py", ".sh", ".ini", ".html", ".md", ".toml", ".ipyn
 """Suffixes of the files that are spoilt after the submission: the job keeps what was sent."""
 
 
+class Place(Enum):
+    """Where the pool of a test runs its jobs."""
+
+    MACHINE = "processes of this machine"
+    PODS = "pods of a cluster, sent from a notebook in a pod"
+
+
 class Environment(Enum):
     """The environment that is activated at the submission."""
 
@@ -30,7 +37,8 @@ class Program:
     """A project and its command; ``steps`` are what it prints.
 
     ``options`` are those of `springtide submit`, ``prepare`` is the command that makes what a repository does not
-    have, such as data. ``usual``: `make test` runs it as well, all others only `make real-code`.
+    have, such as data. ``usual`` are the places in which `make test` runs it as well; all others run it by
+    `make real-code` only. ``not_in_pods`` is the reason why it makes no sense there, and empty if it does.
     """
 
     folder: str
@@ -39,33 +47,39 @@ class Program:
     options: tuple[str, ...] = ()
     prepare: str = ""
     environment: Environment = Environment.OWN
-    usual: bool = False
+    usual: frozenset[Place] = frozenset()
+    not_in_pods: str = ""
 
 
+HERE: Final = frozenset({Place.MACHINE})
+EVERYWHERE: Final = frozenset(Place)
 CORPUS: Final = (
     Program("state_file", "python train.py"),
-    Program("src_layout", "PYTHONPATH=src python -m tidal_trainer.cli --lr 0.02", usual=True),
+    Program("src_layout", "PYTHONPATH=src python -m tidal_trainer.cli --lr 0.02", usual=HERE),
     Program("scripts_folder", "python scripts/train.py"),
     Program(
         "resume_argument",
         "python train.py --save-dir weights",
         options=("--resume", "--resume weights/checkpoint_last.json"),
-        usual=True,
+        usual=HERE,
     ),
-    Program("shell_stages", "bash run.sh", usual=True),
-    Program("handler_exits_0", "python train.py", usual=True),
+    Program("shell_stages", "bash run.sh", usual=EVERYWHERE),
+    Program("handler_exits_0", "python train.py", usual=EVERYWHERE),
     Program("handler_exits_75", "python -u train.py"),
     Program("dotted_overrides", "python main.py config=large train.rate=0.25"),
     Program("templates", "python train.py"),
     Program("compiled", "python train.py", prepare="sh build.sh"),
     Program("process_pool", "python train.py"),
     Program("console_script", "neap-train"),
-    Program("makefile", "make train"),
+    Program("makefile", "make train", not_in_pods="the image of notebooks has no make"),
     Program("trial_database", "python search.py"),
     Program("tracked_offline", "RUN_NAME=neap python train.py"),
     Program("linked_package", "python train.py"),
     Program(
-        "commit_beside_results", "python train.py", prepare="git init -q && git add . && git commit -qm first"
+        "commit_beside_results",
+        "python train.py",
+        prepare="git init -q && git add . && git commit -qm first",
+        not_in_pods="the image of notebooks has no git",
     ),
     Program(
         "notebook_study",

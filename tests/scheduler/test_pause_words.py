@@ -52,6 +52,11 @@ def test_a_program_without_signs_would_start_again() -> None:
     )
 
 
+def test_a_study_of_optuna_in_memory_would_start_again() -> None:
+    words = said("import optuna\nstudy = optuna.create_study()\nstudy.optimize(train, n_trials=100)")
+    assert words == "No sign of checkpoints found in train.py: a pause would start it again from the beginning."
+
+
 def test_a_program_that_only_saves_may_lose_its_work() -> None:
     assert said("import torch\ntorch.save(model, 'model.pt')") == (
         "train.py saves by torch.save, with no sign that it loads that again: a pause may lose its work."

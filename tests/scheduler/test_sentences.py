@@ -20,7 +20,7 @@ SCHEDULER = Path(__file__).parents[2] / "scheduler"
 COUNTS = (0, 1, 2, 8, 11, 1200)
 NAMES = ("digits", "sweep lr=0.017", "ended. It")
 TYPES = ((), ("v100",), ("v100", "t4"))
-STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "open", "working")
+STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied", "open", "working")
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
@@ -163,6 +163,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "without-gpus-limit": [
         {"project": NAMES, "running": (1, 4), "most": (1,), "place": (1, 2, 3)},
+        {"project": NAMES, "running": 4, "most": 4, "place": 1, "steps": (1, 3)},
         {"project": NAMES, "running": (0, 1, 4), "most": (0,), "place": (1, 2)},
     ],
     "without-gpus-next": [{}],

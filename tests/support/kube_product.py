@@ -168,6 +168,7 @@ class Member:
 
     def __init__(self, product: Product, user: str, person: Person) -> None:
         self._product = product
+        self.token = person.token
         self.pool = Client(f"{product.url}/services/springtide", person.token, timeout=PATIENCE_S)
         self.notebook = KernelNotebook(product.url, user, person.token)
 

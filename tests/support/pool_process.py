@@ -21,7 +21,7 @@ class ServiceProcess:
 
     A test may kill it, while its jobs keep running, and start it again at the same address on the same state
     directory. Its store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas and
-    members by name, the pool has these and as many GPUs as their quotas add up to.
+    members by name, the pool has these and as many GPUs as their quotas add up to; with ``real``, the machine's.
     """
 
     def __init__(
@@ -30,9 +30,11 @@ class ServiceProcess:
         *images: str,
         database: str | None = None,
         projects: Mapping[str, tuple[int, Sequence[str]]] | None = None,
+        real: bool = False,
     ) -> None:
         self._state = state
         given = {"POOL_DATABASE": database, "POOL_PROJECTS": projects and json.dumps(projects)}
+        given["POOL_GPUS"] = "real" if real else None
         self._environment = {**os.environ, **{name: value for name, value in given.items() if value}}
         self._images = images
         self._log = state / "service.log"

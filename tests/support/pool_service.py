@@ -4,7 +4,8 @@
 closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named, and lab/torch
 images are declared to have msgspec alone. Its store is SQLite in
 the state directory, unless ``POOL_DATABASE`` has another URL. ``POOL_PROJECTS`` may name other projects, as JSON
-like `PROJECTS`; the pool has as many train GPUs as their quotas add up to.
+like `PROJECTS`; the pool has as many simulated train GPUs as their quotas add up to, or the GPUs of the machine
+if ``POOL_GPUS`` is ``real``.
 """
 
 import asyncio
@@ -70,7 +71,8 @@ async def main(state, port: int, *images: str):
         sockets = bind_sockets(port, "127.0.0.1")
         address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
         credentials = Credentials(address.rstrip("/"), b"job secret")
-        executor = LocalExecutor(state, discover(BUILD + TRAIN, BUILD), credentials=credentials)
+        machine = discover() if os.environ.get("POOL_GPUS") == "real" else discover(BUILD + TRAIN, BUILD)
+        executor = LocalExecutor(state, machine, credentials=credentials)
         engine = await open_engine(store, executor, settings)
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)

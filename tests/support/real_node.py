@@ -352,15 +352,21 @@ class RealNode:
 
 @contextlib.contextmanager
 def volume(
-    cluster: Cluster, directory: Path, *, storage_class: str = "", claim: tuple[str, str] | None = None
+    cluster: Cluster,
+    directory: Path,
+    *,
+    storage_class: str = "",
+    claim: tuple[str, str] | None = None,
+    own: bool = True,
 ) -> Iterator[str]:
     """Create a PersistentVolume for a directory of this machine that every real node sees; return its name.
 
     It is for the ``claim`` (namespace, name), which is created as well, or for any claim of ``storage_class``. Its
-    owner is the user of the images.
+    owner becomes the user of the images, unless it is not ``own``: of others, and only read.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    run("chown", f"{OWNER}:{GROUP}", directory)
+    if own:
+        directory.mkdir(parents=True, exist_ok=True)
+        run("chown", f"{OWNER}:{GROUP}", directory)
     name = f"test-{secrets.token_hex(4)}"
     modes = ["ReadWriteOnce", "ReadWriteMany"]
     spec: dict[str, Any] = {

@@ -22,7 +22,7 @@ from springtide.hub_extension.local_hub.single import AS_INSTALLED, QUIET
 TOKEN = "the-notebook-servers-own"
 UNUSED = (
     "audio csvviewer debugger extensionmanager htmlviewer imageviewer inspector logconsole lsp markdownviewer "
-    "mathjax mermaid pdf pluginmanager terminal toc vega5 video"
+    "mathjax mermaid pdf pluginmanager toc vega5 video"
 )
 """Extensions of JupyterLab that no test with this server looks at: a quarter of the work of opening a page."""
 PAGES = {

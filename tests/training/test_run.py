@@ -169,6 +169,7 @@ def test_a_notebook_is_run_and_kept_with_its_outputs(place) -> None:
     before = source.read_bytes()
     code, out, err = place.run(*RUN, "notebook", str(source))
     assert (code, out) == (0, "beside\n42\n"), err
+    assert "WARNING" not in err  # the kernel's own, of what the person cannot change
     assert outputs(place.output / "train.ipynb") == ["beside\n", "42"]
     assert source.read_bytes() == before
     *progress, last = place.reports()

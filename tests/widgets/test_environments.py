@@ -185,6 +185,20 @@ def test_nothing_is_said_of_what_an_image_lacks(image_service: str, script: Path
     assert "Missing" not in shown
 
 
+def test_in_the_image_of_the_notebook_the_environment_of_a_job_is_the_notebooks(
+    image_service: str, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPRINGTIDE_IMAGE", "lab/torch:2")
+    pool = Pool(Connection(Client(image_service, "susan")))
+    shown = repr(pool.environment("python main.py"))
+    assert "Image: lab/torch:2" in shown
+    assert "where it was submitted, in the same image" in shown
+    assert "the image has its own" in repr(pool.environment("python main.py", image="lab/base:1"))
+    with pytest.raises(PoolError, match="is not on the PATH of the submission"):
+        pool.submit("nowhere-to-be-found")
+    assert pool.submit("nowhere-to-be-found", image="lab/base:1").info.options.image == "lab/base:1"
+
+
 @pytest.mark.parametrize("text", ["evil\x1b[2J", "a\nb", "\u202egpj"])
 def test_an_environment_with_control_characters_is_refused(text: str, client_of: Callable[[str], Client]) -> None:
     hostile = PythonEnvironment(python="3", path="/", packages={text: "1"})
@@ -297,6 +311,7 @@ def test_what_is_set_and_not_sent_is_noted_and_carried_on_request(
         ({"program": "/bin/true\0", "variables": {"PATH": "/bin"}}, "control characters"),
         ({"program": "/" * 5000}, "4096"),
         ({"name": "evil\x1b[2J"}, "control characters"),
+        ({"image": "evil\x1b[2J"}, "control characters"),
     ],
 )
 def test_a_hostile_environment_is_refused(

@@ -38,6 +38,7 @@ ALLOWED: Final = (
     Allowed("GET", "jobs", frozenset({"state", "project", "mine"}) | _PAGING),
     Allowed("GET", f"jobs/{_ID}"),
     Allowed("GET", f"jobs/{_ID}/log", frozenset({"offset", "limit", "rank"})),
+    Allowed("POST", f"jobs/{_ID}/stack"),
     Allowed("GET", f"jobs/{_ID}/points", frozenset({"after", "limit"})),
     Allowed("GET", f"jobs/{_ID}/trials", _PAGING),
     Allowed("GET", f"jobs/{_ID}/output"),

@@ -31,6 +31,7 @@ from springtide.widgets.server_extension.allowed import (
 from springtide.widgets.server_extension.environments import Workshop
 from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
 from springtide.widgets.server_extension.sending import describe, read, send
+from springtide.widgets.server_extension.terminals import open_terminal
 from springtide.widgets.shared_pool import Pool
 
 PREFIX: Final = "springtide"
@@ -309,6 +310,23 @@ class EnvironmentProgressHandler(PoolHandler):
             self.answer(200, msgspec.json.encode(found))
 
 
+class TerminalsHandler(PoolHandler):
+    """Terminals in running jobs."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Open a terminal of this server in a job; what the pool says to it appears there."""
+        try:
+            self.check_size()
+            _ = self.gate  # raises if there is no pool
+            opened = open_terminal(self.request.body, self.settings)
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(201, msgspec.json.encode(opened))
+
+
 class FormHandler(PoolHandler):
     """The form: its contents, and the pool's review of the typed options."""
 
@@ -345,6 +363,7 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
         (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
         (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
         (url_path_join(base_url, PREFIX, "environment"), EnvironmentHandler, shared),
+        (url_path_join(base_url, PREFIX, "terminals"), TerminalsHandler, shared),
         (url_path_join(base_url, PREFIX, "environments"), EnvironmentsHandler, shared),
         (url_path_join(base_url, PREFIX, "environments", "([^/]+)"), EnvironmentProgressHandler, shared),
         (f"{at}/events", EventsHandler, shared),

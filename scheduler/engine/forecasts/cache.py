@@ -13,6 +13,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, ForecastError
+from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
@@ -47,6 +48,9 @@ MIN_HORIZON = 60.0
 """Seconds: a forecast that reached less far into the future is reported as too large to compute."""
 MAX_QUESTIONS = 8
 """Maximum number of what-if questions that wait for one another."""
+
+GROWS, OCCUPIED = "grows", "occupied"
+"""Codes of starts that nodes to come, or the end of processes outside the pool, would allow."""
 
 
 class ForecastCache:
@@ -162,7 +166,7 @@ class ForecastCache:
         now, version, planned = self._clock(), self._read_model.version, self._planner.version
         outlook = await self._forecast(self._planner.snapshot(now), wanted, diagnosed=wanted)
         found = {
-            job_id: starts_of(window, now, outlook.until, grows=bool(self._read_model.nodes.groups))
+            job_id: starts_of(window, now, outlook.until, never_code(self._read_model.nodes))
             for job_id, window in outlook.starts.items()
         }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
@@ -233,10 +237,20 @@ def _pause_after(took: float) -> float:
     return max(MIN_PAUSE, PAUSE_FACTOR * took)
 
 
-def starts_of(window: Window, now: float, until: float, *, grows: bool = False) -> wire.Starts:
+def never_code(nodes: ObservedNodes) -> str:
+    """Return the code of a start that these nodes do not allow, not even when all that runs has ended.
+
+    No start is impossible if nodes may come, or if processes outside the pool use GPUs.
+    """
+    if nodes.groups:
+        return GROWS
+    return OCCUPIED if any(node.taken for node in nodes.train()) else NEVER
+
+
+def starts_of(window: Window, now: float, until: float, never: str = NEVER) -> wire.Starts:
     """Return the view of a window; ``until`` is how far the forecast reached, in seconds since the epoch.
 
-    ``grows`` says that nodes may come: then no start is impossible.
+    ``never`` is the code of a start that the nodes do not allow, as of `never_code`.
     """
     why: model.Reason | None = None
     if window.why == FAR:
@@ -246,10 +260,8 @@ def starts_of(window: Window, now: float, until: float, *, grows: bool = False) 
             if seen >= MIN_HORIZON
             else messages.starts_unknown("large")
         )
-    elif window.why == NEVER and grows:
-        why = messages.starts_unknown("grows")
     elif window.why:
-        why = messages.starts_unknown(window.why)
+        why = messages.starts_unknown(never if window.why == NEVER else window.why)
     return wire.Starts(
         earliest=_rounded(window.earliest),
         likely=_rounded(window.likely),

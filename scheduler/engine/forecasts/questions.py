@@ -10,7 +10,7 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts import estimates, what_if
-from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.cache import GROWS, ForecastCache
 from springtide.scheduler.engine.forecasts.estimates import advice_view
 from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members, Sees
 from springtide.scheduler.engine.placements.advice import advice
@@ -72,7 +72,7 @@ class Questions:
         hypothesis = self._hypothesis(question, asker, now)
         asked = what_if.asked_jobs(question, self._state, asker.sees)
         snapshot = hypothesis.applied_to(self._planner.snapshot(now))
-        diagnosed = [] if question.starts is None or hypothesis.grows else asked
+        diagnosed = [] if question.starts is None or hypothesis.never == GROWS else asked
         outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
         forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
         if hypothesis.job is None or forecast.job is None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UnsetType, structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.forecasts.cache import starts_of, unknown_start
+from springtide.scheduler.engine.forecasts.cache import never_code, starts_of, unknown_start
 from springtide.scheduler.engine.requests import project_admin, validation
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -18,7 +18,7 @@ from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import diagnosed
-from springtide.scheduler.forecast import GONE, Outlook, Shift
+from springtide.scheduler.forecast import GONE, NEVER, Outlook, Shift
 from springtide.scheduler.gpu_types import DeclaredTypes, total
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field, unknown_job
@@ -41,14 +41,14 @@ BY = "(what if)"
 class Hypothesis:
     """The changes of a question, None for no change, and the pool's GPU types in order.
 
-    ``grows`` says that the cluster may add nodes.
+    ``never`` is the code of a start that the nodes do not allow, as of `never_code`.
     """
 
     job: JobRecord | None
     projects: tuple[Project, ...] | None
     nodes: tuple[Node, ...] | None
     gpu_types: tuple[str, ...] = ()
-    grows: bool = False
+    never: str = NEVER
 
     def with_usual_runtime(self, expected: Callable[[JobSpec], float | None]) -> Hypothesis:
         """Return the same with the expected run time of jobs like the hypothetical one."""
@@ -105,7 +105,7 @@ def hypothesis_of(
         tuple(projects.values()) if question.projects or question.nodes else None,
         nodes.train(state.drained) if question.nodes else None,
         transaction.types.train,
-        bool(nodes.groups),
+        never_code(nodes),
     )
 
 
@@ -225,7 +225,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
 def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:
     """Return the view of a forecast for a caller; ``sees`` returns whether she may see a job."""
     starts = {
-        job_id: starts_of(window, now, outlook.until, grows=hypothesis.grows)
+        job_id: starts_of(window, now, outlook.until, hypothesis.never)
         for job_id, window in outlook.starts.items()
     }
     hypothetical = None if hypothesis.job is None else starts.pop(hypothesis.job.id, unknown_start(GONE, now))

@@ -25,6 +25,7 @@ from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
+from springtide.scheduler.engine.state.line_without_gpus import LineName, line_of
 from springtide.scheduler.engine.state.observed import ObservedNodes, Unexpected
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -171,7 +172,7 @@ class TickBuilder:
         self._first = first
         self._accept = accept
         self._sweeps_due: Collection[str] = ()
-        self._projects_due: Collection[str] = ()
+        self._lines_due: Collection[LineName] = ()
         self._examine_all()
 
     def restart(self, now: float) -> None:
@@ -183,7 +184,7 @@ class TickBuilder:
     def _examine_all(self) -> None:
         """Let the next tick examine all sweeps, and all lines of jobs without GPUs."""
         self._sweeps_due = [job.id for job in self.state.jobs.values() if job.workload is Workload.SWEEP]
-        self._projects_due = self.state.without_gpus.projects
+        self._lines_due = self.state.without_gpus.lines
 
     def collect(
         self,
@@ -212,13 +213,13 @@ class TickBuilder:
             if job is not None:
                 tick.transaction.apply(lifecycle.check_time_limit(job, now))
         waiting = (tick.transaction.job(job_id) for job_id in tick.due)
-        everywhere = self.state.without_gpus.projects if tick.nodes_changed else ()
-        ready = (job.spec.project for job in waiting if job is not None)
-        self._projects_due = {*self._projects_due, *everywhere, *ready}
+        everywhere = self.state.without_gpus.lines if tick.nodes_changed else ()
+        ready = (line_of(job) for job in waiting if job is not None)
+        self._lines_due = {*self._lines_due, *everywhere, *ready}
         self._decide(tick, [request for request in requests if not request.future.done()])
         self._stats.refused += sum(isinstance(reply.error, Refusal) for reply in tick.replies)
         self._stats.starts += sum(_starts_without_gpus(job, now) for job in tick.transaction.jobs.values())
-        self._sweeps_due, self._projects_due = (), ()
+        self._sweeps_due, self._lines_due = (), ()
         return tick
 
     def _decide(self, tick: Tick, requests: Sequence[Request]) -> None:
@@ -253,7 +254,7 @@ class TickBuilder:
         test_runs.follow(transaction)
         launch_stops.follow(transaction)
         begun = advance(transaction, self._settings, self._sweeps_due)
-        while start_waiting(transaction, self._settings.jobs_without_gpus, self._projects_due):
+        while start_waiting(transaction, self._settings.jobs_without_gpus, self._lines_due):
             begun += advance(transaction, self._settings)
         if begun:
             launch_stops.follow(transaction)

@@ -130,7 +130,8 @@ class LaunchSpecs:
 def _found(environment: EnvironmentRecord | None) -> FoundProgram:
     if environment is None:
         return FoundProgram()
-    return FoundProgram(environment.program, environment.path if environment.python else "", environment.variables)
+    python = environment.path if environment.python else ""
+    return FoundProgram(environment.program, python, environment.variables, environment.image)
 
 
 def _size(files: Mapping[str, bytes]) -> int:

@@ -144,7 +144,9 @@ class Outputs:
                 404,
                 "not_found",
                 f"The job has no output {given(name, LONG_GIVEN)}.",
-                hint="It may not be written yet.",
+                hint="It has ended, and springtide outputs lists those that it has."
+                if job.state.final
+                else "It may not be written yet.",
             )
         return content
 

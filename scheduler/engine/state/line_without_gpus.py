@@ -1,7 +1,9 @@
-"""The line of each project's jobs without GPUs: a limited number run at a time, the others wait in order; pure.
+"""The lines of each project's jobs without GPUs: a limited number run at a time, the others wait in order; pure.
 
 Such a job holds no GPU, so it takes no part in shares, plans, forecasts and promises of GPUs, and is never
-preempted. A project has its own limit, else that of the nearest project above, else that of the pool.
+preempted. A project has its own limit, else that of the nearest project above, else that of the pool. The jobs
+that jobs submit have lines of their own, one for each step of a chain: a job that waits for those that it has
+submitted never keeps them waiting.
 """
 
 from __future__ import annotations
@@ -21,11 +23,18 @@ from springtide.scheduler.workload import Line
 
 FindProject = Callable[[str], ProjectRecord | None]
 Key = tuple[int, float, int]
+LineName = tuple[str, int]
+"""A project, and the number of jobs whose programs led to those in the line, each submitted by the one before."""
 
 
 def line_order(job: JobRecord) -> Key:
     """Return the sort key of a waiting job: higher priority first, then older."""
     return (-job.spec.options.priority, job.spec.submitted, job.spec.seq)
+
+
+def line_of(job: JobRecord) -> LineName:
+    """Return the line of a job without GPUs."""
+    return job.spec.project, len(job.spec.submitters)
 
 
 def most_at_a_time(project: str, find: FindProject, default: int) -> int:
@@ -48,41 +57,41 @@ def out_of_service(nodes: Collection[Node], drained: Collection[str]) -> bool:
 
 
 class LineWithoutGpus:
-    """The committed jobs without GPUs by project: those with a live attempt, and those that wait, in order."""
+    """The committed jobs without GPUs by line: those with a live attempt, and those that wait, in order."""
 
     def __init__(self) -> None:
-        self._live: dict[str, set[str]] = {}
-        self._waiting: dict[str, SortedKeyList] = {}
+        self._live: dict[LineName, set[str]] = {}
+        self._waiting: dict[LineName, SortedKeyList] = {}
 
     @property
-    def projects(self) -> Collection[str]:
-        """The projects in which such jobs wait."""
-        return [project for project, waiting in self._waiting.items() if waiting]
+    def lines(self) -> Collection[LineName]:
+        """The lines in which jobs wait."""
+        return [line for line, waiting in self._waiting.items() if waiting]
 
     def replace(self, before: JobRecord | None, after: JobRecord) -> None:
         """Take in another record of a job; ``before`` is None for a new one."""
-        project = after.spec.project
+        line = line_of(after)
         if before is not None and _runs(before):
-            self._live[project].discard(before.id)
+            self._live[line].discard(before.id)
         if before is not None and _waits(before):
-            self._waiting[project].remove(before)
+            self._waiting[line].remove(before)
         if _runs(after):
-            self._live.setdefault(project, set()).add(after.id)
+            self._live.setdefault(line, set()).add(after.id)
         if _waits(after):
-            self._waiting.setdefault(project, SortedKeyList(key=line_order)).add(after)
+            self._waiting.setdefault(line, SortedKeyList(key=line_order)).add(after)
 
-    def live(self, project: str) -> Collection[str]:
-        """Return the ids of a project's jobs that have a live attempt."""
-        return self._live.get(project, ())
+    def live(self, line: LineName) -> Collection[str]:
+        """Return the ids of a line's jobs that have a live attempt."""
+        return self._live.get(line, ())
 
-    def waiting(self, project: str) -> Collection[JobRecord]:
-        """Return a project's jobs that wait, in their order."""
-        waiting: Collection[JobRecord] = self._waiting.get(project, ())
+    def waiting(self, line: LineName) -> Collection[JobRecord]:
+        """Return a line's jobs that wait, in their order."""
+        waiting: Collection[JobRecord] = self._waiting.get(line, ())
         return waiting
 
     def before(self, job: JobRecord) -> int:
-        """Return how many jobs of its project wait before a job."""
-        waiting = self._waiting.get(job.spec.project)
+        """Return how many jobs of its line wait before a job."""
+        waiting = self._waiting.get(line_of(job))
         return 0 if waiting is None else waiting.bisect_key_left(line_order(job))
 
 
@@ -108,10 +117,10 @@ class LineView:
         self._default = default
         self._closed = closed
 
-    def next_starts(self, project: str, now: float) -> list[JobRecord]:
-        """Return a project's jobs to start now."""
-        room = 0 if self._closed else self._most(project) - self._running(project)
-        ready = (job for job in self._waiting(project) if job.standing.not_before <= now)
+    def next_starts(self, line: LineName, now: float) -> list[JobRecord]:
+        """Return a line's jobs to start now."""
+        room = 0 if self._closed else self._most(line) - self._running(line)
+        ready = (job for job in self._waiting(line) if job.standing.not_before <= now)
         return list(islice(ready, max(0, room)))
 
     def place(self, job: JobRecord) -> int | None:
@@ -119,39 +128,39 @@ class LineView:
         if not _waits(job):
             return None
         key = line_order(job)
-        committed = (each for each in self._line.waiting(job.spec.project) if each.id in self._all_changed)
+        committed = (each for each in self._line.waiting(line_of(job)) if each.id in self._all_changed)
         moved = sum(line_order(each) < key for each in committed) if self._all_changed else 0
-        added = sum(_waits(each) and line_order(each) < key for each in self._changed(job.spec.project))
+        added = sum(_waits(each) and line_order(each) < key for each in self._changed(line_of(job)))
         return self._line.before(job) - moved + added + 1
 
     def reason(self, job: JobRecord, now: float) -> Reason | None:
         """Return why a job waits; None of one that does not."""
         if not _waits(job):
             return None
-        project, until = job.spec.project, job.standing.not_before
+        line, until = line_of(job), job.standing.not_before
         if until > now:
             return Reason("back-off", {"seconds": ceil(until - now), "until": until})
         if self._closed:
             return messages.out_of_service()
-        running, most = self._running(project), self._most(project)
+        running, most = self._running(line), self._most(line)
         if running >= most:
-            return messages.enough_without_gpus(project, running, most, self.place(job) or 1)
+            return messages.enough_without_gpus(line, running, most, self.place(job) or 1)
         return messages.next_without_gpus()
 
-    def _most(self, project: str) -> int:
-        return most_at_a_time(project, self._find, self._default)
+    def _most(self, line: LineName) -> int:
+        return most_at_a_time(line[0], self._find, self._default)
 
-    def _running(self, project: str) -> int:
-        same = sum(job_id not in self._all_changed for job_id in self._line.live(project))
-        return same + sum(map(_runs, self._changed(project)))
+    def _running(self, line: LineName) -> int:
+        same = sum(job_id not in self._all_changed for job_id in self._line.live(line))
+        return same + sum(map(_runs, self._changed(line)))
 
-    def _waiting(self, project: str) -> Iterator[JobRecord]:
-        same = (job for job in self._line.waiting(project) if job.id not in self._all_changed)
-        own = sorted(filter(_waits, self._changed(project)), key=line_order)
+    def _waiting(self, line: LineName) -> Iterator[JobRecord]:
+        same = (job for job in self._line.waiting(line) if job.id not in self._all_changed)
+        own = sorted(filter(_waits, self._changed(line)), key=line_order)
         return merge(same, own, key=line_order)
 
-    def _changed(self, project: str) -> Iterator[JobRecord]:
-        return (job for job in self._all_changed.values() if job.spec.project == project)
+    def _changed(self, line: LineName) -> Iterator[JobRecord]:
+        return (job for job in self._all_changed.values() if line_of(job) == line)
 
 
 def _takes_part(job: JobRecord) -> bool:

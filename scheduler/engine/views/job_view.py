@@ -301,7 +301,7 @@ def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
     found = record.standing.checkpoint
     if found is None:
         return None
-    passed = bool(resuming.arguments(record.spec.options.resume, found, saved=True))
+    passed = resuming.names_checkpoint(record.spec.options.resume, found)
     return wire.FoundCheckpoint(path=found.path, size=found.size, by=found.by, passed=passed)
 
 

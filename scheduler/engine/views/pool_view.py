@@ -150,10 +150,13 @@ def pool(
     standing: Mapping[str, Standing],
     views: Sequence[wire.NodeView],
     version: int,
+    *,
+    takes_sessions: bool,
 ) -> wire.PoolView:
     """Return every GPU of the pool with its holder, and every project.
 
-    ``views`` are those of all nodes, ``version`` numbers the view of the pool.
+    ``views`` are those of all nodes, ``version`` numbers the view of the pool; ``takes_sessions``: programs can be
+    run inside jobs.
     """
     train, build, types = nodes.train(), nodes.build(), state.types.train
     held = {
@@ -177,6 +180,7 @@ def pool(
         by_type=train_use(state, nodes, held),
         build_by_type=build_use(state, nodes),
         launch_stops=launch_stops(state),
+        sessions=takes_sessions,
         unmatched=unmatched(state, nodes),
     )
 

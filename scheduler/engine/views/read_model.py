@@ -54,7 +54,9 @@ class ReadModel:
         min_runtime: float,
         slow_placement: Callable[[JobRecord], SlowPlacement | None],
         node_requests: NodeRequests,
+        takes_sessions: bool,
     ) -> None:
+        self._takes_sessions = takes_sessions
         self.state = state
         self.nodes = nodes
         self.planner = planner
@@ -196,7 +198,14 @@ class ReadModel:
         """Return the view of the whole pool."""
         if self._pool is None:
             views = self._node_views.update(self.state, self.nodes, self.view_context().borrowing)
-            self._pool = pool_view.pool(self.state, self.nodes, self.standing(), views, self.version)
+            self._pool = pool_view.pool(
+                self.state,
+                self.nodes,
+                self.standing(),
+                views,
+                self.version,
+                takes_sessions=self._takes_sessions,
+            )
         groups = self._node_requests.views()
         if groups != self._pool.node_groups:
             self._pool = msgspec.structs.replace(self._pool, node_groups=groups)

@@ -25,6 +25,7 @@ from springtide.scheduler.executors.accounts.account import (
     may_mount,
 )
 from springtide.scheduler.executors.accounts.uid_ranges import UidRanges, replace_durably
+from springtide.scheduler.executors.library import PROGRAMS
 from springtide.scheduler.former_names import former_name
 from springtide.scheduler.own_files import make_own_directory, make_root
 
@@ -82,6 +83,7 @@ class Accounts:
         self._file = self._state / "accounts.json"
         self._homes = self._state / "homes"
         self._jobs = self._state / "jobs"
+        self._programs = self._state / PROGRAMS
         self._identities: Mapping[str, str] = {}
 
     def prepare(self) -> None:
@@ -92,7 +94,7 @@ class Accounts:
         self._check_rights()
         try:
             make_root(self._state, ENTERED)
-            for path in (self._homes, self._jobs):
+            for path in (self._homes, self._jobs, self._programs):
                 make_own_directory(path, ENTERED)
         except OSError as error:
             what = f"{error.filename} cannot be made: {error.strerror}"
@@ -307,7 +309,7 @@ class Accounts:
                 raise AccountError(f"{setting} overlaps {what}. Set a range that nothing else uses.")
 
     def _places(self) -> tuple[Path, ...]:
-        return (*interpreter_places(), self._state / "jupyter", self._homes, self._jobs)
+        return (*interpreter_places(), self._state / "jupyter", self._homes, self._jobs, self._programs)
 
     def _with_view(self, account: Account) -> Account:
         view = closed_ways(self._places(), account.uid, account.groups)

@@ -67,11 +67,14 @@ def open_plain(root: Path, parts: Iterable[str], owner: int | None = None) -> in
     return file
 
 
-def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | None) -> None:
+def write_tree(
+    root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | None, *, readable: bool = False
+) -> None:
     """Create the directory ``root`` with these files, atomically; do nothing if it exists.
 
-    Until it is complete only this process's account has access to it, so that nothing can be replaced by a link.
-    Scripts (``#!``) are executable. Raises `ExecutorError` for names that leave the directory or clash.
+    Until it is complete only this process's account has access to it, so that nothing can be replaced by a link;
+    with ``readable`` all accounts can read it then. Scripts (``#!``) are executable. Raises `ExecutorError` for
+    names that leave the directory or clash.
     """
     if root.exists():
         return
@@ -98,6 +101,9 @@ def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | 
             for name in names:
                 os.chown(Path(folder, name), *owner)
             os.chown(folder, *owner)
+    if readable:
+        for path in (temporary, *temporary.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
     temporary.rename(root)
     sync(root.parent)
 

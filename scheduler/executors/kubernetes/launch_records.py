@@ -8,7 +8,6 @@ for deletion, and ``<n>.done`` its end as recorded in the store.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -41,10 +40,12 @@ from springtide.scheduler.executors.files.layout import (
     opened,
     write_packed,
 )
-from springtide.scheduler.executors.files.plain import make_directory, write_tree
+from springtide.scheduler.executors.files.plain import make_directory
+from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.library import LIBRARY
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Node
@@ -87,18 +88,15 @@ class LaunchRecords:
         self.program = ""
 
     def prepare_volume(self) -> None:
-        """Create the directory of jobs, and copy the supervisor to the mount of pods. Raises `OSError`.
+        """Create the directory of jobs, and copy the programs of the pool to the mount of pods. Raises `OSError`.
 
         Launch records of earlier versions are brought up to date.
         """
         state = self.layout.state
         state.mkdir(parents=True, exist_ok=True)
-        content = {f"supervisor/{path.name}": path.read_bytes() for path in sorted(SUPERVISOR_SOURCE.glob("*.py"))}
-        digest = hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
-        for path in (self.layout.jobs, state / "programs"):
-            make_directory(path, 0o711)
-        write_tree(state / "programs" / digest, content, self._owner)
-        self.program = f"programs/{digest}"
+        others = {f"supervisor/{path.name}": path.read_bytes() for path in SUPERVISOR_SOURCE.glob("*.py")}
+        make_directory(self.layout.jobs, 0o711)
+        self.program = write_programs(state, others, self._owner)
         for path in self.layout.jobs.glob("*/launches/*.json"):
             self._migrate(AttemptKey(path.parent.parent.name, int(path.stem)))
 
@@ -116,6 +114,7 @@ class LaunchRecords:
     ) -> LaunchRecord:
         """Return the launch record of an attempt; ``nodes`` are those of its workers, None without GPUs.
 
+        The environment of the submission counts in its own image, with the home; other images have their own.
         Raises `ExecutorError` if the attempt can never run.
         """
         if not spec.placement:
@@ -128,7 +127,8 @@ class LaunchRecords:
                 f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
                 "Start a notebook once, or leave out cwd."
             )
-        without_files = replace(spec, files={}, history=None, packed=b"", found=FoundProgram())
+        found = spec.found if home is not None and spec.found.image == image else FoundProgram()
+        without_files = replace(spec, files={}, history=None, packed=b"", found=found)
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
@@ -233,14 +233,11 @@ class LaunchRecords:
 
 
 def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, cores: float) -> dict[str, Any]:
-    """Return the spec for the supervisors of an attempt; paths are those within pods.
-
-    The program and the environment of the place of submission do not count there: images have their own.
-    """
+    """Return the spec for the supervisors of an attempt; paths are those within pods."""
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)
-    base = {} if credentials is None else credentials.variables(directory)
+    base = {**spec.found.variables, **({} if credentials is None else credentials.variables(directory))}
     hosts = record.hosts if record.gang else ["localhost"]
     addresses = tuple(f"{host}:{manifests.WORKER_PORT}" for host in hosts)
     meeting = Rendezvous(hosts[0], manifests.RENDEZVOUS_PORT, addresses, len(spec.placement[0].gpus))
@@ -248,10 +245,12 @@ def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, core
         "job": spec.key.job,
         "attempt": spec.key.attempt,
         "epoch": spec.epoch,
-        "argv": command(spec, places),
+        "argv": command(spec, places, spec.found.path),
         "tree": tree_step(spec, places),
         "cwd": working_directory(spec, places),
-        "env": job_environment(spec, base, places, contract(spec, places, directory), cores),
+        "env": job_environment(
+            spec, base, places, contract(spec, places, directory), manifests.PROGRAM / LIBRARY, cores=cores
+        ),
         "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,

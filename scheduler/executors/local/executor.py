@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import logging
 import os
+import pwd
 import shutil
 import sys
 import time
@@ -46,13 +48,16 @@ from springtide.scheduler.executors.files.layout import (
     read_record,
     record_exit,
 )
+from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.running import Running, is_alive, restore, running_attempts
+from springtide.scheduler.executors.local.sessions import open_session
 from springtide.scheduler.executors.local.supervision import Supervision, Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
+from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Environment, Node
@@ -76,9 +81,13 @@ NOT_STARTED = "It was asked to stop before it started."
 
 def service_environment() -> dict[str, str]:
     """Return the environment of jobs under the service's own account, without the service's settings."""
+    own = {}
+    with suppress(KeyError):  # an account of a container may have no entry
+        entry = pwd.getpwuid(os.getuid())
+        own = {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "SHELL": entry.pw_shell}
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "SHELL", "TZ") if name in os.environ}
     path = f"{Path(sys.executable).parent}:{SYSTEM_PATH}"
-    return {**kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+    return {**own, **kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
 class LocalExecutor(Executor):
@@ -91,6 +100,7 @@ class LocalExecutor(Executor):
 
     name = "local"
     measures_gpus = True
+    takes_sessions = True
 
     def __init__(
         self,
@@ -167,9 +177,11 @@ class LocalExecutor(Executor):
         try:
             if self._accounts is not None:
                 self._accounts.prepare()
-                return
-            make_root(self._layout.state, 0o700)
-            make_own_directory(self._layout.jobs, 0o700)
+            else:
+                make_root(self._layout.state, 0o700)
+                make_own_directory(self._layout.jobs, 0o700)
+            programs = write_programs(self._layout.state, {}, None, readable=True)
+            self._launcher = dataclasses.replace(self._launcher, programs=programs)
         except AccountError as error:
             raise ExecutorError(str(error)) from error
         except OSError as error:
@@ -340,6 +352,19 @@ class LocalExecutor(Executor):
         running = (await asyncio.to_thread(running_attempts, self._layout)).get(key, Running())
         found = [*filter(None, [running.supervisor]), *running.marked]
         return _processes([process.pid for process in found]) if found else ""
+
+    async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:
+        """Have the attempt's supervisor start a program."""
+        tracked = self._supervision.tracked.get(key)
+        record = None if tracked is None else read_record(tracked.directory, "supervisor.json")
+        if tracked is None or record is None or tracked.gone or "started" not in record:
+            raise ExecutorError(f"Attempt {key.attempt} of {key.job} does not run.")
+        try:
+            return await open_session(
+                tracked.directory, record["pid"], lambda: self._supervision.signal_supervisor(tracked), spec
+            )
+        except OSError as error:
+            raise ExecutorError(f"The job's directory cannot be written to: {error.strerror}.") from error
 
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""

@@ -29,6 +29,7 @@ from springtide.scheduler.executors.environment import (
 )
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened, write_packed
 from springtide.scheduler.executors.files.plain import sync
+from springtide.scheduler.executors.library import LIBRARY
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.packages.steps import PackageSettings, in_environment, prepare_step
@@ -53,6 +54,7 @@ class Launcher:
     environment of all jobs, which the variables of a submission's environment override; ``cores`` are those of
     this machine; ``log_cap`` bounds each worker's log per attempt, in bytes; ``packages`` are the
     settings for the installation of required packages; with ``credentials`` jobs can use the pool's API.
+    ``programs`` is the directory of those that the pool brings, from the state directory.
     """
 
     layout: Layout
@@ -64,6 +66,7 @@ class Launcher:
     packages: PackageSettings
     cores: float
     credentials: Credentials | None = None
+    programs: str = ""
 
     def make_places(self, spec: AttemptSpec) -> Path:
         """Create the attempt's directory; the job's writable directories are given to its account later."""
@@ -156,7 +159,12 @@ class Launcher:
             "tree": tree_step(spec, resolved),
             "cwd": working_directory(spec, resolved),
             "env": job_environment(
-                spec, base, resolved, contract(spec, resolved, directory.resolve()), self._cores(len(gpus[0]))
+                spec,
+                base,
+                resolved,
+                contract(spec, resolved, directory.resolve()),
+                self.layout.state.resolve() / self.programs / LIBRARY,
+                cores=self._cores(len(gpus[0])),
             ),
             "workers": [
                 {

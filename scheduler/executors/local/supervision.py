@@ -186,6 +186,7 @@ class Supervision:
         self._loop = asyncio.get_running_loop()
         self._watcher = Watcher(self._recorded, self._grew)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving: set[int] = set()
 
     async def close(self) -> None:
         """Stop following; supervisors and jobs keep running."""
@@ -195,6 +196,8 @@ class Supervision:
         await asyncio.gather(*tasks, return_exceptions=True)
         for key in list(self.tracked):
             self.discard(key)
+        for handle in list(self._leaving):
+            self._let_go(handle)
         self._watcher.close()
 
     def adopt(self, tracked: Tracked, *, quietly: bool = False) -> None:
@@ -209,7 +212,22 @@ class Supervision:
         tracked = self.tracked.pop(key)
         self._watcher.unwatch(key)
         if tracked.handle is not None:
-            self._unwatch_supervisor(tracked)
+            handle = tracked.handle
+            self._loop.remove_reader(handle)
+            tracked.handle = None
+            self._leaving.add(handle)
+            self._loop.add_reader(handle, self._reap, handle)
+
+    def _reap(self, handle: int) -> None:
+        """Take note of the end of a supervisor that nothing follows any more: else it stays a zombie."""
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG)
+        self._let_go(handle)
+
+    def _let_go(self, handle: int) -> None:
+        self._leaving.discard(handle)
+        self._loop.remove_reader(handle)
+        os.close(handle)
 
     def spawn(self, tracked: Tracked) -> None:
         """Start a supervisor, which exits at once if the attempt has one. Raises `ExecutorError`."""

@@ -18,8 +18,10 @@ from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
 from .search import Search
+from .sessions import Sessions
+from .stack import WORKER
 from .table import boot_id, descendants, process, seconds_since_boot, send
-from .worker import ANSWERED, IGNORED, refusal, run_worker
+from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
 
 KILL_AFTER = 5.0
 """Time between SIGTERM and SIGKILL if no grace period applies, in seconds."""
@@ -29,6 +31,11 @@ RELOOK = 1.0
 """Interval at which a pausing pod looks for a request to kill, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
+SHUTDOWN = 120.0
+"""Time in which the workers end after a machine that shuts down has sent SIGTERM to all, in seconds.
+
+Afterwards it kills what is left; systemd waits 90 s. Later ends have other causes.
+"""
 TREE_WAIT = 900.0
 """Time for the first worker of a gang of pods to make the copy of the project, in seconds."""
 RESERVED = 4096
@@ -59,6 +66,7 @@ class Supervisor:
         self.failed: tuple[int | None, int | None] | None = None
         self.failed_rank: int | None = None
         self.asked: str | None = None
+        self.told_to_stop: float | None = None
         self.ending = False
         self.forced = False
         self.leftovers = False
@@ -69,6 +77,7 @@ class Supervisor:
         self.search = Search(spec if names.rank in (None, spec["workers"][0]["rank"]) else {})
         self.rescan = RESCAN
         self.poll = select.poll()
+        self.sessions = Sessions(self.poll, self._fork_session, self._environment_of)
         self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.poll.register(self.wake, select.POLLIN)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -107,13 +116,17 @@ class Supervisor:
             self._end_if_due()
             self._record_run_time_if_due()
             self._search_if_due()
+            self.sessions.kill_if_due()
             self._wait()
         self._drain()
+        self._read_signals()
         if self._may_resume():
             self.search.search_at_end()
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
+        if self._is_shut_down():
+            return self._ended("evicted", code=code, number=number, detail="The machine was shutting down.")
         return self._ended("exited", code=code, number=number, detail=self._error())
 
     def _error(self) -> str:
@@ -195,18 +208,40 @@ class Supervisor:
         for worker in self.spec["workers"]:
             if self.names.rank not in (None, worker["rank"]):
                 continue
-            environment = in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
-            troubles.append(self._fork(self.spec, worker["rank"], environment))
+            troubles.append(self._fork(self.spec, worker["rank"], self._environment(worker)))
         return self._trouble(troubles)
+
+    def _environment(self, worker: dict[str, Any]) -> dict[str, str]:
+        return in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
+
+    def _environment_of(self, rank: int) -> dict[str, str] | None:
+        """Return the environment of programs beside a running worker, None if there is no such worker."""
+        for pid, running in self.workers.items():
+            for worker in self.spec["workers"]:
+                if running == worker["rank"] == rank:
+                    return {**self._environment(worker), WORKER: str(pid)}
+        return None
+
+    def _fork_session(self, argv: list[str], environment: dict[str, str], streams: Streams) -> tuple[int, int]:
+        """Start the program of a session; return its pid, and the pipe for the reason if it cannot be started."""
+        parent = os.getpid()
+        trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            run_worker({**self.spec, "argv": argv}, environment, streams, their_trouble, parent)
+        os.close(their_trouble)
+        return pid, trouble
 
     def _fork(self, spec: dict[str, Any], rank: int, environment: dict[str, str]) -> int:
         """Start a process of the spec; return the pipe for the reason if it cannot be started."""
         parent = os.getpid()
         output, their_output = os.pipe2(os.O_CLOEXEC)
         trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
-            run_worker(spec, environment, their_output, their_trouble, parent)
+            run_worker(spec, environment, Streams(nothing, their_output, their_output), their_trouble, parent)
+        os.close(nothing)
         os.close(their_output)
         os.close(their_trouble)
         os.set_blocking(output, False)
@@ -269,7 +304,12 @@ class Supervisor:
 
     def _may_resume(self) -> bool:
         """Return whether the job may run again after this end: it was paused, or failed by itself."""
-        return self.asked == "pause" or (self.asked is None and self.failed is not None)
+        return self.asked == "pause" or (self.asked is None and (self.failed is not None or self._is_shut_down()))
+
+    def _is_shut_down(self) -> bool:
+        """Return whether the machine asks all processes to end, those of the job too."""
+        since = None if self.told_to_stop is None else time.monotonic() - self.told_to_stop
+        return self.asked is None and since is not None and since < SHUTDOWN
 
     @property
     def _search_due(self) -> float | None:
@@ -284,7 +324,10 @@ class Supervisor:
         look_again = time.monotonic() + RELOOK if pausing else None
         times = [
             at
-            for at in (self.deadline, self.record_at, self.disk.due, self._search_due, due, look_again)
+            for at in (
+                *(self.deadline, self.record_at, self.disk.due, self._search_due),
+                *(self.sessions.due, due, look_again),
+            )
             if at is not None
         ]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
@@ -292,6 +335,10 @@ class Supervisor:
             if file == self.wake:
                 self._read_signals()
                 self._read_requests()
+                if self.workers and "started" in self.record and not self.pod:
+                    self.sessions.connect(self.path)
+            elif self.sessions.heard(file):
+                continue
             elif file == self.search.answer:
                 self.poll.unregister(file)
                 self.search.finish()
@@ -301,11 +348,18 @@ class Supervisor:
             self._read_requests()
 
     def _read_signals(self) -> None:
-        """Read the signals; in a pod, SIGTERM without a request is the kubelet's and requests a pause."""
+        """Read the signals.
+
+        SIGTERM without a request is the kubelet's in a pod, and requests a pause. Elsewhere it is that of a
+        machine that shuts down, which sends it to the processes of the job as well.
+        """
         with suppress(BlockingIOError):
             terminated = signal.SIGTERM in os.read(self.wake, 4096)
-            if terminated and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
-                leave(self.directory, "pause")
+            if terminated and not any(map(self._is_requested, REQUESTS)):
+                if self.pod:
+                    leave(self.directory, "pause")
+                else:
+                    self.told_to_stop = time.monotonic()
 
     def _copy(self, file: int) -> bool:
         """Copy output of a worker to its log; return False when there is no more for now."""
@@ -340,6 +394,8 @@ class Supervisor:
                 return False
             if pid == 0:
                 return True
+            if self.sessions.ended(pid, status):
+                continue
             rank = self.workers.pop(pid, None)
             if rank is not None and status != 0 and self.failed is None:
                 code = os.waitstatus_to_exitcode(status)
@@ -361,6 +417,8 @@ class Supervisor:
         now = time.monotonic()
         if self.failed is not None and not self.ending:
             self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else self.kill_after)
+        if not self.workers:
+            self.sessions.kill_all()
         if not self.workers and not self.leftovers:
             self.leftovers = True
             for descendant in descendants(os.getpid()):

@@ -83,6 +83,7 @@ CONVENTIONS = (
     Convention("Keras", r".+(\.keras|\.weights\.h5)"),
     Convention("XGBoost", r".+\.(ubj|xgb)|(.*[-_.])?(xgb|xgboost)[-_.].*json"),
     Convention("LightGBM", r".+\.snapshot_iter_\d+|(.*[-_.])?(lgb|lightgbm)[-_.](.*[-_.])?txt"),
+    Convention("Stable-Baselines3", r".+_\d+_steps\.zip"),
     Convention("CatBoost", r".+\.cbsnapshot"),
     Convention(
         "PyTorch",
@@ -95,6 +96,8 @@ CONVENTIONS = (
 )
 """The known conventions. Those of folders come first: what lies in such a folder is no checkpoint of its own."""
 
+DATA = re.compile(r"(?i).+\.(bin|ckpt|h5|hdf5|joblib|keras|msgpack|npz|pickle|pkl|pt|pth|safetensors|tar)")
+"""Names of files that a program may load when it gets an argument without a path, such as ``--resume``."""
 _FOLDERS = [
     (each.by, re.compile(each.name), [re.compile(part) for part in each.parts])
     for each in CONVENTIONS
@@ -106,10 +109,13 @@ OWN_MANIFEST = "manifest.json"
 """File in the checkpoints of `springtide.training`, which reports them itself."""
 
 
-def recognised(files: Iterable[File], since: float, named: Sequence[str] = ()) -> list[Checkpoint]:
+def recognised(
+    files: Iterable[File], since: float, named: Sequence[str] = (), *, any_data: bool = False
+) -> list[Checkpoint]:
     """Return the checkpoints among files, the newest first; those before ``since`` are not the job's.
 
-    ``named`` are paths that the job's user named, whatever their names. Temporary, empty and incomplete ones are
+    ``named`` are paths that the job's user named, whatever their names; with ``any_data`` every file counts whose
+    suffix is that of a model. Temporary, empty and incomplete ones are
     left out.
     """
     usable = [each for each in files if each.size and not _TEMPORARY.search(_visible(each.path))]
@@ -125,7 +131,7 @@ def recognised(files: Iterable[File], since: float, named: Sequence[str] = ()) -
         above = next((each for each in _above(file.path) if each in folders), None)
         if above is not None:
             inside_of[above].append(file)
-        elif (by_name := _by_of_file(file.path)) is not None:
+        elif (by_name := _by_of_file(file.path, any_data=any_data)) is not None:
             found.append(Checkpoint(file.path, file.size, file.written, by_name))
     for folder, inside_files in inside_of.items():
         if folders[folder]:
@@ -156,9 +162,10 @@ def _by_of_folder(folder: str, names: Sequence[str]) -> str | None:
     return None
 
 
-def _by_of_file(path: str) -> str | None:
+def _by_of_file(path: str, *, any_data: bool) -> str | None:
     last = path.rpartition("/")[2]
-    return next((by for by, name in _FILES if name.fullmatch(last)), None)
+    found = next((by for by, name in _FILES if name.fullmatch(last)), None)
+    return "the program" if found is None and any_data and DATA.fullmatch(last) else found
 
 
 def listed(root: str) -> list[File]:
@@ -203,15 +210,19 @@ def _is_link(name: str, within: int) -> bool:
         return False
 
 
-def newest(roots: Sequence[str], since: float, named: Sequence[str], *, ended: bool) -> Checkpoint | None:
+def newest(
+    roots: Sequence[str], since: float, named: Sequence[str], *, any_data: bool = False, ended: bool
+) -> Checkpoint | None:
     """Return the newest whole checkpoint below the folders ``roots``, None if there is none.
+
+    ``named`` and ``any_data`` are as in `recognised`.
 
     Paths below the first one, the working directory, are relative to it; the others are paths from the root.
     Unless the job has ``ended``, those that may still be written to are left out.
     """
     found = []
     for number, root in enumerate(roots):
-        for checkpoint in recognised(listed(root), since, named if number == 0 else ()):
+        for checkpoint in recognised(listed(root), since, named if number == 0 else (), any_data=any_data):
             place = checkpoint.path if number == 0 else f"{root}/{checkpoint.path}"
             found.append((f"{root}/{checkpoint.path}", checkpoint._replace(path=place)))
     found.sort(key=lambda each: -each[1].written)

@@ -121,7 +121,8 @@ class Search:
             if os.getppid() != parent:
                 os._exit(1)
             os.nice(10)
-            found = newest(plan["roots"], plan["since"], plan["named"], ended=ended)
+            anything = plan.get("any", False)
+            found = newest(plan["roots"], plan["since"], plan["named"], any_data=anything, ended=ended)
             present = None if found is None else list(found)
             if present != self._last:
                 append(plan["reports"], self._spec["attempt"], found, time.time())

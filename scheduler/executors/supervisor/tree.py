@@ -77,6 +77,8 @@ def _unpack(packed: str, new: str) -> tuple[set[str], set[str]]:
         _make_parents(new, path, folders)
         os.symlink(target, f"{new}/{path}")  # noqa: PTH211
         taken.add(path)
+    for path in manifest.get("folders", ()):
+        _make_parents(new, f"{path}/", folders)
     return folders, taken
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import resource
 import signal
+import termios
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from .account import become, forbid_new_privileges
 from .tree import make_tree
@@ -19,26 +21,37 @@ IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 _PR_SET_PDEATHSIG = 1
 
 
-def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: int, parent: int) -> NoReturn:
+class Streams(NamedTuple):
+    """The standard streams of a process. ``terminal``: they are a terminal, which becomes that of its session."""
+
+    input: int
+    output: int
+    errors: int
+    terminal: bool = False
+
+
+def run_worker(spec: dict[str, Any], env: dict[str, str], streams: Streams, trouble: int, parent: int) -> NoReturn:
     """Become the worker, in the forked child; write the reason to ``trouble`` if that fails."""
     stage = "session"
     try:
         os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        for number, file in enumerate(streams[:3]):
+            os.dup2(file, number)
+        if streams.terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            os.fchown(0, spec["account"]["uid"] if spec["account"] else -1, -1)
+            os.fchmod(0, 0o600)
         signal.set_wakeup_fd(-1)
         for number in (*ANSWERED, *IGNORED):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.umask(0o022)
-        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write("300")
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
+            score.write("300")
         stage = "limits"
         if spec["cgroup"]:
-            with open(f"{spec['cgroup']}/cgroup.procs", "w", encoding="ascii") as file:  # noqa: PTH123
-                file.write("0")
+            with open(f"{spec['cgroup']}/cgroup.procs", "w", encoding="ascii") as group:  # noqa: PTH123
+                group.write("0")
         for name, limits in spec["limits"].items():
             resource.setrlimit(getattr(resource, name), tuple(limits))
         stage = "account"
@@ -67,28 +80,28 @@ def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
     if stage == "program":
         return "refused", _no_program(spec["argv"][0], why)
     if stage == "directory":
-        return "refused", f"The working directory {_given(spec['cwd'])} cannot be entered: {why}."
+        return "refused", f"The working directory {shown(spec['cwd'])} cannot be entered: {why}."
     if stage == "tree":
-        return "blocked", f"The job's copy of {_given(spec['tree']['root'])} cannot be made: {why}."
+        return "blocked", f"The job's copy of {shown(spec['tree']['root'])} cannot be made: {why}."
     if stage == "account":
-        return "blocked", f"The job cannot run as the account {_given(spec['account']['name'])}: {why}."
+        return "blocked", f"The job cannot run as the account {shown(spec['account']['name'])}: {why}."
     return "blocked", f"The job's processes cannot be prepared ({stage}): {why}."
 
 
 def _no_program(program: str, why: str) -> str:
     """Return why a program cannot be run; one with a whole path was there when the job was submitted."""
     if why != os.strerror(errno.ENOENT):
-        return f"The program {_given(program)} cannot be run: {why}."
+        return f"The program {shown(program)} cannot be run: {why}."
     if not program.startswith("/"):
-        return f"The program {_given(program)} is not on the PATH of the job."
+        return f"The program {shown(program)} is not on the PATH of the job."
     if os.path.lexists(program):
-        return f"The program {_given(program)} cannot be run: the interpreter that it names is not there."
+        return f"The program {shown(program)} cannot be run: the interpreter that it names is not there."
     return (
-        f"The program {_given(program)} is not there any more. Install it again, or submit the job from an "
+        f"The program {shown(program)} is not there any more. Install it again, or submit the job from an "
         "environment that has it."
     )
 
 
-def _given(text: str) -> str:
+def shown(text: str) -> str:
     """Return a text as `springtide.scheduler.wording.given` does, which this program cannot import."""
     return f"“{repr(text[:1000])[1:-1]}”"

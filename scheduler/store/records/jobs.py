@@ -21,8 +21,8 @@ from springtide.scheduler.workload import Line, Rules, Workload
 class EnvironmentRecord:
     """The environment where a job was submitted, the packages of what its code imports, and its first files.
 
-    ``program`` is the absolute path of its program, ``name`` the name of its Python's environment, and
-    ``variables`` are those that activate it.
+    ``program`` is the absolute path of its program, ``name`` the name of its Python's environment, ``image`` the
+    image of the notebook on a cluster, and ``variables`` are those that activate the environment.
     ``packages`` are versions by name, ``imports`` the modules that the code cannot do without, ``missing`` those
     of them that are not there where the job runs.
     """
@@ -31,6 +31,7 @@ class EnvironmentRecord:
     python: str = ""
     path: str = ""
     name: str = ""
+    image: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()

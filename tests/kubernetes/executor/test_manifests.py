@@ -160,7 +160,9 @@ def test_another_request_is_another_pod_and_none_is_that_of_earlier_versions() -
 
 def test_threads_are_as_many_as_cores_unless_the_job_says_otherwise() -> None:
     def threads(asked: AttemptSpec, cores: float = 0.0) -> dict[str, str]:
-        return job_environment(asked, {"OMP_NUM_THREADS": "9"}, JobPlaces(Path("/job")), {}, cores)
+        places, library = JobPlaces(Path("/job")), Path("/library")
+        found = job_environment(asked, {"OMP_NUM_THREADS": "9"}, places, {}, library, cores=cores)
+        return {name: value for name, value in found.items() if name.endswith("_THREADS")}
 
     assert set(threads(spec(cpus=5.0)).values()) == {"2"}, "one process on each of two GPUs"
     assert threads(spec(cpus=5.0)).keys() >= {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
@@ -327,17 +329,55 @@ def test_pods_find_the_credential_of_their_attempt_in_a_file_and_not_among_their
     assert env["SPRINGTIDE_TOKEN_FILE"] == f"/springtide/job/attempts/{made.key.attempt}/{CREDENTIAL}"
 
 
-def test_pods_get_nothing_of_the_place_of_the_submission_and_the_threads_of_their_cores(tmp_path: Path) -> None:
+ACTIVATED = FoundProgram(
+    "/home/jovyan/venv/bin/python",
+    "/home/jovyan/venv/bin/python",
+    {"PATH": "/home/jovyan/venv/bin:/usr/bin", "VIRTUAL_ENV": "/home/jovyan/venv"},
+    "hub/train:1",
+)
+"""An environment in the home of a notebook."""
+
+
+@pytest.mark.parametrize(
+    ("found", "home"),
+    [
+        pytest.param(ACTIVATED, None, id="without the home"),
+        pytest.param(structs.replace(ACTIVATED, image="hub/other:1"), "home", id="in another image"),
+        pytest.param(structs.replace(ACTIVATED, image=""), "home", id="from another machine"),
+    ],
+)
+def test_elsewhere_pods_get_nothing_of_the_place_of_the_submission(
+    found: FoundProgram, home: str | None, tmp_path: Path
+) -> None:
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
-    found = FoundProgram("/venv/bin/python", "/venv/bin/python", {"PATH": "/venv/bin", "VIRTUAL_ENV": "/venv"})
     asked = spec(argv=("python", "train.py"), found=found)
+    made = records.make_record(asked, "hub/train:1", home, [GPU_NODE] * 2)
+    records.save_record(made, {})
+    written = (records.layout.attempt(made.key) / "spec.json").read_text()
+    kept = (tmp_path / "jobs" / "abc" / "launches" / "3.json").read_text()
+    assert json.loads(written)["argv"] == ["python", "train.py"]
+    assert "venv" not in written + kept
+
+
+def test_pods_of_the_notebooks_image_with_the_home_have_its_activated_environment(tmp_path: Path) -> None:
+    records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
+    records.prepare_volume()
+    asked = spec(argv=("python", "train.py"), found=ACTIVATED)
+    records.save_record(records.make_record(asked, "hub/train:1", "home", [GPU_NODE] * 2), {})
+    kept = records.load_record(asked.key)
+    assert kept is not None
+    records.save_record(kept, {})
+    written = json.loads((records.layout.attempt(asked.key) / "spec.json").read_text())
+    assert written["argv"] == [ACTIVATED.path, "train.py"]
+    assert ACTIVATED.variables.items() <= written["env"].items()
+
+
+def test_libraries_in_pods_start_the_threads_of_their_cores(tmp_path: Path) -> None:
     for settings, cores in ((SETTINGS, "2"), (replace(SETTINGS, cpu_per_gpu=1.0), "1")):
         records = LaunchRecords(replace(settings, state_dir=tmp_path), None)
-        made = records.make_record(asked, "hub/train:1", None, [GPU_NODE] * 2)
+        records.prepare_volume()
+        made = records.make_record(spec(), "hub/train:1", None, [GPU_NODE] * 2)
         records.save_record(made, {})
         written = (records.layout.attempt(made.key) / "spec.json").read_text()
-        assert json.loads(written)["argv"] == ["python", "train.py"]
         assert json.loads(written)["env"]["OMP_NUM_THREADS"] == cores
-        kept = (tmp_path / "jobs" / "abc" / "launches" / "3.json").read_text()
-        assert "/venv" not in written + kept

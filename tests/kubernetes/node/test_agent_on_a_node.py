@@ -85,16 +85,17 @@ def test_islands_use_and_faults_of_a_nodes_gpus_reach_the_pool(
     argv = ["python3", "-c", WAITS]
     job = susan.pool.submit(Submission(project="vision", name="pair", argv=argv, gpus=2, require="island")).id
     measured = susan.until("its use is measured", job, lambda each: bool(each.usage and each.usage.gpus == 2))
-    assert {gpu.uuid for gpu in measured.held} == {"GPU-00000002", "GPU-00000003"}
-    until(lambda: f"mine: {' '.join(GPUS[2:])}" in susan.pool.log(job).text, "the job prints its GPUs")
+    held = sorted(gpu.uuid for gpu in measured.held)
+    assert held in (GPUS[:2], GPUS[2:])
+    until(lambda: f"mine: {' '.join(held)}" in susan.pool.log(job).text, "the job prints its GPUs")
     assert measured.usage is not None
-    assert measured.usage.utilization == pytest.approx(0.35)
+    assert measured.usage.utilization == pytest.approx(0.15 if held == GPUS[:2] else 0.35)
     assert not measured.usage.simulated
 
-    driver.raise_xid(2, 79)
+    driver.raise_xid(GPUS.index(held[0]), 79)
     susan.until("the job has to leave", job, lambda each: each.state in {"pausing", "paused"})
     drain = node().drain
     assert drain is not None
     assert (drain.by, drain.finish) == ("springtide", True)
-    assert "GPU-00000002" in drain.why
+    assert held[0] in drain.why
     assert drain.why.endswith("It reported the Xid error 79: the GPU has fallen off the bus.")

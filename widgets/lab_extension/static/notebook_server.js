@@ -39,6 +39,9 @@ export class NotebookServer {
     /** Submits a command, a script or a notebook with the typed options. */
     this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 
+    /** Opens a terminal in a running job; returns its name on this server. */
+    this.openTerminal = (job) => ask("POST", "terminals", { job });
+
     /** Begins to make an environment of the server's user. */
     this.makeEnvironment = (name, packages) => ask("POST", "environments", { name, packages });
 

@@ -6,6 +6,7 @@ import { NotebookServer } from "./notebook_server.js";
 import { cardFactory } from "./outputs.js";
 import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
+import { addTerminals } from "./terminals.js";
 import { followStream } from "./visuals/live/event_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
@@ -66,6 +67,7 @@ function frame(shared, feed, server, pages) {
       const icon = new shared["@jupyterlab/ui-components"].LabIcon({ name: "springtide:pool", svgstr: MARK });
       addCommands(app, shared, feed, server, pages, parts, icon);
       addEnvironments(app, shared, server, parts, icon);
+      if (parts.shell) addTerminals(app, shared, feed, server, parts, icon);
       if (parts.shell) addPanel(app, shared, feed, pages, icon);
       if (parts.status) addStatus(app, parts.status, shared, feed);
     },

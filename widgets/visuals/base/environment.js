@@ -59,11 +59,12 @@ function programWords({ program, path }, image) {
   return image || program === path ? "" : clean(program);
 }
 
-function pythonWords({ python, path, name }, image) {
+function pythonWords({ python, path, name, image: submitted }, image) {
   if (!python)
     return `the one that the command chooses${path && !image ? `; first on its PATH is ${clean(path)}` : ""}`;
   const words = `${clean(python)}, ${clean(path)}${name ? ` (environment ${clean(name)})` : ""}`;
-  return image ? `${words} where it was submitted; the image has its own` : words;
+  if (!image) return words;
+  return `${words} where it was submitted${submitted === image ? ", in the same image" : "; the image has its own"}`;
 }
 
 function filesWords({ files, file_count: all, file_bytes: bytes, tree }) {

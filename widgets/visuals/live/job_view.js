@@ -21,10 +21,32 @@ const CONNECTING = "Connecting to the pool…";
 export function drawLiveCard(element, live, editor, more = {}) {
   const { feed, job, points, rows, notice } = live;
   const { user, project, sweep } = more.job ?? job;
-  const data = { job, points, rows, notice, editor, now: clockNow(), log: null, ...feed.about(project), ...feed.links };
+  const data = {
+    job,
+    points,
+    rows,
+    notice,
+    editor,
+    stack: live.stack,
+    now: clockNow(),
+    log: null,
+    ...feed.about(project),
+    ...feed.links,
+  };
   const actions = feed.mayAct({ user, project }) ? { ...live.actions } : {};
   if (feed.isOwn({ user }) && !sweep) Object.assign(actions, { rerun: () => editor.send(), edit: () => editor.open() });
+  if (feed.pool?.sessions && hasProcesses(more.job ?? job)) Object.assign(actions, insideActions(live, { user }));
   renderWorkCard(element, { ...data, ...more }, actions);
+}
+
+function hasProcesses({ state, trials }) {
+  return !trials && (state === "running" || state === "pausing");
+}
+
+/** What can be done inside a running job: a terminal where one can be opened, and its stacks. */
+function insideActions({ feed, id, askStack }, owner) {
+  const actions = { stack: askStack };
+  return feed.openTerminal && feed.isOwn(owner) ? { ...actions, terminal: () => feed.openTerminal(id) } : actions;
 }
 
 /**

@@ -5,6 +5,7 @@ import { attemptMark, waits } from "../base/job_words.js";
 import { calmly, oneByOne } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { LogKeeper } from "./log_keeper.js";
+import { StackKeeper } from "./stack_keeper.js";
 import { TrialKeeper } from "./trial_keeper.js";
 
 const ACTIONS = ["pause", "resume", "cancel", "finish", "retry"];
@@ -37,6 +38,7 @@ export class LiveJob {
     this.epoch = null;
     this.log = null;
     this.trials = null;
+    this.stack = new StackKeeper(feed.call, this.path, () => this.changed());
     this.actions = Object.fromEntries(ACTIONS.map((name) => [name, () => this.#act(name)]));
     this.fetch = oneByOne(() => this.#fetch(), FETCH_EVERY_S);
     this.readLog = calmly(() => this.log?.read(), LOG_EVERY_S);
@@ -144,6 +146,17 @@ export class LiveJob {
     const pace = this.job.starts ? START_EVERY_S : UNKNOWN_START_EVERY_S;
     if (clockNow() - this.fetchedAt > pace) this.fetch();
   }
+
+  /** Fetches and shows where the job is now. */
+  askStack = async () => {
+    this.notice = null;
+    try {
+      await this.stack.ask();
+    } catch (error) {
+      this.notice = error.message;
+      this.changed();
+    }
+  };
 
   async #act(name) {
     this.notice = null;

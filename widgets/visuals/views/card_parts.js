@@ -46,7 +46,8 @@ function tagWords({ tags }) {
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
  * @param words `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
- *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words
+ *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words; `aside`: those that do
+ *   not change the job
  */
 export function cardActions({ job, notice, blocked, editor }, actions, state, again, words) {
   const standing = `${words.standing} ${job.state} ${job.held_by_user} ${notice ?? ""}`;
@@ -87,7 +88,7 @@ export function cardActions({ job, notice, blocked, editor }, actions, state, ag
   return h("footer", { key: "actions" }, said, buttons);
 }
 
-function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
+function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [] }) {
   if (isFinal(job.state)) return afterwards(actions, waiting);
   const { pause, resume } = offers(job);
   return [
@@ -95,6 +96,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
     resume && actions.resume && cardButton("resume", resume, ask("resume"), waiting),
     job.ended_cleanly && actions.finish && cardButton("finish", "Mark as finished", ask("finish"), waiting),
     more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
+    aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false)),
     actions.cancel && cardButton("cancel", cancel, confirm, waiting),
   ].flat();
 }

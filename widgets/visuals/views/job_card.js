@@ -20,7 +20,7 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
  *   actions are disabled at the moment; `editor`: the `RerunEditor` of the job, if it can be edited here;
  *   `outputs`: the `OutputBrowser` of its files, if they can be fetched and are not listed elsewhere; `results`: the one
  *   that reads what its function returned, if it can be fetched
- * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, each left out if not permitted
+ * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, `terminal()`, `stack()`, each left out if not permitted
  */
 export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
@@ -52,6 +52,7 @@ export function renderJobCard(element, data, actions = {}) {
     Boolean(data.log || (data.log === "" && job.attempts.length)) &&
       drawLog(shownLog(state, data.log), job.ended !== null),
     job.attempts.length > 0 && data.outputs?.drawFold(job),
+    data.stack?.draw(),
     rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
   );
@@ -78,6 +79,10 @@ function buttonWords(job) {
     question: `Cancel ${clean(job.name) || "this job"}? It will not continue afterwards.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",
     confirm: "Cancel the job",
+    aside: [
+      ["terminal", "Terminal"],
+      ["stack", "Where is it now?"],
+    ],
   };
 }
 

@@ -39,6 +39,8 @@ const WORDS = {
   "job.retry": "retried failed trials of the sweep",
   "job.edit_trials": "changed the trials of the sweep",
   "job.read_log": "read the log of the job",
+  "job.exec": "ran a program in the job",
+  "job.read_stack": "read the stacks of the job",
   "job.read_outputs": "read the files of the job",
 };
 

@@ -1,0 +1,188 @@
+"""``springtide exec``: a terminal or a command in a running job."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import click
+
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, printable
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.client.session import SessionConnection
+from springtide.scheduler.wire import SessionRequest, TerminalSize
+from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, Channel
+
+NO_CODE: Final = 255
+"""Exit code if the program has none, as that of ``ssh``."""
+INTERRUPTED: Final = 130
+INPUT: Final = 0
+FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": True})
+@click.argument("job_id", metavar="JOB")
+@click.argument("command", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
+@click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="In which worker of a gang.")
+@click.option(
+    "--tty/--no-tty",
+    "terminal",
+    default=None,
+    help="Whether the command gets a terminal.  [default: if this command has one]",
+)
+@click.option(
+    "--stay", is_flag=True, help="Wait for Enter after an error, for a window that would close with this command."
+)
+def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool) -> None:
+    """Open a terminal in a running job of yours, or run a command in it.
+
+    It runs as the job's user, in its working directory, with its variables, GPUs and limits, and ends when the job
+    pauses or ends. The exit code is that of the command, or 255 if the connection was lost.
+    """
+    if stay:
+        click.echo("Connecting to the job…", err=True)
+    try:
+        code = run(job_id, command, rank, terminal)
+    except (PoolError, Unreachable) as error:
+        if not stay:
+            raise
+        click.echo(one_line(str(error)), err=True)
+        code = NO_CODE
+    if stay and code == NO_CODE:
+        click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")
+    sys.exit(code)
+
+
+def run(job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None) -> int:
+    """Run a program in a job with this command's input and output; return its exit code.
+
+    Raises `PoolError` and `Unreachable`.
+    """
+    has_terminal = (os.isatty(INPUT) and os.isatty(FILES[Channel.OUTPUT])) if terminal is None else terminal
+    request = SessionRequest(
+        argv=list(command),
+        rank=rank,
+        terminal=size_of_terminal() if has_terminal else None,
+        kind=os.environ.get("TERM") or "xterm-256color",
+    )
+    with Client() as client:
+        connection = client.open_session(job_id, request)
+    try:
+        with input_of(connection, is_terminal=has_terminal):
+            pass_output(connection)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        connection.close()
+    end = connection.end
+    if end.reason:
+        click.echo(one_line(end.reason), err=True)
+    return NO_CODE if end.code is None else end.code
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.option("--rank", type=click.IntRange(0), help="Only this worker.  [default: all]")
+@json_option
+def stack(*, job_id: str, rank: int | None, as_json: bool) -> None:
+    """Show where a running job is now, or hangs: the stacks of all threads of its processes.
+
+    Python programs that import springtide.training, functions and notebooks answer by themselves, also while they
+    wait in a library; other Python programs if py-spy is installed where the job runs. The job is not disturbed.
+    """
+    with Client() as client:
+        found = client.stack(job_id)
+    workers = [each for each in found.workers if rank in {None, each.rank}]
+    if as_json:
+        print_json(wire.JobStack(at=found.at, workers=workers, more=found.more))
+        return
+    for each in workers:
+        if len(found.workers) > 1:
+            click.echo(f"Worker {each.rank}")
+        click.echo(printable("\n\n".join(filter(None, [each.text, each.problem]))))
+    if found.more:
+        click.echo(f"{found.more} more workers are not shown.", err=True)
+
+
+def size_of_terminal() -> TerminalSize:
+    """Return the size of this command's terminal, within the bounds of the pool."""
+    columns, rows = shutil.get_terminal_size()
+    return TerminalSize(columns=min(max(columns, 1), 4096), rows=min(max(rows, 1), 4096))
+
+
+def pass_output(connection: SessionConnection) -> None:
+    """Write the output of the session until its end, no faster than this command's output takes it."""
+    while (piece := connection.receive()) is not None:
+        channel, data = piece
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(FILES[channel], left) :]
+            except BlockingIOError:
+                select.select([], [FILES[channel]], [])
+            except BrokenPipeError:
+                return
+        connection.confirm(len(data))
+
+
+@contextmanager
+def input_of(connection: SessionConnection, *, is_terminal: bool) -> Iterator[None]:
+    """Send the standard input, and changes of the terminal's size, in this context."""
+    wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = termios.tcgetattr(INPUT) if is_terminal and os.isatty(INPUT) else None
+
+    def resized(*_: object) -> None:
+        with suppress(BlockingIOError):
+            os.write(waker, b".")
+
+    resizing = signal.signal(signal.SIGWINCH, resized) if is_terminal else None
+    sending = threading.Thread(target=_send_input, args=(connection, wake), name="input", daemon=True)
+    try:
+        if before is not None:
+            tty.setraw(INPUT, termios.TCSADRAIN)  # what was typed meanwhile is input
+        sending.start()
+        yield
+    finally:
+        if before is not None:
+            termios.tcsetattr(INPUT, termios.TCSADRAIN, before)
+        if resizing is not None:
+            signal.signal(signal.SIGWINCH, resizing)
+        connection.close()
+        os.close(waker)
+        sending.join(timeout=1)
+
+
+def _send_input(connection: SessionConnection, wake: int) -> None:
+    """Send input until it ends, sizes of the terminal, and beats, until ``wake`` is closed at its other end."""
+    files = [INPUT, wake]
+    while True:
+        try:
+            ready, _, _ = select.select(files, [], [], BEAT_S)
+        except (OSError, ValueError):  # the standard input is closed
+            files = [wake]
+            continue
+        if not ready:
+            connection.beat()
+        if wake in ready:
+            if not os.read(wake, 4096):
+                os.close(wake)
+                return
+            connection.resize(size_of_terminal())
+        if INPUT in ready:
+            try:
+                data = os.read(INPUT, MAX_FRAME)
+            except OSError:
+                data = b""
+            connection.send(data)
+            if not data:
+                files.remove(INPUT)

@@ -1,0 +1,172 @@
+"""Prints the stacks of the processes of a worker: where it is now, or hangs.
+
+This file is a program, ``python -I -S stack.py``, which runs as the job's account inside the job: it has the job's
+rights and no others. The variable ``SPRINGTIDE_WORKER_PID`` names the worker's first process. Python programs
+that use `springtide.training` answer a signal with the stacks of all their threads, also in forked children; of
+others ``py-spy`` reads them, if it is on the PATH or beside this interpreter and may; of the rest the state is
+printed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from contextlib import suppress
+
+WORKER = "SPRINGTIDE_WORKER_PID"
+"""Variable with the pid of the first process of the worker."""
+FILE = re.compile(r"/memfd:springtide-stack-(\d+) \(deleted\)")
+MOST_PROCESSES = 64
+MOST_BYTES = 64 * 1024
+"""Maximum size of the stacks of a process, in bytes."""
+ANSWERS_WITHIN = 2.0
+"""Time for a process to write its stacks, in seconds."""
+SETTLED = 0.1
+"""Time after which stacks that do not grow are complete, in seconds."""
+LOOK_EVERY = 0.01
+PY_SPY_WITHIN = 20.0
+"""Time for py-spy to read a process, in seconds."""
+STATES = {
+    "R": "running",
+    "S": "waiting",
+    "D": "waiting for a disk, a network file system or a driver",
+    "T": "stopped",
+}
+NO_PY_SPY = (
+    "Its stack is shown if the job imports springtide.training, or if py-spy is installed: pip install py-spy."
+)
+
+
+def main() -> int:
+    """Print the stacks of all processes of the worker."""
+    found = processes(int(os.environ[WORKER]))
+    for pid in found[:MOST_PROCESSES]:
+        text = stack(pid)
+        if text is not None:
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
+    if len(found) > MOST_PROCESSES:
+        sys.stdout.write(f"{len(found) - MOST_PROCESSES} more processes are not shown.\n")
+    return 0
+
+
+def processes(root: int) -> list[int]:
+    """Return a process and its descendants, parents first."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError, ValueError, IndexError):
+            pid = int(name)
+            parent = int(_read(pid, "stat").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(pid)
+    found = [root]
+    for pid in found:
+        found += sorted(children.get(pid, []))
+    return found
+
+
+def stack(pid: int) -> str | None:
+    """Return what is known of a process; None if it has ended."""
+    try:
+        state = _read(pid, "stat").rpartition(")")[2].split()[0]
+        words = _read(pid, "cmdline").replace("\0", " ").split()
+    except (OSError, IndexError):
+        return None
+    if state in "ZX":
+        return None
+    head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(state, state)})"
+    return f"{head}\n{written(pid) or read_by_py_spy(pid) or waits(pid)}"
+
+
+def written(pid: int) -> str:
+    """Return the stacks that a process of `springtide.training` writes; empty if it does not answer."""
+    try:
+        caught = int(re.findall(r"SigCgt:\s*([0-9a-f]+)", _read(pid, "status"))[0], 16)
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            link = f"/proc/{pid}/fd/{name}"
+            match = FILE.fullmatch(os.readlink(link))  # noqa: PTH115
+            number = int(match[1]) if match else 0
+            if number < signal.SIGRTMIN or number > signal.SIGRTMAX or not caught >> (number - 1) & 1:
+                continue
+            file = os.open(link, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return answer(pid, number, file)
+            finally:
+                os.close(file)
+    except (OSError, IndexError):
+        pass
+    return ""
+
+
+def answer(pid: int, number: int, file: int) -> str:
+    """Send the signal; return what the process writes to the file, once it writes no more."""
+    os.ftruncate(file, 0)
+    os.kill(pid, number)
+    deadline, size, since = time.monotonic() + ANSWERS_WITHIN, 0, 0.0
+    while (now := time.monotonic()) < deadline:
+        present = os.fstat(file).st_size
+        if present != size:
+            size, since = present, now
+        elif size and now - since >= SETTLED:
+            break
+        time.sleep(LOOK_EVERY)
+    text = os.pread(file, MOST_BYTES, 0).decode(errors="replace").rstrip()
+    os.ftruncate(file, 0)
+    return text
+
+
+def read_by_py_spy(pid: int) -> str:
+    """Return the stacks that py-spy reads, or why it does not; empty if the process is not Python."""
+    import shutil  # noqa: PLC0415 - the supervisor imports this module, and starts fast
+    import subprocess  # noqa: PLC0415 - as above
+
+    if not is_python(pid):
+        return ""
+    beside = os.path.join(os.path.dirname(sys.executable), "py-spy")  # noqa: PTH118, PTH120
+    program = shutil.which("py-spy") or shutil.which(beside)
+    if program is None:
+        return f"{waits(pid)}\n{NO_PY_SPY}"
+    try:
+        done = subprocess.run(
+            [program, "dump", "--pid", str(pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PY_SPY_WITHIN,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{waits(pid)}\npy-spy does not work here: {error}"
+    said = done.stdout[:MOST_BYTES].decode(errors="replace")
+    if done.returncode == 0:
+        return said.partition("\nPython ")[2].partition("\n")[2].strip() or said.strip()
+    last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it ended without a word"])[-1]
+    return f"{waits(pid)}\npy-spy may not read it here: {last[:300]}"
+
+
+def is_python(pid: int) -> bool:
+    """Return whether a process runs Python."""
+    try:
+        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
+        return "python" in name or "libpython" in _read(pid, "maps")
+    except OSError:
+        return False
+
+
+def waits(pid: int) -> str:
+    """Return where a process is in the kernel, in words."""
+    try:
+        place = _read(pid, "wchan").strip()
+    except OSError:
+        place = ""
+    return f"In the kernel at {place}." if place not in {"", "0"} else "No stack of it can be shown."
+
+
+def _read(pid: int, name: str) -> str:
+    with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - light to start
+        return file.read(1 << 20).decode(errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

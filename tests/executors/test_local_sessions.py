@@ -1,0 +1,308 @@
+"""Programs that are run inside attempts of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import select
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_bench import SAVES, SLEEPS, STUBBORN
+from local_bench import LocalBench, account_bench, dead
+from patience import PATIENCE_S
+from processes import alive
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.session import Session, SessionSpec, Stream
+from springtide.scheduler.executors.supervisor.sessions import Sessions
+from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
+
+pytestmark = pytest.mark.process
+SIZE = TerminalSize(columns=80, rows=24)
+AWAY = """
+import os, time
+os.fork() and os._exit(0)
+os.setsid()
+print("", os.getpid(), "away", flush=True)
+time.sleep(600)
+"""
+"""Program that leaves the session it was started in, and prints its pid."""
+
+
+@pytest.fixture
+async def bench(tmp_path) -> AsyncIterator[LocalBench]:
+    bench = LocalBench(tmp_path / "state")
+    await bench.open()
+    yield bench
+    await bench.close()
+
+
+async def started(bench: LocalBench, text: str = SLEEPS, **more: Any) -> AttemptSpec:
+    spec = bench.code(text, **more)
+    await bench.executor.launch(spec)
+    for rank in range(spec.workers):
+        await bench.running(spec.key, rank=rank)
+    return spec
+
+
+async def opened(
+    bench: LocalBench, spec: AttemptSpec, *argv: str, rank: int = 0, size: TerminalSize | None = None
+) -> Session:
+    return await bench.executor.open_session(spec.key, SessionSpec(rank, argv, terminal=size))
+
+
+async def output(session: Session) -> tuple[str, str, SessionEnd | None]:
+    """Read a session to its end; return its output, its errors, and the end."""
+    found = {Stream.OUTPUT: b"", Stream.ERRORS: b""}
+    async with asyncio.timeout(PATIENCE_S):
+        while (piece := await session.read()) is not None:
+            found[piece[0]] += piece[1]
+    await session.close()
+    return found[Stream.OUTPUT].decode(), found[Stream.ERRORS].decode(), session.end
+
+
+def state_of(pid: int) -> str:
+    """Return the state of a process; S: it sleeps, as when it cannot write."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+async def until(session: Session, text: str) -> str:
+    """Read the output until it contains a text."""
+    found = ""
+    async with asyncio.timeout(PATIENCE_S):
+        while text not in found:
+            piece = await session.read()
+            assert piece is not None, f"{text!r} never came: {found!r} {session.end}"
+            found += piece[1].decode()
+    return found
+
+
+async def shell(bench: LocalBench, spec: AttemptSpec, text: str, **more: Any) -> str:
+    said, errors, end = await output(await opened(bench, spec, "sh", "-c", text, **more))
+    assert end == SessionEnd(code=0), errors
+    return said
+
+
+async def test_a_command_has_the_place_the_variables_and_the_gpus_of_its_worker(bench: LocalBench) -> None:
+    prints = (
+        "import os, sys; print(os.getcwd(), os.environ['CUDA_VISIBLE_DEVICES'], os.environ['MINE'], flush=True)"
+    )
+    spec = await started(bench, f"{prints}\n{SLEEPS}", size=2, env={"MINE": "yes"})
+    for rank in (0, 1):
+        wanted = (await bench.log("job", rank)).splitlines()[0]
+        assert (await shell(bench, spec, "echo $PWD $CUDA_VISIBLE_DEVICES $MINE", rank=rank)).strip() == wanted
+        assert (await shell(bench, spec, "echo $RANK", rank=rank)).strip() == str(rank)
+
+
+async def test_output_errors_and_exit_code_are_those_of_the_command(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, "sh", "-c", "echo one; echo two >&2; exit 3")
+    assert await output(session) == ("one\n", "two\n", SessionEnd(code=3))
+    killed = await opened(bench, spec, "sh", "-c", "kill -9 $$")
+    assert (await output(killed))[2] == SessionEnd(code=137)
+
+
+async def test_a_command_reads_its_input_to_the_end(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, "sha256sum")
+    much = os.urandom(1 << 20)
+
+    async def send() -> None:
+        for start in range(0, len(much), 1 << 16):
+            await session.write(much[start : start + (1 << 16)])
+        await session.write(b"")
+
+    (said, _, _), _ = await asyncio.gather(output(session), send())
+    assert said.split()[0] == hashlib.sha256(much).hexdigest()
+
+
+async def test_more_output_than_anyone_reads_waits_in_the_program(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, "sh", "-c", "echo $$; exec yes")
+    pid = int((await until(session, "\n")).split()[0])
+    async with asyncio.timeout(PATIENCE_S):
+        while state_of(pid) != "S":
+            await asyncio.sleep(0.02)
+    await session.close()
+    await dead(pid)
+
+
+async def test_a_terminal_is_one_with_a_size_that_changes(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, "sh", size=SIZE)
+    await session.write(b"stty size; tty; echo $TERM\n")
+    assert "xterm-256color" in (said := await until(session, "xterm-256color\r\n"))
+    assert "24 80" in said
+    assert "/dev/pts/" in said
+    for columns in range(10_000):
+        await session.resize(TerminalSize(columns=columns % 200 + 1, rows=30))
+    await session.resize(TerminalSize(columns=132, rows=40))
+    await session.write(b"stty size; exit 4\n")
+    assert "40 132" in await until(session, "40 132\r\n")
+    assert (await output(session))[2] == SessionEnd(code=4)
+
+
+async def test_control_c_interrupts_the_program_and_not_the_shell_nor_the_job(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, "bash", "--norc", size=SIZE)
+    await session.write(b"echo be''gins; sleep 600\n")
+    await until(session, "begins\r\n")
+    await asyncio.sleep(0.2)
+    await session.write(b"\x03")
+    await session.write(b"echo af''ter; exit 0\n")
+    await until(session, "after\r\n")
+    assert (await output(session))[2] == SessionEnd(code=0)
+    status = await bench.status(spec.key)
+    assert status is not None
+    assert status.phase == "running"
+
+
+async def test_a_shell_is_started_if_no_command_is_given(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, size=SIZE)
+    await session.write(b"echo sh''ell; exit 0\n")
+    assert "shell" in await until(session, "shell\r\n")
+    assert (await output(session))[2] == SessionEnd(code=0)
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+async def test_a_closed_session_ends_what_it_started(bench: LocalBench, size: TerminalSize | None) -> None:
+    spec = await started(bench)
+    text = "trap '' HUP TERM; sleep 600 & echo $$ $!; wait; wait"
+    session = await opened(bench, spec, "sh", "-c", text, size=size)
+    pids = [int(word) for word in (await until(session, "\n")).split()]
+    await session.close()
+    for pid in pids:
+        await dead(pid)
+    assert alive(bench.supervisor(spec.key))
+
+
+async def test_a_session_ends_with_the_attempt_and_does_not_delay_it(bench: LocalBench) -> None:
+    writes = f"open('away.py', 'w').write({AWAY!r})\n"
+    spec = await started(bench, writes + SAVES.format(code=75))
+    session = await opened(bench, spec, "bash", "--norc", size=SIZE)
+    await session.write(f"trap '' HUP TERM; {bench.python} -S away.py & sleep 600\n".encode())
+    said = await until(session, "away\r\n")
+    pid = int(said.split()[-2])
+    assert alive(pid)
+    await bench.executor.pause(spec.key)
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, True, False)
+    assert not alive(pid)
+    assert (await output(session))[2] is not None
+
+
+async def test_a_session_ends_with_an_attempt_that_is_killed(bench: LocalBench) -> None:
+    spec = await started(bench, STUBBORN)
+    session = await opened(bench, spec, "sh", "-c", "trap '' HUP TERM; echo $$; while :; do sleep 600; done")
+    pid = int(await until(session, "\n"))
+    await bench.executor.kill(spec.key)
+    await bench.gone(spec.key)
+    assert not alive(pid)
+    assert (await output(session))[2] is not None
+
+
+async def test_an_attempt_takes_sessions_after_a_restart_of_the_service(bench: LocalBench) -> None:
+    spec = await started(bench)
+    session = await opened(bench, spec, "sh", "-c", "echo $$; exec sleep 600")
+    pid = int(await until(session, "\n"))
+    await session.close()
+    await bench.restart()
+    await dead(pid)
+    assert await shell(bench, spec, "echo again") == "again\n"
+
+
+async def test_what_cannot_be_run_is_refused_in_words(bench: LocalBench) -> None:
+    spec = await started(bench)
+    for argv, why in (
+        (("no-such-program",), "no program “no-such-program” on the PATH"),
+        (("/no/such",), "no program “/no/such” where the job runs"),
+        (("/etc/passwd",), "cannot be run: Permission denied"),
+    ):
+        with pytest.raises(ExecutorError, match=why):
+            await opened(bench, spec, *argv)
+    with pytest.raises(ExecutorError, match="Worker 7 of the job does not run"):
+        await opened(bench, spec, "true", rank=7)
+    with pytest.raises(ExecutorError, match="does not run"):
+        await bench.executor.open_session(AttemptKey("other", 1), SessionSpec(0, ("true",)))
+    await bench.executor.kill(spec.key)
+    await bench.gone(spec.key)
+    with pytest.raises(ExecutorError, match="does not run"):
+        await opened(bench, spec, "true")
+
+
+def test_a_program_that_takes_long_to_start_does_not_hold_up_its_supervisor(tmp_path: Path) -> None:
+    """As in a directory on a dead file server: the supervisor has to hear requests to pause meanwhile."""
+    poll = select.poll()
+    trouble, its_trouble = os.pipe()
+    found = Sessions(poll, lambda *_: (os.getpid(), trouble), lambda _: {})
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "session.1"))
+        listener.listen()
+        found.connect(str(tmp_path))
+        service, _ = listener.accept()
+    service.sendall(b'{"rank": 0, "argv": ["slow"], "terminal": null, "variables": {}}\n')
+    ((connection, _),) = poll.poll(1000)
+    assert found.heard(connection)
+    assert poll.poll(0) == []
+    os.close(its_trouble)
+    ((file, _),) = poll.poll(1000)
+    assert (file, found.heard(file)) == (trouble, True)
+    line, files, _, _ = socket.recv_fds(service, 100, 4)
+    assert (line, len(files)) == (b'{"started": true}\n', 3)
+    assert found.ended(os.getpid(), 0)
+    for each in files:
+        os.close(each)
+    service.close()
+
+
+async def test_many_sessions_at_a_time_and_no_more_than_the_most(bench: LocalBench) -> None:
+    spec = await started(bench)
+    sessions = [await opened(bench, spec, "cat") for _ in range(64)]
+    with pytest.raises(ExecutorError, match="64 terminals and commands already"):
+        await opened(bench, spec, "cat")
+    await asyncio.gather(*(session.close() for session in sessions))
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                assert await shell(bench, spec, "echo again") == "again\n"
+            except ExecutorError:
+                await asyncio.sleep(0.05)
+            else:
+                break
+    assert not list(bench.directory(spec.key).glob("session.*"))
+
+
+async def test_the_limits_of_the_job_hold_in_a_session(tmp_path) -> None:
+    bench = LocalBench(tmp_path / "state", limits=Limits(process_memory=1 << 30))
+    await bench.open()
+    try:
+        spec = await started(bench)
+        assert await shell(bench, spec, "ulimit -d") == f"{(1 << 30) // 1024}\n"
+    finally:
+        await bench.close()
+
+
+@pytest.mark.root
+async def test_a_session_has_the_rights_of_the_jobs_user_and_no_others() -> None:
+    async with account_bench() as bench:
+        spec = bench.spec(("sh", "-c", "echo ready; exec sleep 600"), user="no-such-account-susan")
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        worker = await shell(bench, spec, "ps -o uid= -p $PPID; id -u; id -G; grep NoNewPrivs /proc/self/status")
+        supervisor, uid, groups, forbids = worker.splitlines()
+        assert supervisor.strip() == "0"
+        assert int(uid) >= 1000
+        assert groups == uid
+        assert forbids.split()[1] == "1"
+        denied = "cat $(dirname $SPRINGTIDE_PAUSE_FILE)/spec.json 2>/dev/null || echo denied"
+        assert await shell(bench, spec, denied) == "denied\n"
+        session = await opened(bench, spec, "sh", "-c", "exec 3<>$(tty) && echo own >&3", size=SIZE)
+        assert (await output(session))[0] == "own\r\n"

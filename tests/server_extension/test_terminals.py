@@ -1,0 +1,89 @@
+"""Terminals of a notebook server in running jobs."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from patience import PATIENCE_S
+from server_extension_bench import TOKEN, NotebookServer
+from websocket import create_connection
+
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import Submission
+
+pytestmark = pytest.mark.process
+
+
+def running_job(service: str, user: str = "susan") -> str:
+    """Return a running job of this user."""
+    with Client(service, user) as client:
+        job = client.submit(Submission(argv=["sleep", "600"])).id
+        deadline = time.monotonic() + PATIENCE_S
+        while client.job(job).state != "running":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    return job
+
+
+def type_in(server: NotebookServer, name: str, text: str, until: str) -> str:
+    """Type into a terminal of the server; return its output once it contains a text."""
+    url = f"{server.url.replace('http', 'ws', 1)}terminals/websocket/{name}?token={TOKEN}"
+    connection = create_connection(url, timeout=PATIENCE_S, suppress_origin=True)
+    seen = ""
+    if text:
+        connection.send(json.dumps(["stdin", text]))
+    while until not in seen:
+        kind, *content = json.loads(connection.recv())
+        seen += content[0] if kind == "stdout" else ""
+    connection.close()
+    return seen
+
+
+def test_a_terminal_of_the_server_is_one_in_the_job(server: NotebookServer, service: str) -> None:
+    job = running_job(service)
+    with server.client() as client:
+        opened = client.post("../../terminals", json={"job": job})
+        assert opened.status_code == 201, opened.text
+        name = opened.json()["name"]
+        assert name in [each["name"] for each in client.get(f"{server.url}api/terminals").json()]
+        said = type_in(server, name, "echo in $SPRINGTIDE_JOB_ID\n", f"in {job}")
+        assert f"in {job}" in said
+        client.delete(f"{server.url}api/terminals/{name}")
+    with Client(service, "susan") as pool:
+        pool.cancel(job)
+
+
+def test_a_refusal_of_the_pool_stays_in_the_terminal(server: NotebookServer, service: str) -> None:
+    job = running_job(service, "joe")
+    with server.client() as client:
+        name = client.post("../../terminals", json={"job": job}).json()["name"]
+        assert "nobody else may open a terminal" in type_in(server, name, "", "Press Enter")
+        client.delete(f"{server.url}api/terminals/{name}")
+    with Client(service, "joe") as pool:
+        pool.cancel(job)
+
+
+def test_what_is_no_job_and_who_is_not_logged_in_opens_nothing(
+    server: NotebookServer, lonely: NotebookServer
+) -> None:
+    with server.client() as client:
+        for body in (
+            {},
+            {"job": "; rm -rf /"},
+            {"job": "a", "rank": -1},
+            {"job": "a", "shell_command": ["sh"]},
+            [],
+        ):
+            refused = client.post("../../terminals", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
+        before = len(client.get(f"{server.url}api/terminals").json())
+        client.headers.pop("Authorization")
+        assert client.post("../../terminals", json={"job": "a"}).status_code == 403
+    with server.browser() as browser:
+        assert browser.post("../../terminals", json={"job": "a"}).status_code == 403  # without the XSRF token
+    with server.client() as client:
+        assert len(client.get(f"{server.url}api/terminals").json()) == before
+    with lonely.client() as client:
+        assert client.post("../../terminals", json={"job": "a"}).json()["code"] == "no_pool"

@@ -1,0 +1,54 @@
+"""Terminals in running jobs: terminals of this notebook server whose program is ``springtide exec``.
+
+They are shown, restored after a reload, and ended like every other terminal of the server.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from springtide.scheduler.wire import Problem
+from springtide.widgets.server_extension.pool_gate import GateError
+
+COMMAND: Final = "springtide.hub_extension.command"
+NO_TERMINALS: Final = Problem(
+    status=409,
+    code="no_terminals",
+    message="Terminals are switched off on this notebook server.",
+    hint="`springtide exec JOB` opens one from a terminal elsewhere.",
+)
+
+
+class TerminalRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A terminal in the worker ``rank`` of a job."""
+
+    job: Annotated[str, Meta(pattern=r"^[A-Za-z0-9]{1,64}$")]
+    rank: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+
+
+class TerminalOpened(msgspec.Struct, frozen=True):
+    """A terminal of this notebook server, by its name there."""
+
+    name: str
+
+
+def program(request: TerminalRequest) -> Sequence[str]:
+    """Return the command line of a terminal in a job."""
+    return (sys.executable, "-m", COMMAND, "exec", "--stay", "--rank", str(request.rank), request.job)
+
+
+def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
+    """Open a terminal in a job. Raises `GateError`."""
+    try:
+        request = msgspec.json.decode(body, type=TerminalRequest)
+    except msgspec.DecodeError as error:
+        raise GateError(Problem(status=422, code="invalid", message=f"No terminal of a job: {error}.")) from None
+    manager = settings.get("terminal_manager")
+    if manager is None:
+        raise GateError(NO_TERMINALS)
+    return TerminalOpened(str(manager.create(shell_command=list(program(request)))["name"]))
