@@ -19,7 +19,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
 
 from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
@@ -43,8 +43,8 @@ MAX_JSON_BYTES = 1 << 20
 PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set)
 """Types of results that have no view of their own."""
 ERROR = "error.json"
-OURS = (Path(__file__).parent, Path(__file__).parent.parent / "widgets")
-"""Folders of the modules that call the function."""
+OURS = "springtide."
+"""Start of the packages whose modules call the function, wherever each of them is installed."""
 
 
 def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
@@ -112,9 +112,10 @@ def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
 def _traceback_of(error: BaseException) -> str:
     """Return the traceback without the frames of this library; frames of a notebook name their cells."""
     shown = traceback.TracebackException(type(error), error, error.__traceback__)
+    ours = _own_files(error)
     part: Optional[traceback.TracebackException] = shown
     while part is not None:
-        frames = [frame for frame in part.stack if not any(map(Path(frame.filename).is_relative_to, OURS))]
+        frames = [frame for frame in part.stack if frame.filename not in ours]
         for frame in frames:
             source = frame.line and linecache.cache.get(frame.filename)
             if source and len(source) == 4 and source[1] is None:  # in no file
@@ -122,6 +123,19 @@ def _traceback_of(error: BaseException) -> str:
         part.stack[:] = frames
         part = part.__cause__ or part.__context__
     return "".join(shown.format())
+
+
+def _own_files(error: BaseException) -> Set[str]:
+    """Return the files of this library that the traceback leads through, also that of the error's causes."""
+    files, seen = set(), set()
+    part: Optional[BaseException] = error
+    while part is not None and id(part) not in seen:
+        seen.add(id(part))
+        for frame, _ in traceback.walk_tb(part.__traceback__):
+            if str(frame.f_globals.get("__package__") or "").startswith(OURS):
+                files.add(frame.f_code.co_filename)
+        part = part.__cause__ or part.__context__
+    return files
 
 
 def _save(result: Any, job: Job, began: float) -> None:

@@ -57,21 +57,27 @@ HEADER = "Traceback (most recent call last):\n"
             "  File \"/home/joe/bad.py\", line 1\n    def f(\n         ^\nSyntaxError: '(' was never closed\n",
             "SyntaxError: '(' was never closed (bad.py, line 1)",
         ),
-        ("usage: train.py\ntrain.py: error: unknown: --lr\n\n", "Its log ends: train.py: error: unknown: --lr"),
-        (f"{HEADER}{SCRIPT}ValueError: long ago\n" + "step\n" * 100 + "no licence\n", "Its log ends: no licence"),
-        ("\x1b[31mred\x1b[0m \x07end\u202e\n", "Its log ends: red end"),
+        (
+            "usage: train.py\ntrain.py: error: unknown: --lr\n\n",
+            "It ended with exit code 2; its log ends: train.py: error: unknown: --lr",
+        ),
+        (
+            f"{HEADER}{SCRIPT}ValueError: long ago\n" + "step\n" * 100 + "no licence\n",
+            "It ended with exit code 2; its log ends: no licence",
+        ),
+        ("\x1b[31mred\x1b[0m \x07end\u202e\n", "It ended with exit code 2; its log ends: red end"),
         ("", ""),
         (" \n\n", ""),
     ],
 )
 def test_the_error_is_found_with_its_place_in_the_users_code(log: str, line: str) -> None:
-    assert error_line(log) == line
+    assert error_line(log, 2) == line
 
 
 @pytest.mark.parametrize("word", ["x" * 100_000, "ValueError: " + "y" * 100_000])
 def test_a_long_error_is_cut_and_keeps_its_place(word: str) -> None:
-    assert len(error_line(word)) <= LONGEST
-    line = error_line(f"{HEADER}{SCRIPT}{word}\n")
+    assert len(error_line(word, 2)) <= LONGEST
+    line = error_line(f"{HEADER}{SCRIPT}{word}\n", 2)
     assert len(line) <= LONGEST
     assert line.endswith("(train.py, line 12)") or word.startswith("x")
 
@@ -80,7 +86,7 @@ def test_the_error_of_a_real_program_is_found(tmp_path: Path) -> None:
     script = tmp_path / "fit.py"
     script.write_text("import json\n\ndef load():\n    return json.loads('{')\n\nload()\n")
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    line = error_line(ended.stderr)
+    line = error_line(ended.stderr, 2)
     assert line.startswith("JSONDecodeError: Expecting property name")
     assert line.endswith("(fit.py, line 4)")
 

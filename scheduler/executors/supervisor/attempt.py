@@ -134,7 +134,7 @@ class Supervisor:
         code = self.failed[0] if self.failed else None
         if self.failed_rank is None or not code or code == os.EX_TEMPFAIL or self.asked:
             return ""
-        return error_line(self.log_of[self.failed_rank].tail.decode(errors="replace"))
+        return error_line(self.log_of[self.failed_rank].tail.decode(errors="replace"), code)
 
     def _make_tree(self) -> Problem | None:
         """Make the job's copy of its project unless it has one; return None, or why that failed.

@@ -25,12 +25,12 @@ _LAUNCHERS = frozenset({"ChildFailedError"})
 """Errors of programs that start others: they say that a process failed, whose own error comes before."""
 
 
-def error_line(text: str) -> str:
+def error_line(text: str, code: int) -> str:
     """Return the error with which a program ended, by the end of its log; empty if nothing was written.
 
     That is the exception with its message and its place in the user's code, such as
-    ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the last line,
-    and says so.
+    ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exit code
+    with the last line.
     """
     lines = [_RANK.sub("", _ESCAPES.sub("", line)).rstrip() for line in text.splitlines()]
     for start in range(len(lines) - 1, -1, -1):
@@ -38,7 +38,7 @@ def error_line(text: str) -> str:
         if error:
             return error
     last = next((line for line in reversed(lines) if _shown(line)), "")
-    return f"Its log ends: {_shown(last)}"[:LONGEST] if last else ""
+    return f"It ended with exit code {code}; its log ends: {_shown(last)}"[:LONGEST] if last else ""
 
 
 def _error_of(lines: list[str], start: int) -> str:
