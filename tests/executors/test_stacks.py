@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from executor_bench import SLEEPS
@@ -64,7 +65,7 @@ async def stack(bench: LocalBench, spec: AttemptSpec, rank: int = 0) -> str:
     return said.decode()
 
 
-async def run(bench: LocalBench, text: str, *options: str, **more: object) -> AttemptSpec:
+async def run(bench: LocalBench, text: str, *options: str, **more: Any) -> AttemptSpec:
     spec = bench.spec((bench.python, *options, "-c", text), **more)
     await bench.executor.launch(spec)
     for rank in range(spec.workers):

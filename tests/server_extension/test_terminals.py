@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from patience import PATIENCE_S
@@ -69,13 +70,14 @@ def test_what_is_no_job_and_who_is_not_logged_in_opens_nothing(
     server: NotebookServer, lonely: NotebookServer
 ) -> None:
     with server.client() as client:
-        for body in (
+        bodies: list[Any] = [
             {},
             {"job": "; rm -rf /"},
             {"job": "a", "rank": -1},
             {"job": "a", "shell_command": ["sh"]},
             [],
-        ):
+        ]
+        for body in bodies:
             refused = client.post("../../terminals", json=body)
             assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
         before = len(client.get(f"{server.url}api/terminals").json())
