@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from springtide.scheduler.arguments import Argument
+from springtide.scheduler.arguments import Argument, Value
 from springtide.scheduler.metrics import Extremes
 from springtide.scheduler.runs import MAX_CONDITION, ConditionError, Run, holds, ordered, parse, value_of
 
@@ -145,7 +145,8 @@ def test_any_text_is_a_condition_or_refused() -> None:
 
 
 def test_runs_are_ordered_by_a_value_with_those_without_it_last() -> None:
-    runs = [run(n, arguments={"lr": Argument(value=value)}) for n, value in enumerate([0.3, "auto", 0.1, 0.2])]
+    values: list[Value] = [0.3, "auto", 0.1, 0.2]
+    runs = [run(n, arguments={"lr": Argument(value=value)}) for n, value in enumerate(values)]
     runs.append(run(9, arguments={}))
     assert [each.seq for each in ordered(runs, "lr", NOW, reverse=False)] == [2, 3, 0, 1, 9]
     assert [each.seq for each in ordered(runs, "lr", NOW, reverse=True)] == [0, 3, 2, 1, 9]
