@@ -163,7 +163,8 @@ async def test_a_fork_of_a_fork_knows_its_parent(running: Any, tmp_path: Path) -
     second = await ended(
         running, (await fork(running, first["id"], step=2, arguments={"--rate": "0.05"})).json()["id"]
     )
-    third = await ended(running, (await fork(running, second["id"], step=3, arguments={"steps": "4"})).json()["id"])
+    forked = await fork(running, second["id"], step=3, arguments={"steps": "4"})
+    third = await ended(running, forked.json()["id"])
     assert third["rerun"]["job"] == second["id"]
     assert third["argv"] == [*COMMAND, "--steps", "4", "--rate", "0.05"]
 
