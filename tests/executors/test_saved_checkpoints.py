@@ -49,7 +49,7 @@ class Jobs:
     async def listed(self, also: str = "", **more: Any) -> list[SavedCheckpoint]:
         return list(await self.files.listed(spec_of("a", **more), self.a, None, also))
 
-    async def copy(self, name: str, **more: Any) -> object:
+    async def copy(self, name: str, **more: Any) -> Any:
         places = (self.a, self.b)
         return await self.files.copy(
             spec_of("a"), name, spec_of("b", **more), places=places, seen=self.b, account=None, owner=None, also=""
