@@ -18,6 +18,34 @@ export function jobSentences(job, now) {
   return sentences.flatMap((words, place) => (place ? [" ", words] : [words]));
 }
 
+/**
+ * The headline of a job's card: its reason in one line, and its times. Outputs that an earlier version saved in a
+ * notebook have no headline.
+ */
+export function jobHeadline(job, now) {
+  const say = { succeeded, failed, cancelled }[job.state];
+  if (say || !job.reason?.headline) return jobSentences(job, now);
+  const times = { running: [sinceWords, leftWords], queued: [startWords], paused: [startWords] }[job.state] ?? [];
+  const words = [clean(job.reason.headline), ...times.map((each) => each(job, now)).filter(Boolean)];
+  return words.flatMap((each, place) => (place ? [" ", each] : [each]));
+}
+
+/** What a card unfolds under its headline: all sentences, or nothing if the headline has them. */
+export function drawWhy(job, now) {
+  const headline = clean(job.reason?.headline);
+  if (!headline || headline === clean(job.reason.text) || isEnded(job)) return null;
+  return h(
+    "details",
+    { key: "why", class: "st-why", "data-testid": "job-why" },
+    h("summary", { key: "summary" }, "Why?"),
+    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+  );
+}
+
+function isEnded({ state }) {
+  return state === "succeeded" || state === "failed" || state === "cancelled";
+}
+
 /** Whether a job waits for GPUs, so that it has an expected start. */
 export function waits(job) {
   return (job.state === "queued" || job.state === "paused") && !job.held_by_user && !job.hold;
@@ -71,17 +99,28 @@ function starting(job) {
 }
 
 function running(job, now) {
+  return [...sentencesOf(job.reason), sinceWords(job, now), checkpointWords(job, now), leftWords(job, now)];
+}
+
+/** Since when a job runs: `Started 3 min ago.`, `Resumed 3 min ago, after a pause of 58 s.` */
+function sinceWords(job, now) {
   const attempt = job.attempts.at(-1);
-  const since =
-    attempt?.started &&
-    h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
+  if (!attempt?.started) return null;
+  const before = job.attempts.at(-2);
+  const pause = before?.state === "paused" && before.ended ? attempt.started - before.ended : 0;
+  const after = pause >= 1 ? `, after a pause of ${duration(pause)}` : "";
+  return h(
+    "span",
+    { key: "since" },
+    job.attempt > 1 ? "Resumed " : "Started ",
+    when(attempt.started, now),
+    `${after}.`,
+  );
+}
+
+function leftWords(job, now) {
   const left = timeLeft(job, now);
-  return [
-    ...sentencesOf(job.reason),
-    since,
-    checkpointWords(job, now),
-    left !== null && `About ${duration(left)} to go.`,
-  ];
+  return left === null ? null : `About ${duration(left)} to go.`;
 }
 
 function pausing(job) {
@@ -155,22 +194,23 @@ export function checkpointWords({ checkpoint, saved }, now) {
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
-export function startWords({ starts, attempt, trials }, now) {
+export function startWords({ starts, attempt, trials, saved_step: saved }, now) {
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return sentencesOf(starts.why).join(" ") || null;
   const verb = attempt ? "resume" : "start";
+  const at = attempt && Number.isFinite(saved) ? ` at step ${amount(saved)}` : "";
   const late = now - starts.likely;
   const who = trials?.running ? "The next trial" : "";
   const expected =
     late > LATE_S
       ? `${who || "It"} was expected to ${verb} ${duration(late)} ago.`
-      : `${who ? `${who} likely` : "Likely"} ${verb}s ${moment(starts, now)}.`;
-  const at = [
+      : `${who ? `${who} likely` : "Likely"} ${verb}s${at} ${moment(starts, now)}.`;
+  const times = [
     ["earliest", starts.earliest],
     ["likely", starts.likely],
     ["latest", starts.latest],
   ];
-  const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
+  const exactly = times.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
   const title = [...exactly, ...sentencesOf(starts.why)].filter(Boolean).join("\n");
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }

@@ -3,7 +3,7 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
 import { drawUse } from "../base/gpu_use.js";
-import { askWords, jobSentences, optionsOf, stepWords } from "../base/job_words.js";
+import { askWords, drawWhy, jobHeadline, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
@@ -34,7 +34,8 @@ export function renderJobCard(element, data, actions = {}) {
   patch(
     element,
     cardHeader(data, aboutWords(job)),
-    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    h("p", { key: "headline", class: "st-sentences", "data-testid": "job-headline" }, jobHeadline(job, now)),
+    drawWhy(job, now),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
     testLine(job, data.pageOf, data.target),
