@@ -129,7 +129,8 @@ class ExitKind(StrEnum):
     """The kind of an attempt's end."""
 
     EXITED = "exited"
-    """All workers ended; ``code`` or ``signal`` is that of the first one without exit code 0."""
+    """All workers ended; ``code`` or ``signal`` is that of the first one without exit code 0, and ``detail`` the
+    error with which it ended, by its log."""
     REFUSED = "refused"
     """The attempt never started, for a reason in the job, such as a missing program that ``detail`` names."""
     BLOCKED = "blocked"

@@ -157,9 +157,9 @@ def _failed(p: Params) -> Sentences:
         yield cause(f"It was ended by {p['signal']}.")
         if p["signal"] == "SIGKILL":
             yield Sentence(Role.DETAIL, "That is often a lack of memory.")
-    elif "code" in p:
+    elif "code" in p and not p.get("detail"):
         yield cause(f"It ended with exit code {p['code']}.")
-    else:
+    elif "code" not in p:
         yield cause("It ended without an exit code.")
     yield from detail(p)
     if "retry" in p:

@@ -268,8 +268,8 @@ def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("def broken(:", "line 1"),
-        ("!pip install x", "line 1"),
+        ("def broken(:", "line 2"),
+        ("!pip install x", "line 2"),
         ("lock", "the cell's variable `lock` is a _thread.lock"),
     ],
 )

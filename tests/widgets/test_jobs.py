@@ -185,7 +185,9 @@ def test_an_exception_in_the_job_comes_back_with_its_traceback(pool, workdir):
     finally:
         sys.path.remove(str(workdir))
         del sys.modules["model"]
-    with pytest.raises(JobFailedError, match=r"Job train failed\. It ended with exit code 1\. See") as caught:
+    with pytest.raises(
+        JobFailedError, match=r"Job train failed\. ZeroDivisionError: division by zero \(model\.py, line 2\)\. See"
+    ) as caught:
         job.wait(quiet=True).result()
     assert "ZeroDivisionError: division by zero" in str(caught.value)
     assert "return 1 / rate" in caught.value.traceback

@@ -138,7 +138,15 @@ def test_a_notebooks_function_fails_with_its_own_line(kernel):
         "pool.submit(train, 0).wait(quiet=True).result()"
     )
     assert failed.error["ename"] == "JobFailedError"
-    assert "return 1 / rate  # the line" in "".join(failed.error["traceback"])
+    words = "".join(failed.error["traceback"])
+    assert "return 1 / rate  # the line" in words
+    cell = int(kernel.run("len(In) - 1").data["text/plain"])
+    assert f"ZeroDivisionError: division by zero (In [{cell - 1}], line 3)." in words
+    assert "ipykernel" not in words
+    assert "__call__" not in words
+    celled = kernel.run("%%train --to job\nrate = 0\ntrain(rate) if rate else 1 / rate")
+    assert not celled.error
+    assert f"(In [{cell + 1}], line 3)" in kernel.run("job.wait(quiet=True).info.error").data["text/plain"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import functools
 import inspect
 import linecache
 import reprlib
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from springtide.widgets.submission.explain import HINT, find_culprit, parts, try
 from springtide.widgets.submission.imports import lazy_imports, needed_modules
 from springtide.widgets.submission.loading import check_loading
 from springtide.widgets.submission.names import imported_names, needed_names
-from springtide.widgets.submission.sent import Call, Cell, compile_cell
+from springtide.widgets.submission.sent import CELL, Call, Cell, Source, compile_cell
 
 LARGE = 2**20
 LAMBDA = "<lambda>"
@@ -114,10 +115,12 @@ def shown(value: object) -> str:
 def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], workdir: Path) -> Payload:
     """Return a cell with the variables it reads from ``namespace``; ``hidden`` names are not the user's.
 
+    Its lines are numbered as in the notebook, where the line with the magic is the first.
     Raises `CaptureError` for code that is no plain Python and for variables that cannot be pickled.
     """
+    body = f"\n{text}"
     try:
-        compile_cell(text)
+        compile_cell(body)
     except SyntaxError as error:
         msg = f"The cell cannot be sent: {error.msg} in line {error.lineno}."
         raise CaptureError(msg) from error
@@ -129,7 +132,7 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     modules = list(sources.local_modules(workdir))
     named = [(f"variable `{name}`", value) for name, value in variables.items()]
     whole = Parts(
-        function=Cell(text, anchor, variables, texts),
+        function=Cell(body, _running_cell(), anchor, variables, texts),
         call={"args": (), "kwargs": {}},
         namespaces=[namespace],
         modules=modules,
@@ -191,7 +194,25 @@ def _labelled(name: str, named: Iterable[tuple[str, Any]]) -> list[tuple[str, An
     return [(f"{name}'s {label}", value) for label, value in named]
 
 
-def _unfiled_sources(function: Any) -> Iterator[tuple[str, str]]:
+def _running_cell() -> str:
+    """Return how tracebacks call the cell that runs now: ``In [8]``."""
+    shell = _shell()
+    return CELL if shell is None else f"In [{len(shell.history_manager.input_hist_parsed) - 1}]"
+
+
+def _label(file: str) -> str:
+    """Return how tracebacks call notebook code, by its compiled name: ``In [8]`` for a cell that has run."""
+    name = None if (shell := _shell()) is None else shell.compile.format_code_name(file)
+    return file if name is None else str(name[1]).replace("In[", "In [")
+
+
+def _shell() -> Any:
+    """Return the shell of IPython; None outside of one."""
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()
+
+
+def _unfiled_sources(function: Any) -> Iterator[tuple[str, Source]]:
     """Yield the texts of notebook code in the function and the functions it uses, by their compiled names."""
     pending, seen = [_plain(function)], set()
     while pending:
@@ -202,7 +223,7 @@ def _unfiled_sources(function: Any) -> Iterator[tuple[str, str]]:
         file = value.__code__.co_filename
         cached = linecache.cache.get(file)
         if cached is not None and len(cached) == 4 and not Path(file).exists():
-            yield file, "".join(cached[2])
+            yield file, Source("".join(cached[2]), _label(file))
         if value.__module__ == "__main__":
             pending.extend(used_globals(value).values())
 

@@ -1,6 +1,7 @@
 """The part of a payload that runs in the job. Standard library only.
 
-Both kinds bring their source lines along, so that a traceback in the job's log shows the code that failed.
+Both kinds bring their source lines along, so that a traceback in the job's log shows the code that failed, and
+names the cell that it is in.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ CELL = "<%%train>"
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The text of notebook code, and how tracebacks call it: ``In [8]``."""
+
+    text: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Calls ``function``; ``sources`` are texts of code that is in no file, by the name it was compiled under.
 
@@ -26,7 +35,7 @@ class Call:
     """
 
     function: Callable[..., Any]
-    sources: Mapping[str, str]
+    sources: Mapping[str, Source]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of the function."""
@@ -40,13 +49,15 @@ class Cell:
     """Runs a notebook cell; its result is the value of the last line if that is an expression.
 
     ``anchor`` is an empty function from the notebook's namespace: pickled together with the notebook's functions,
-    it comes back with the very globals they have, which is where the cell runs.
+    it comes back with the very globals they have, which is where the cell runs. ``label`` is how tracebacks call
+    it.
     """
 
     source: str
+    label: str
     anchor: FunctionType
     variables: Mapping[str, Any]
-    sources: Mapping[str, str]
+    sources: Mapping[str, Source]
 
     def __call__(self) -> Any:
         """Return the value of the last expression."""
@@ -68,7 +79,7 @@ class Cell:
                     exec(compile(ast.Module([statement], []), CELL, "exec"), namespace)  # noqa: S102 - the user's
 
     def _namespace(self) -> dict[str, Any]:
-        show_sources({**self.sources, CELL: self.source})
+        show_sources({**self.sources, CELL: Source(self.source, self.label)})
         namespace = self.anchor.__globals__
         namespace.update(self.variables)
         return namespace
@@ -101,10 +112,11 @@ def compile_cell(source: str) -> list[CodeType]:
     return codes
 
 
-def show_sources(sources: Mapping[str, str]) -> None:
+def show_sources(sources: Mapping[str, Source]) -> None:
     """Let tracebacks find the texts. A size without a time keeps them from being looked up on disk."""
-    for name, text in sources.items():
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    for name, source in sources.items():
+        lines = source.text.splitlines(keepends=True)
+        linecache.cache[name] = (len(source.text), None, lines, source.label)
 
 
 async def _run(codes: list[CodeType], namespace: dict[str, Any]) -> Any:

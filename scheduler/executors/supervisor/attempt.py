@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from .disk import DiskCap
+from .error_line import error_line
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
@@ -61,9 +62,9 @@ class Supervisor:
         self.pod = names.rank is not None
         self.logs: dict[int, Log] = {}
         self.log_of: dict[int, Log] = {}
-        self.said: bytes | None = None
         self.workers: dict[int, int] = {}
         self.failed: tuple[int | None, int | None] | None = None
+        self.failed_rank: int | None = None
         self.asked: str | None = None
         self.told_to_stop: float | None = None
         self.ending = False
@@ -126,7 +127,14 @@ class Supervisor:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
         if self._is_shut_down():
             return self._ended("evicted", code=code, number=number, detail="The machine was shutting down.")
-        return self._ended("exited", code=code, number=number)
+        return self._ended("exited", code=code, number=number, detail=self._error())
+
+    def _error(self) -> str:
+        """Return the error of the first worker that failed by itself, as its log ends; empty if none did."""
+        code = self.failed[0] if self.failed else None
+        if self.failed_rank is None or not code or code == os.EX_TEMPFAIL or self.asked:
+            return ""
+        return error_line(self.log_of[self.failed_rank].tail.decode(errors="replace"), code)
 
     def _make_tree(self) -> Problem | None:
         """Make the job's copy of its project unless it has one; return None, or why that failed.
@@ -158,8 +166,10 @@ class Supervisor:
         return problem
 
     def _forget_step(self) -> None:
-        """Forget how a step before the workers ended."""
-        self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
+        """Forget how a step before the workers ended, and what it wrote."""
+        self.failed, self.failed_rank, self.ending, self.leftovers, self.deadline = None, None, False, False, None
+        for log in self.log_of.values():
+            log.tail = b""
 
     def _prepare(self) -> Problem | None:
         """Run the preparation, in the way of the workers; return None, or why it failed.
@@ -171,7 +181,6 @@ class Supervisor:
             return None if step is None else problem
         rank = self.spec["workers"][0]["rank"]
         trouble = self._fork({**self.spec, "argv": step["argv"], "cwd": "/"}, rank, step["env"])
-        self.said = b""
         due, late = time.monotonic() + step["seconds"], False
         problem = self._trouble([trouble])
         while self._reap():
@@ -182,7 +191,7 @@ class Supervisor:
             self._end_if_due()
             self._wait(None if late else due)
         self._drain()
-        said, failed = self.said.decode(errors="replace"), self.failed
+        said, failed = self.log_of[rank].tail.decode(errors="replace"), self.failed
         self._forget_step()
         if late:
             return "refused", f"{step['problem']}: it took longer than {step['seconds']:g} s."
@@ -360,8 +369,6 @@ class Supervisor:
             return False
         if data:
             self.logs[file].write(data)
-            if self.said is not None:
-                self.said = (self.said + data)[-4096:]
             if self.pod:
                 copy_output(data)
         else:
@@ -393,6 +400,7 @@ class Supervisor:
             if rank is not None and status != 0 and self.failed is None:
                 code = os.waitstatus_to_exitcode(status)
                 self.failed = (code, None) if code >= 0 else (None, -code)
+                self.failed_rank = rank
 
     def _read_requests(self) -> None:
         for request in REQUESTS:

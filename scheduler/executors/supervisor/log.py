@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from .error_line import TAIL
 from .records import FULL
 
 
@@ -12,6 +13,7 @@ class Log:
     """The output of a worker, in at most two files of half the cap.
 
     These are ``log.<rank>`` and the part before it, ``log.<rank>.<start>``, with its offset ``start`` in bytes.
+    ``tail`` is the end of what a process wrote.
     """
 
     def __init__(self, directory: int, rank: int, cap: int) -> None:
@@ -22,10 +24,12 @@ class Log:
         self.older: str | None = None
         self.size = 0
         self.lost = 0
+        self.tail = b""
         self.file = self._open(self.name)
 
     def write(self, data: bytes) -> None:
         """Append; count the bytes that a full disk refuses, and write a notice when there is room again."""
+        self.tail = (self.tail + data)[-TAIL:]
         notice = f"\n… {self.lost} bytes dropped: the disk was full …\n".encode() if self.lost else b""
         missing = len(notice) + len(data) - self._append(notice + data)
         if missing <= len(data):

@@ -1,0 +1,82 @@
+"""The error at the end of a log, in one line; pure."""
+
+from __future__ import annotations
+
+import re
+
+TAIL = 16384
+"""Length of the end of a log in which the error is looked for, in bytes."""
+MOST_AFTER = 60
+"""Maximum number of lines between a traceback and the end, such as the summary of a launcher or a tracker."""
+LONGEST = 300
+"""Maximum length of the line, in characters."""
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_RANK = re.compile(r"^\[rank\d+\]:\s?")
+"""The mark that torch puts before each line of a traceback."""
+_TRACEBACK = re.compile(r"^(?:(?P<kind>\w+)\s+)?Traceback \(most recent call last\)")
+_ERROR = re.compile(r"^(?:\w+\.)*(?P<kind>[A-Za-z_]\w*)(?P<message>: .*|:?)$")
+_CELL = re.compile(r'^(?:Cell In ?\[(?P<cell>\d+)\]|  File "In \[(?P<sent>\d+)\]"), line (?P<line>\d+)')
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)|^File (?P<shown>[^:]+):(?P<at>\d+), in ')
+_FOREIGN = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<")
+_SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
+"""Errors that Python prints without the head of a traceback."""
+_LAUNCHERS = frozenset({"ChildFailedError"})
+"""Errors of programs that start others: they say that a process failed, whose own error comes before."""
+
+
+def error_line(text: str, code: int) -> str:
+    """Return the error with which a program ended, by the end of its log; empty if nothing was written.
+
+    That is the exception with its message and its place in the user's code, such as
+    ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exit code
+    with the last line.
+    """
+    lines = [_RANK.sub("", _ESCAPES.sub("", line)).rstrip() for line in text.splitlines()]
+    for start in range(len(lines) - 1, -1, -1):
+        error = _error_of(lines, start)
+        if error:
+            return error
+    last = next((line for line in reversed(lines) if _shown(line)), "")
+    return f"It ended with exit code {code}; its log ends: {_shown(last)}"[:LONGEST] if last else ""
+
+
+def _error_of(lines: list[str], start: int) -> str:
+    """Return the error of the traceback that starts at this line; empty if none does, or it is long past."""
+    header = _TRACEBACK.match(lines[start])
+    if header is None and not _FRAME.match(lines[start]):
+        return ""
+    kind = header["kind"] if header else None
+    for place in range(start + 1, len(lines)):
+        line = lines[place]
+        if not line or line.startswith((" ", "\t")):
+            continue
+        error = _ERROR.match(line)
+        if kind is not None and (error is None or error["kind"] != kind):
+            continue
+        if error is None or (header is None and error["kind"] not in _SYNTAX):
+            return ""
+        if error["kind"] in _LAUNCHERS or len(lines) - place > MOST_AFTER:
+            return ""
+        words = _shown(f"{error['kind']}{error['message'].rstrip(':')}")
+        where = _place(lines[start:place])
+        return f"{words[: LONGEST - len(where)]}{where}"
+    return ""
+
+
+def _place(frames: list[str]) -> str:
+    """Return the last place in the user's code, in brackets; empty if there is none."""
+    for line in reversed(frames):
+        cell = _CELL.match(line)
+        if cell is not None:
+            return f" (In [{cell['cell'] or cell['sent']}], line {cell['line']})"
+        frame = _FRAME.match(line)
+        file = (frame["file"] or frame["shown"]) if frame is not None else ""
+        if frame is not None and not _FOREIGN.search(file):
+            return _shown(f" ({file.rpartition('/')[2]}, line {frame['line'] or frame['at']})", " ")
+    return ""
+
+
+def _shown(line: str, before: str = "") -> str:
+    """Return a line on one line, without what cannot be printed."""
+    return before + " ".join("".join(filter(str.isprintable, word)) for word in line.split())
