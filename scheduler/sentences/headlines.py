@@ -125,7 +125,7 @@ def _reclaimed(p: Params) -> Parts:
 
 def _place(p: Params) -> Parts:
     if place := number(p, "place"):
-        yield f"{ordinal_place(place)}."
+        yield f"{ordinal_place(place)}{f' for {gpu_noun(p)}s' if p.get('of_type') else ''}."
 
 
 def _back_off(p: Params) -> Parts:
@@ -185,9 +185,9 @@ def _no_level(p: Params) -> Parts:
 
 
 def _domain_too_small(p: Params) -> Parts:
-    most = number(p, "most")
-    room = f"room for {amount(most)}" if most else "no room"
-    yield f"{CANNOT}: needs {_request(p)} in one {_name(p, 'level')}, there is {room}."
+    yield f"{CANNOT}: no {_name(p, 'level')} has room for {_request(p)}."
+    if most := number(p, "most"):
+        yield f"The largest has room for {amount(most)}."
 
 
 def _awaits(p: Params) -> Parts:

@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[str, ...]
 Fact: TypeAlias = tuple[Key, object]
 Rule: TypeAlias = Callable[[wire.Job, re.Match[str]], Iterable[Fact]]
 
-SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z\d])")
 SPAN = r"(?:just now|[\d., a-z]+ ago)"
 SPLIT = (
     r"(?:(?:, |: )(?:all )?(?:(?P<own>\d+) )?(?P<within>within the quota)?"

@@ -10,40 +10,42 @@ const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
 const HAPPENED = new Set(["cause", "detail"]);
 
-/** The sentences of a job's card, as descriptions: its state and the reason. */
-export function jobSentences(job, now) {
-  const say = { queued, starting, running, pausing, paused, succeeded, failed, cancelled }[job.state];
-  if (!say) return [];
-  const sentences = say(job, now).filter(Boolean);
-  return sentences.flatMap((words, place) => (place ? [" ", words] : [words]));
-}
+/** The reason in the present state of a job, in full. */
+const REASONS = { queued: inFull, starting: inFull, running, pausing: inFull, paused };
+/** The times that belong to it. */
+const TIMES = { queued: [startWords], running: [sinceWords, leftWords], paused: [startWords] };
+/** The sentences about a job that has ended. */
+const ENDS = { succeeded, failed, cancelled };
 
-/**
- * The headline of a job's card: its reason in one line, and its times. Outputs that an earlier version saved in a
- * notebook have no headline.
- */
+/** The headline of a job: its reason in one line, and its times; or how it ended. */
 export function jobHeadline(job, now) {
-  const say = { succeeded, failed, cancelled }[job.state];
-  if (say || !job.reason?.headline) return jobSentences(job, now);
-  const times = { running: [sinceWords, leftWords], queued: [startWords], paused: [startWords] }[job.state] ?? [];
-  const words = [clean(job.reason.headline), ...times.map((each) => each(job, now)).filter(Boolean)];
-  return words.flatMap((each, place) => (place ? [" ", each] : [each]));
+  if (ENDS[job.state]) return spaced(ENDS[job.state](job, now));
+  return spaced([oneLine(job) || inFull(job).join(" "), ...timesOf(job, now)]);
 }
 
-/** What a card unfolds under its headline: all sentences, or nothing if the headline has them. */
+/** The part of a card that unfolds under the headline: the reason in full, or nothing if the headline has it. */
 export function drawWhy(job, now) {
-  const headline = clean(job.reason?.headline);
-  if (!headline || headline === clean(job.reason.text) || isEnded(job)) return null;
+  const words = spaced(REASONS[job.state]?.(job, now) ?? []);
+  if (!oneLine(job) || words.join("") === oneLine(job)) return null;
   return h(
     "details",
     { key: "why", class: "st-why", "data-testid": "job-why" },
     h("summary", { key: "summary" }, "Why?"),
-    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, words),
   );
 }
 
-function isEnded({ state }) {
-  return state === "succeeded" || state === "failed" || state === "cancelled";
+/** The reason in one line; outputs that an earlier version saved in a notebook have none. */
+function oneLine(job) {
+  return clean(job.reason?.headline);
+}
+
+function timesOf(job, now) {
+  return (TIMES[job.state] ?? []).map((words) => words(job, now));
+}
+
+function spaced(sentences) {
+  return sentences.filter(Boolean).flatMap((words, place) => (place ? [" ", words] : [words]));
 }
 
 /** Whether a job waits for GPUs, so that it has an expected start. */
@@ -90,16 +92,12 @@ export function timeLeft(job, now) {
   return job.state === "running" && left > 0 ? left : null;
 }
 
-function queued(job, now) {
-  return [...sentencesOf(job.reason), startWords(job, now)];
-}
-
-function starting(job) {
+function inFull(job) {
   return sentencesOf(job.reason);
 }
 
 function running(job, now) {
-  return [...sentencesOf(job.reason), sinceWords(job, now), checkpointWords(job, now), leftWords(job, now)];
+  return [...inFull(job), checkpointWords(job, now)];
 }
 
 /** Since when a job runs: `Started 3 min ago.`, `Resumed 3 min ago, after a pause of 58 s.` */
@@ -123,10 +121,6 @@ function leftWords(job, now) {
   return left === null ? null : `About ${duration(left)} to go.`;
 }
 
-function pausing(job) {
-  return sentencesOf(job.reason);
-}
-
 function paused(job, now) {
   const last = job.attempts.at(-1);
   const since = last?.ended && h("span", { key: "since" }, "Paused ", when(last.ended, now), ".");
@@ -135,7 +129,7 @@ function paused(job, now) {
     : checkpointWords(job, now);
   const happened = sentencesOf(job.reason, (role) => HAPPENED.has(role));
   const follows = sentencesOf(job.reason, (role) => !HAPPENED.has(role));
-  return [since, ...happened, saved, ...follows, startWords(job, now)];
+  return [since, ...happened, saved, ...follows];
 }
 
 function succeeded(job, now) {
