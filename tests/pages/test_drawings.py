@@ -255,7 +255,7 @@ def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
     draw_card(gallery)
     card = gallery.locator("#own")
     card.get_by_test_id("job-cancel").click()
-    expect(card.get_by_role("alert")).to_have_text("Cancel digits-large? It will not continue afterwards.")
+    expect(card.get_by_role("alert")).to_have_text("Cancel “digits-large”? This cannot be undone.")
     expect(card.get_by_test_id("job-keep")).to_be_focused()
     card.get_by_test_id("job-keep").click()
     assert gallery.evaluate("own.calls") == []

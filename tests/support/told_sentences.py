@@ -174,10 +174,10 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"It could not be started so far, and is tried again\.", _is("state", "starting")),
     (rf"Pause for {JOB} \((?:GPUs|share) of (?P<project>\w+)\)\.",
      lambda _, found: [(("project of", _name(found)), found["project"])]),
-    (rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
-     r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\.", _waiting),
-    (rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: (?P<project>\w+) "
-     r"(?:borrows (?P<more>\d+) already|holds (?P<holds>none|\d+)(?: \w+ GPUs?)?)\.", _borrows),
+    ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
+     r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
+    ((rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: (?P<project>\w+) "
+     r"(?:borrows (?P<more>\d+) already|holds (?P<holds>none|\d+)(?: \w+ GPUs?)?)\."), _borrows),
     (r"(?P<number>\d+) GPUs? (?:is|are) being freed for it(?: by .+)?\.", _of_job("needs")),
     (r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|can be freed in [\w ]+)\.", _of_job("needs")),
     (r"Cannot start: needs (?P<needs>\d+) GPUs?, and (?P<project>\w+) may hold (?P<limit>\d+)\.",
@@ -276,7 +276,7 @@ RULES: list[tuple[str, Rule]] = [
         (("waits", job.id), True), (("resumes", job.id), found["verb"] == "resume")
     ]),
     (r"The next trial likely starts .+\.", _is("waits", True)),
-    (r"When it starts is being worked out\.", _is("waits", True)),
+    (r"Estimating the start time\.", _is("waits", True)),
     (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
     (r"It does not start (?:as long as|within) .+\.", _is("waits", True)),
 ]  # fmt: skip

@@ -77,7 +77,7 @@ function buttonWords(job) {
   return {
     standing: job.attempt,
     cancel: "Cancel…",
-    question: `Cancel ${clean(job.name) || "this job"}? It will not continue afterwards.`,
+    question: `Cancel ${job.name ? `“${clean(job.name)}”` : "this job"}? This cannot be undone.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",
     confirm: "Cancel the job",
     aside: [
