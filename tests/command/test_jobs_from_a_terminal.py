@@ -342,7 +342,7 @@ def test_what_is_missing_is_told_at_submission_and_shown_with_the_job(run: Run, 
     assert "The code imports nowhere_to_be_found, which is not installed in" in sent.err
     shown = run("show", sent.json["id"])
     assert shown.code == 0, shown.err
-    assert "Missing: nowhere_to_be_found is imported" in shown.out
+    assert "Missing: The code imports nowhere_to_be_found" in shown.out
     assert "Variables: TOKEN\n" in shown.out
     assert "hunter2" not in shown.out
     assert run("show", sent.json["id"], "--json").json["environment"]["missing"] == ["nowhere_to_be_found"]

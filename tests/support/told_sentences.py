@@ -188,6 +188,8 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"Waiting for (?P<number>\d+) GPUs? within the quota of (?P<project>\w+): it is not preemptible\.",
      lambda job, found: [(("needs", job.id), int(found["number"])), (("preemptible", job.id), False)]),
     (r"Paused by (?P<user>\w+)\.", _is("held by user", True)),
+    (r"Cancelled by (?P<user>\w+)\.", _is("state", "cancelled")),
+    (r"Finished\.", _is("state", "succeeded")),
     (r"Retry (?P<number>\d+) of (?P<retries>\d+)\.", _of_job("failures")),
     (r"Ended with exit code (?P<number>\d+)\.", _of_job("exit code")),
     (r"Runs again in [\w ]+\.", _is("waits", True)),
