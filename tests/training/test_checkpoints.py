@@ -109,7 +109,8 @@ def test_a_rule_keeps_the_best_those_of_every_so_many_steps_and_the_newest(tmp_p
 
 
 def test_manifests_that_say_nothing_usable_keep_nothing_more() -> None:
-    about: dict[int, dict[str, Any]] = {1: {"step": "5", "values": [1]}, 2: {"step": True, "values": {"loss": "x"}}, 3: {}}
+    odd: dict[str, Any] = {"step": True, "values": {"loss": "x"}}
+    about: dict[int, dict[str, Any]] = {1: {"step": "5", "values": [1]}, 2: odd, 3: {}}
     assert kept([1, 2, 3, 4], about, Keep(last=1, every=1, best="loss")) == {4}
     assert kept([1, 2], {1: {"values": {"acc": 3}}, 2: {"values": {"acc": 2}}}, Keep(1, None, "acc", True)) == {
         1,
