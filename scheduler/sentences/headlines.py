@@ -141,7 +141,8 @@ def _over_limit(p: Params) -> Parts:
     if need > limit:
         yield f"{CANNOT}: needs {gpus(need)}, and {at} may hold {amount(limit) if limit else 'none'}."
     else:
-        yield f"Waiting for {gpus(need)}: {at} is at its limit of {amount(limit)}."
+        held = amount(number(p, "held")) if number(p, "held") else "none"
+        yield f"Waiting for {gpus(need)}: {at} holds {held} of at most {amount(limit)}."
 
 
 def _limit_held(p: Params) -> Parts:

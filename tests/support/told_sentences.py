@@ -184,7 +184,7 @@ HEADLINES: list[tuple[str, Rule]] = [
      lambda job, found: [(("needs", job.id), int(found["needs"])), (("waits", job.id), True)]),
     (r"Cannot start as not preemptible: needs (?P<number>\d+) GPUs?, the quota of \w+ is \d+\.", _of_job("needs")),
     (r"Cannot start: .+\.", _is("waits", True)),
-    (r"Waiting for (?P<number>\d+) GPUs?: (?P<project>\w+) is at its limit of \d+\.", _of_job("needs")),
+    (r"Waiting for (?P<number>\d+) GPUs?: (?P<project>\w+) holds (?:\d+|none) of at most \d+\.", _of_job("needs")),
     (r"Waiting for (?P<number>\d+) GPUs? within the quota of (?P<project>\w+): it is not preemptible\.",
      lambda job, found: [(("needs", job.id), int(found["number"])), (("preemptible", job.id), False)]),
     (r"Paused by (?P<user>\w+)\.", _is("held by user", True)),
