@@ -2,9 +2,9 @@
 
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
-import { CheckpointBrowser } from "../outputs/checkpoint_browser.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
+import { CheckpointBrowser } from "./checkpoint_browser.js";
 import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
