@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from springtide.hub_extension.commands.text import printable
+from springtide.hub_extension.commands.text import printable, refusal_words
 from springtide.scheduler.client import PoolError, Unreachable
 
 BAD_INPUT_STATUS = frozenset({400, 413, 422})
@@ -66,6 +66,7 @@ COMMANDS = {
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),
+    "mcp": Entry(f"{HERE}.mcp:mcp", "mcp", "Let an AI assistant use the pool in your name, as its MCP server."),
     "env": Entry(f"{HERE}.env:env", "", "Make environments of your own, with kernels for your notebooks."),
     "image-contents": Entry(
         "springtide.scheduler.capture.environment:image_contents",
@@ -130,10 +131,8 @@ class Springtide(click.Group):
         try:
             return super().invoke(ctx)
         except PoolError as error:
-            field, said = error.problem.field, printable(str(error))
-            if field is None and error.status not in BAD_INPUT_STATUS:
-                raise NotDoneError(said) from error
-            raise BadInputError(said if field is None or field in said else f"{field}: {said}") from error
+            bad_input = error.problem.field is not None or error.status in BAD_INPUT_STATUS
+            raise (BadInputError if bad_input else NotDoneError)(refusal_words(error)) from error
         except Unreachable as error:
             raise NotDoneError(printable(str(error))) from error
 
