@@ -10,6 +10,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import arguments_of
 from springtide.scheduler.engine.environments import environment_of
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.acceptance import (
@@ -71,6 +72,7 @@ def validate_submission(
         argv=tuple(submission.argv),
         cwd=submission.cwd,
         source=submission.source,
+        arguments=arguments_of(submission.kind, submission.argv, submission.arguments),
         key=submission.key,
         tree=checked_tree(submission),
         environment=environment_of(submission, image, declared_contents(image, context.settings.image_contents)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from springtide.scheduler import model, resuming, sentences, wire
+from springtide.scheduler import arguments, model, resuming, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
@@ -19,6 +19,7 @@ from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
@@ -375,8 +376,12 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
-        argv=list(spec.argv),
-        source=spec.source if full else "",
+        arguments=record.arguments,
+        note=spec.marks.note,
+        pinned=spec.marks.pinned,
+        archived=spec.marks.archived,
+        argv=arguments.without_secrets(spec.argv),
+        source=spec.shown_source if full else "",
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
@@ -465,6 +470,13 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
     ]
 
 
+def best_value(name: str, extremes: Extremes, goal: Goal | None = None) -> wire.BestValue:
+    """Return the best value of a metric; without a ``goal`` its name says which one that is."""
+    chosen = goal or goal_of(name)
+    best = best_of(extremes, chosen)
+    return wire.BestValue(value=best.value, step=best.step, goal=chosen)
+
+
 def progress(record: JobRecord) -> wire.Progress:
     """Return the progress that the job last reported."""
     standing = record.standing
@@ -473,6 +485,7 @@ def progress(record: JobRecord) -> wire.Progress:
         of=standing.of,
         at=standing.reported,
         values=dict(standing.values),
+        best={name: best_value(name, each) for name, each in standing.extremes.items()},
         ends=expected_end(record),
     )
 

@@ -8,6 +8,7 @@ import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
+import { argumentsLine } from "./argument_list.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
 import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
@@ -35,6 +36,7 @@ export function renderJobCard(element, data, actions = {}) {
     element,
     cardHeader(data, aboutWords(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    argumentsLine(job),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
     testLine(job, data.pageOf, data.target),
