@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import mcp
 import pytest
+from assistants import assistant
 from hub_people import until
-from patience import PATIENCE_S
 from pool_process import ServiceProcess, running_service
-from terminal import OURS, called, is_well_known
+from terminal import called
 
 from springtide.hub_extension.commands.agents.reading import LOG_BYTES
-from springtide.hub_extension.commands.agents.server import MAX_ANSWER
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
 
@@ -49,61 +43,6 @@ ACTING = {"submit_job", "pause_job", "resume_job", "cancel_job"}
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_service(tmp_path_factory.mktemp("pool")) as url:
         yield url
-
-
-@dataclass(frozen=True)
-class Assistant:
-    """The client of an assistant; each answer is kept."""
-
-    client: mcp.Client
-    said: list[str]
-
-    async def call(self, tool: str, **arguments: Any) -> Any:
-        """Call a tool that has an answer; return it."""
-        done = await self._called(tool, arguments)
-        assert not done.is_error, self.said[-1]
-        assert json.loads(self.said[-1]) == done.structured_content
-        return done.structured_content
-
-    async def refused(self, tool: str, **arguments: Any) -> str:
-        """Call a tool that has none; return what it says."""
-        done = await self._called(tool, arguments)
-        assert done.is_error, self.said[-1]
-        assert done.structured_content is None
-        assert "Traceback" not in self.said[-1]
-        assert self.said[-1].endswith(".")
-        return self.said[-1]
-
-    async def _called(self, tool: str, arguments: Mapping[str, Any]) -> mcp.types.CallToolResult:
-        done = await self.client.call_tool(tool, dict(arguments))
-        [content] = done.content
-        assert isinstance(content, mcp.types.TextContent)
-        assert len(content.text.encode()) <= MAX_ANSWER
-        self.said.append(content.text)
-        return done
-
-    async def until(self, job: str, state: str) -> dict[str, Any]:
-        """Wait for a state of a job, as an assistant may."""
-        for _ in range(int(PATIENCE_S / 0.2)):
-            found = await self.call("show_job", job=job)
-            if found["job"]["state"] == state:
-                return found
-            await asyncio.sleep(0.2)
-        raise AssertionError(found)
-
-
-@asynccontextmanager
-async def assistant(
-    url: str, directory: Path, *words: str, user: str = "susan", mode: Any = "auto", **variables: str
-) -> AsyncIterator[Assistant]:
-    """Start the server as an assistant does, in a directory of a person's, with the person's token."""
-    kept = {n: value for n, value in os.environ.items() if not (n.startswith(OURS) or is_well_known(n))}
-    kept |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    kept |= {"SPRINGTIDE_URL": url, "JUPYTERHUB_API_TOKEN": user, **variables}
-    command = ["-m", "springtide.hub_extension.command", "mcp", *words]
-    server = mcp.StdioServerParameters(command=sys.executable, args=command, env=kept, cwd=directory)
-    async with mcp.Client(server, read_timeout_seconds=PATIENCE_S, mode=mode) as client:
-        yield Assistant(client, [])
 
 
 def sent(url: str, *argv: str, user: str = "susan", **options: Any) -> str:
@@ -213,25 +152,34 @@ async def test_a_job_is_sent_followed_explained_and_read(url: str, directory: Pa
         assert log["ended"] is True
         metrics = await susans.call("read_metrics", job=job, points=5)
         loss, acc = metrics["untrusted"]["metrics"]
-        assert (loss["name"], loss["last"], loss["least"], loss["least_step"], loss["most"]) == (
+        assert (loss["name"], loss["last"], loss["best"], loss["best_step"], loss["goal"]) == (
             "loss",
             40,
             0,
             60,
-            59,
+            "min",
         )
-        assert (acc["name"], acc["most"], acc["points"], len(acc["series"])) == ("acc", 1, 100, 5)
+        assert (acc["name"], acc["best"], acc["goal"], acc["points"], len(acc["series"])) == (
+            "acc",
+            1,
+            "max",
+            100,
+            5,
+        )
         assert acc["series"][0] == [1, 0.01]
         assert acc["series"][-1] == [100, 1]
         assert (metrics["reports"], metrics["complete"]) == (100, True)
-        only = await susans.call("read_metrics", job=job, names=["acc", "none"])
-        assert [each["name"] for each in only["untrusted"]["metrics"]] == ["acc"]
+        only = await susans.call("read_metrics", job=job, names=["acc", "none"], goal="min")
+        assert [(each["name"], each["best"]) for each in only["untrusted"]["metrics"]] == [("acc", 0.01)]
         assert only["untrusted"]["left_out"] == ["loss"]
         why = await susans.call("explain_job", job=job)
         assert why["attempts"][-1]["state"] == "succeeded"
         listed = await susans.call("list_jobs", state="succeeded", limit=1)
         assert listed["jobs"][0]["job"] == job
         assert listed["jobs"][0]["progress"] == "100/100"
+        assert (await susans.call("list_jobs", where="best.loss < 1", order="best.loss"))["jobs"][0]["job"] == job
+        assert (await susans.call("list_jobs", where="best.loss > 1000"))["jobs"] == []
+        assert "where" in await susans.refused("list_jobs", where="loss <")
         shown = await susans.call("show_job", job=job)
         assert shown["untrusted"]["values"]["acc"] == 1
         assert shown["exit_code"] == 0
@@ -306,7 +254,7 @@ async def test_what_is_wrong_with_a_call_is_said_by_name(url: str, directory: Pa
         assert "There is no argument jobs" in await susans.refused("show_job", jobs="nope")
         assert await susans.refused("list_jobs", limit=1000) == (
             "limit: Expected int <= 50. The arguments of list_jobs are: everyone, user, state, project, tag, "
-            "search, limit, cursor."
+            "search, where, order, limit, cursor."
         )
         assert "nope" in await susans.refused("list_jobs", project="nope")
         assert "state" in await susans.refused("list_jobs", state="lost")
@@ -352,7 +300,7 @@ async def test_no_secret_is_in_any_answer(url: str, directory: Path) -> None:
         job = (await susans.call("submit_job", **asked, dry_run=False))["job"]["job"]
         await susans.call("wait_for_job", job=job)
         for tool in ("show_job", "explain_job", "read_log", "read_metrics", "cancel_job"):
-            await susans._called(tool, {"job": job})
+            await susans.try_to(tool, {"job": job})
         for tool in ("list_jobs", "show_pool"):
             await susans.call(tool)
         shown = await susans.call("show_job", job=job)

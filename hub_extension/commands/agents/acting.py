@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -63,7 +63,7 @@ def _notes(*notes: str) -> list[str]:
     return [clipped(note, views.SENTENCES) for note in notes if note]
 
 
-def _carry(names: list[str]) -> str:
+def _carry(names: Sequence[str]) -> str:
     return f"the option carry with {given(','.join(names), LONG_GIVEN)}"
 
 

@@ -19,7 +19,10 @@ class JobTexts(Answer, frozen=True, kw_only=True):
 
     name: str = ""
     command: list[str] = []
+    arguments: str = ""
+    """The arguments of what runs: ``lr=0.1, epochs=30``."""
     tags: list[str] = []
+    note: str = ""
     error: str = ""
     """The error of a failed job."""
     detail: str = ""
@@ -157,17 +160,18 @@ class Log(Answer, frozen=True, kw_only=True):
 
 
 class Metric(Answer, frozen=True, kw_only=True):
-    """A metric: its last, smallest and largest values, with their steps, and a series of steps and values."""
+    """A metric: its last and its best value, and a series of steps and values.
+
+    ``goal`` says whether the smallest (``min``) or the largest value is the best.
+    """
 
     name: str
     last: float | None
-    least: float | None
-    most: float | None
-    last_step: float | None = None
-    least_step: float | None = None
-    most_step: float | None = None
+    best: float | None
+    best_step: float | None = None
+    goal: str = ""
     points: int = 0
-    """Number of reported values; ``series`` has some of them, evenly spaced."""
+    """Number of values that were read; ``series`` has some of them, evenly spaced."""
     series: list[tuple[float | None, float | None]] = []
 
 
@@ -180,7 +184,7 @@ class MetricTexts(Answer, frozen=True, kw_only=True):
 
 
 class Metrics(Answer, frozen=True, kw_only=True):
-    """The metrics of a job. Not ``complete``: it has more reports than were read, the first of them."""
+    """The metrics of a job. If it is not ``complete``, the series have points of its first reports alone."""
 
     job: str
     state: str

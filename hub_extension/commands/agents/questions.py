@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -75,6 +75,14 @@ class ListJobs(Request, frozen=True, kw_only=True):
     search: Annotated[
         Text | None, Meta(description="Words that the name, user, project, id or a tag contains.")
     ] = None
+    where: Annotated[
+        Text | None,
+        Meta(description="Condition on arguments, metrics and columns, such as lr > 0.1 and val_loss < 0.3."),
+    ] = None
+    order: Annotated[
+        Text | None,
+        Meta(description="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that."),
+    ] = None
     limit: Annotated[int, _listed("20")] = 20
     cursor: Cursor | None = None
 
@@ -112,6 +120,10 @@ class ReadMetrics(OfJob, frozen=True, kw_only=True):
     """Which metrics to read."""
 
     names: Annotated[list[str], Meta(max_length=30, description="Only these metrics. Default: the first 30.")] = []
+    goal: Annotated[
+        Literal["min", "max"] | None,
+        Meta(description="Which values are the best. Default: by the name of each, such as max for accuracy."),
+    ] = None
     points: Annotated[
         int,
         Meta(

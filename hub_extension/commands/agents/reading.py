@@ -29,6 +29,8 @@ def list_jobs(client: Client, asked: questions.ListJobs) -> answers.JobPage:
         mine=not asked.everyone and asked.user is None,
         tag=asked.tag,
         search=asked.search,
+        where=asked.where,
+        order=asked.order,
         cursor=asked.cursor,
         limit=asked.limit,
     )
@@ -87,7 +89,7 @@ def read_metrics(client: Client, asked: questions.ReadMetrics) -> answers.Metric
     """Read the metrics that a job has reported."""
     job = client.job(asked.job)
     points, complete = _reports(client, job)
-    return views.metrics(job, points, asked.names, asked.points, complete=complete)
+    return views.metrics(job, client.metrics(job.id, goal=asked.goal), points, asked, complete=complete)
 
 
 def _reports(client: Client, job: Job) -> tuple[list[Point], bool]:

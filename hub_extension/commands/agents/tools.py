@@ -45,8 +45,8 @@ TOOLS: Final = (
     Tool(
         "list_jobs",
         "List jobs",
-        "List jobs, newest first: the person's own, unless everyone or user is given. Trials of sweeps are left"
-        " out; list_trials has them.",
+        "List jobs, newest first: the person's own, unless everyone or user is given. where and order find runs"
+        " by their arguments and metrics. Trials of sweeps are left out; list_trials has them.",
         questions.ListJobs,
         answers.JobPage,
         reading.list_jobs,
@@ -94,9 +94,9 @@ TOOLS: Final = (
     Tool(
         "read_metrics",
         "Read a job's metrics",
-        "Read the numbers that a job has reported: of each its last, smallest and largest value with their "
-        "steps, and a thinned series. A job reports by springtide.training or a framework's adapter; without "
-        "that there are none, and read_log is what there is.",
+        "Read the numbers that a job has reported: of each its last and its best value with its step, and a "
+        "thinned series. A job reports by springtide.training or a framework's adapter; without that there are "
+        "none, and read_log is what there is.",
         questions.ReadMetrics,
         answers.Metrics,
         reading.read_metrics,

@@ -9,10 +9,10 @@ import msgspec
 
 from springtide.hub_extension.commands.agents import answers
 from springtide.hub_extension.commands.agents.bounds import clipped, clipped_words, thinned, time_of
-from springtide.hub_extension.commands.agents.questions import MAX_LISTED
+from springtide.hub_extension.commands.agents.questions import MAX_LISTED, ReadMetrics
 from springtide.hub_extension.commands.explain import Explanation, changes, said, standing
 from springtide.hub_extension.commands.jobs import asked, progress, starts
-from springtide.scheduler.client.descriptions import expectation, facts, prospect, resumes_from
+from springtide.scheduler.client.descriptions import arguments_words, expectation, facts, prospect, resumes_from
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import (
     Attempt,
@@ -20,6 +20,7 @@ from springtide.scheduler.wire import (
     Job,
     JobEnvironment,
     Me,
+    Metric,
     OutputList,
     Point,
     PoolView,
@@ -66,7 +67,9 @@ def summary(job: Job, now: float, text: int = COMMAND) -> answers.JobSummary:
         untrusted=answers.JobTexts(
             name=clipped(job.name, WORDS),
             command=clipped_words(job.argv, text),
+            arguments=clipped(arguments_words(job), text),
             tags=clipped_words(job.options.tags, text),
+            note=clipped(job.note, text),
             error=clipped(job.error, text),
             detail=clipped(said(job.reason, *FOREIGN), text),
         ),
@@ -137,17 +140,12 @@ def _attempt(attempt: Attempt) -> answers.AttemptSummary:
 
 
 def metrics(
-    job: Job, points: Sequence[Point], names: Sequence[str], most: int, *, complete: bool
+    job: Job, found: Sequence[Metric], points: Sequence[Point], asked: ReadMetrics, *, complete: bool
 ) -> answers.Metrics:
-    """Return the metrics of a job from its reports, with at most ``most`` points for each."""
-    found: dict[str, list[Point]] = {}
-    for point in points:
-        for name in point.values:
-            found.setdefault(name, []).append(point)
-    wanted = [name for name in names or found if name in found]
+    """Return the metrics of a job, with points of each from its reports."""
+    wanted = [each for each in found if not asked.names or each.name in asked.names]
     shown = wanted[:SHOWN_METRICS]
-    each = max(1, min(most, MAX_SERIES // max(1, len(shown))))
-    others = [name for name in found if name not in shown]
+    most = max(1, min(asked.points, MAX_SERIES // max(1, len(shown))))
     return answers.Metrics(
         job=job.id,
         state=job.state,
@@ -156,24 +154,21 @@ def metrics(
         step=job.progress.step,
         of=job.progress.of,
         untrusted=answers.MetricTexts(
-            metrics=[_metric(name, found[name], each) for name in shown],
-            left_out=[clipped(name, WORDS) for name in others[:MAX_LISTED]],
+            metrics=[_metric(each, points, most) for each in shown],
+            left_out=_names(each.name for each in found if each not in shown),
         ),
     )
 
 
-def _metric(name: str, points: Sequence[Point], most: int) -> answers.Metric:
-    pairs = [(point.step, point.values[name]) for point in points]
-    least = min(pairs, key=lambda pair: (pair[1] != pair[1], pair[1]))
-    largest = max(pairs, key=lambda pair: (pair[1] == pair[1], pair[1]))
+def _metric(metric: Metric, points: Sequence[Point], most: int) -> answers.Metric:
+    pairs = [(point.step, point.values[metric.name]) for point in points if metric.name in point.values]
+    best = metric.best
     return answers.Metric(
-        name=clipped(name, WORDS),
-        last=pairs[-1][1],
-        least=least[1],
-        most=largest[1],
-        last_step=pairs[-1][0],
-        least_step=least[0],
-        most_step=largest[0],
+        name=clipped(metric.name, WORDS),
+        last=metric.last,
+        best=None if best is None else best.value,
+        best_step=None if best is None else best.step,
+        goal="" if best is None else best.goal,
         points=len(pairs),
         series=thinned(pairs, most),
     )
@@ -184,9 +179,9 @@ def outlook(forecast: Forecast) -> answers.Outlook:
     at = forecast.job
     return answers.Outlook(
         expectation=clipped(prospect(forecast), SENTENCES),
-        likely=time_of(at and at.likely),
-        earliest=time_of(at and at.earliest),
-        latest=time_of(at and at.latest),
+        likely="" if at is None else time_of(at.likely),
+        earliest="" if at is None else time_of(at.earliest),
+        latest="" if at is None else time_of(at.latest),
         shifts=[
             answers.Shift(
                 kind=each.kind,
