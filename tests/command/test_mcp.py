@@ -259,7 +259,9 @@ async def test_what_is_wrong_with_a_call_is_said_by_name(url: str, directory: Pa
         assert "nope" in await susans.refused("list_jobs", project="nope")
         assert "state" in await susans.refused("list_jobs", state="lost")
         assert "There is no job “nope”" in await susans.refused("list_trials", sweep="nope")
-        assert "command: Expected array" in await susans.refused("submit_job", command="python train.py")
+        assert "command: Expected a list, got str." in await susans.refused(
+            "submit_job", command="python train.py"
+        )
         assert "missing.py" in await susans.refused("submit_job", command=["python", "missing.py"], dry_run=False)
         assert "no-such-program" in await susans.refused("submit_job", command=["no-such-program"])
         assert "The tools are show_pool" in await susans.refused("fly")

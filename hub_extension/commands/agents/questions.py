@@ -54,7 +54,10 @@ Options = Annotated[
 
 Text = Annotated[str, Meta(max_length=200)]
 JobId = Annotated[str, Meta(min_length=1, max_length=64, description="Id of the job, such as 3kq9x7dm.")]
-Cursor = Annotated[str, Meta(max_length=2000, description="Continue a list: `next` of the answer before.")]
+Cursor = Annotated[
+    Annotated[str, Meta(max_length=2000)] | None,
+    Meta(description="Continue a list: `next` of the answer before."),
+]
 
 
 def _listed(default: str) -> Meta:
@@ -84,7 +87,7 @@ class ListJobs(Request, frozen=True, kw_only=True):
         Meta(description="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that."),
     ] = None
     limit: Annotated[int, _listed("20")] = 20
-    cursor: Cursor | None = None
+    cursor: Cursor = None
 
 
 class OfJob(Request, frozen=True, kw_only=True):
@@ -180,7 +183,7 @@ class ListTrials(Request, frozen=True, kw_only=True):
         Text | None, Meta(description="Only trials in these states, with commas between; `pruned` is one.")
     ] = None
     limit: Annotated[int, _listed("20")] = 20
-    cursor: Cursor | None = None
+    cursor: Cursor = None
 
 
 class Nothing(Request, frozen=True, kw_only=True):

@@ -142,7 +142,9 @@ def argument_words(error: msgspec.ValidationError, tool: Tool) -> str:
     place = _PLACE.search(said)
     where = place[1] if place else ""
     words = _PLACE.sub("", said).replace("`", "").replace("Object contains unknown field", "There is no argument")
-    words = words.replace("Object missing required field", "An argument is missing:")
+    words = words.replace("Object missing required field", "An argument is missing:").replace(
+        "Expected array", "Expected a list"
+    )
     names = ", ".join(tool.question.__struct_fields__) or "none"
     return f"{f'{where}: ' if where else ''}{words}. The arguments of {tool.name} are: {names}."
 
