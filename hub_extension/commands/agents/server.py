@@ -117,10 +117,11 @@ def called(tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
     """Call a tool; return its answer, or a sentence that says why there is none."""
     try:
         asked = msgspec.convert(arguments, tool.question, strict=False)
-        with Client() as client:
-            answer = msgspec.json.encode(tool.run(client, asked))
     except msgspec.ValidationError as error:
         return failed(argument_words(error, tool))
+    try:
+        with Client() as client:
+            answer = msgspec.json.encode(tool.run(client, asked))
     except PoolError as error:
         return failed(refusal_words(error))
     except (BadOption, CaptureError, Unreachable) as error:
