@@ -95,7 +95,7 @@ def jobs(
                 progress(j),
                 ago(j.submitted, now),
                 starts(j, now),
-                why(j),
+                headline(j),
             )
             for j in page.items
         ],
@@ -124,6 +124,11 @@ def progress(job: Job) -> str:
 def starts(job: Job, now: float) -> str:
     """Return when a waiting job is expected to start; empty if that is not known."""
     return "" if job.starts is None or job.starts.likely is None else moment(job.starts, now)
+
+
+def headline(job: Job) -> str:
+    """Return why a job is in its state, in one line; `springtide explain` has the whole."""
+    return job.error or (job.reason.headline or job.reason.text if job.reason else "")
 
 
 def why(job: Job) -> str:

@@ -101,7 +101,7 @@ def missing_words(environment: JobEnvironment, image: str | None) -> str:
         return ""
     names = listed(environment.missing)
     verb = plural(len(environment.missing), "is", "are")
-    return f"{names} {verb} imported by the code and not installed in {image or environment.path}."
+    return f"The code imports {names}, which {verb} not installed in {image or environment.path}."
 
 
 def files_words(environment: JobEnvironment) -> str:

@@ -79,11 +79,12 @@ class Sentence(Answer, frozen=True, kw_only=True):
 class Reason(Answer, frozen=True, kw_only=True):
     """Why something is so: ``code`` and ``params`` for programs, ``sentences`` for people.
 
-    ``text`` is all sentences together.
+    ``text`` is all sentences together. ``headline``, which only reasons of jobs have, has at most 90 characters.
     """
 
     code: str
     text: str
+    headline: str = ""
     sentences: list[Sentence] = []
     params: dict[str, Any] = {}
 

@@ -111,8 +111,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         PriorityName | Annotated[int, Meta(ge=0, le=1_000_000)],
         Option(
             kind=Kind.PRIORITY,
-            help="Which job of the project goes first: train (50), high (75), critical (100) or a number. From "
-            "100 on a job is not paused for others, and has to fit in the quota.",
+            help="Order within the project: train (50), high (75), critical (100) or a number. From 100 on, a "
+            "job is never paused for others and must fit in the quota.",
             example="high",
         ),
     ] = PRIORITIES["train"]

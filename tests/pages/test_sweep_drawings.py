@@ -58,7 +58,7 @@ def test_a_card_tells_how_many_trials_have_ended_and_which_is_the_best(gallery: 
         re.compile(r"^24 of 60 trials, best 0\.0\d+ \(trial 18: lr=[\d.]+, depth=\d, optimizer=adam\)$")
     )
     expect(standing.get_by_role("link", name="trial 18")).to_have_attribute("href", "/jobs/j20t18")
-    expect(card.get_by_test_id("job-reason")).to_contain_text("5 of its trials run on 5 GPUs")
+    expect(card.get_by_test_id("job-headline")).to_contain_text("5 of its trials run on 5 GPUs")
 
 
 def test_the_bar_tells_the_trials_of_each_state(gallery: Page) -> None:

@@ -158,7 +158,7 @@ def _more_jobs(jobs: Sequence[Job]) -> str:
 
 def _job_row(job: Job) -> tuple[str, ...]:
     gpus = phrases.held(job) or phrases.asked(job)
-    return (job.id, job.name, job.project, phrases.state(job), phrases.progress(job), gpus, phrases.why(job))
+    return (job.id, job.name, job.project, phrases.state(job), phrases.progress(job), gpus, phrases.headline(job))
 
 
 def _project_heads(pool: PoolView) -> tuple[str, ...]:

@@ -141,8 +141,8 @@ def _checked(wish: wire.Wish) -> wire.JobOptions:
     if options.least_workers > options.workers:
         raise invalid_field(
             "min_workers",
-            f"min_workers is {options.least_workers}, but the job has {wording.count(options.workers, 'worker')}.",
-            "Ask for more workers, or for fewer of them at least.",
+            f"min_workers ({options.least_workers}) is larger than workers ({options.workers}).",
+            f"Raise workers, or lower min_workers to {options.workers} or less.",
         )
     return options
 
@@ -241,7 +241,7 @@ def _no_room(spec: JobSpec, nodes: Sequence[Node], of_type: str, with_rdma: str)
     if options.gpus > largest:
         return invalid_field(
             "gpus",
-            f"{options.gpus} GPUs per worker were asked for; the largest train node{with_rdma} has "
+            f"You asked for {options.gpus} GPUs per worker, but the largest train node{with_rdma} has "
             f"{largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )

@@ -3,7 +3,7 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
 import { drawUse } from "../base/gpu_use.js";
-import { askWords, jobSentences, optionsOf, stepWords } from "../base/job_words.js";
+import { askWords, drawWhy, jobHeadline, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
@@ -35,7 +35,8 @@ export function renderJobCard(element, data, actions = {}) {
   patch(
     element,
     cardHeader(data, aboutWords(job)),
-    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    h("p", { key: "headline", class: "st-sentences", "data-testid": "job-headline" }, jobHeadline(job, now)),
+    drawWhy(job, now),
     argumentsLine(job),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
@@ -78,7 +79,7 @@ function buttonWords(job) {
   return {
     standing: job.attempt,
     cancel: "Cancel…",
-    question: `Cancel ${clean(job.name) || "this job"}? It will not continue afterwards.`,
+    question: `Cancel ${job.name ? `“${clean(job.name)}”` : "this job"}? This cannot be undone.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",
     confirm: "Cancel the job",
     aside: [

@@ -300,6 +300,7 @@ function timeWords(job, now) {
 }
 
 function drawReason(job) {
-  const words = job.error ? clean(job.error) : sentencesOf(job.reason).join(" ");
-  return h("span", { key: "reason", class: "st-clamped", title: words, "data-testid": "row-reason" }, words);
+  const whole = clean(job.error) || sentencesOf(job.reason).join(" ");
+  const line = clean(job.error) || clean(job.reason?.headline) || whole;
+  return h("span", { key: "reason", class: "st-clamped", title: whole, "data-testid": "row-reason" }, line);
 }
