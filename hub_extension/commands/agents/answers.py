@@ -30,7 +30,7 @@ class JobTexts(Answer, frozen=True, kw_only=True):
 
 
 class JobSummary(Answer, frozen=True, kw_only=True):
-    """A job in a line. ``said`` says why it waits, what it does or how it ended."""
+    """A job in brief. ``said`` says why it waits, what it does or how it ended; in lists in a few words."""
 
     job: str
     kind: str

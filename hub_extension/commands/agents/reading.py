@@ -35,7 +35,7 @@ def list_jobs(client: Client, asked: questions.ListJobs) -> answers.JobPage:
         limit=asked.limit,
     )
     now = time.time()
-    return answers.JobPage(jobs=[views.summary(job, now) for job in page.items], next=page.next or "")
+    return answers.JobPage(jobs=[views.line(job, now) for job in page.items], next=page.next or "")
 
 
 def show_job(client: Client, asked: questions.OfJob) -> answers.JobDetails:

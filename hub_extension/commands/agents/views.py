@@ -48,8 +48,15 @@ FOREIGN: Final = ("detail",)
 """Roles of the original words of others."""
 
 
+def line(job: Job, now: float) -> answers.JobSummary:
+    """Return a job of a list: with the headline of its reason in place of the sentences."""
+    headline = "" if job.reason is None else clipped(job.reason.headline, SENTENCES)
+    whole = summary(job, now)
+    return msgspec.structs.replace(whole, said=headline or whole.said)
+
+
 def summary(job: Job, now: float, text: int = COMMAND) -> answers.JobSummary:
-    """Return a job in a line; ``text`` is the longest text of others, in characters."""
+    """Return a job in brief; ``text`` is the longest text of others, in characters."""
     return answers.JobSummary(
         job=job.id,
         kind=job.kind if job.trials is None else "sweep",
