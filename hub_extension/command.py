@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import click
@@ -140,6 +141,12 @@ class Springtide(click.Group):
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
     """Return the error of a command whose library is not installed."""
     needs = f"springtide[{extra}]" if extra else "springtide"
+    package = (error.name or "").partition(".")[0]
+    if package != error.name and find_spec(package) is not None:
+        return NotDoneError(
+            f"`springtide {command}` needs {error.name}, which the {package} that is installed does not have. If "
+            f"something else here needs that version, use an environment of its own: pip install '{needs}'"
+        )
     return NotDoneError(
         f"`springtide {command}` needs {error.name}, which is not installed: pip install '{needs}'"
     )

@@ -421,6 +421,21 @@ def test_without_its_package_the_command_says_how_to_install_it(tmp_path: Path) 
     )
 
 
+def test_beside_an_older_package_the_command_says_so(tmp_path: Path) -> None:
+    for file in ("mcp/__init__.py", "mcp/types.py", "mcp/server/__init__.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    older = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from springtide.hub_extension.command import main"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{older}; main(['mcp'])"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: `springtide mcp` needs mcp.server.context, which the mcp that is installed"
+    )
+    assert done.stderr.endswith("use an environment of its own: pip install 'springtide[mcp]'\n")
+
+
 def test_the_command_says_that_assistants_start_it() -> None:
     assert "AI assistant" in called("mcp", "--help").out
     assert "--read-only" in called("mcp", "--help").out
