@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, capture, print_sent
+from springtide.hub_extension.commands.sending import capture
+from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, print_sent
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say
 from springtide.scheduler.capture import submission, terminal_place, with_carried
 from springtide.scheduler.client import Client, flags
@@ -110,9 +111,9 @@ def _own_command(first: Job) -> tuple[str, ...]:
 def _present(command: tuple[str, ...], changes: Mapping[str, Any]) -> tuple[Program, bytes | None, dict[str, str]]:
     """Return the command with the project as it is here now, its packed tree, and the variables it needs."""
     here = terminal_place(Path.cwd()).for_job(changes)
-    captured = capture(command, here)
+    with as_usage_errors():
+        captured = capture(command, here)
+        request = submission(captured, changes, here=here)
     for note in captured.notes:
         say(one_line(note))
-    with as_usage_errors():
-        request = submission(captured, changes, here=here)
     return program_of(request), captured.packed, dict(request.env)

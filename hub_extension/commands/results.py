@@ -114,7 +114,7 @@ def _wait(job_ids: Sequence[str], timeout: float | None) -> list[Job]:
     """Return the jobs as they are once all have ended, or after ``timeout`` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with Client(patience=PATIENCE_S if timeout is None else min(PATIENCE_S, timeout)) as client:
-        return [_ended(client, job_id, deadline) for job_id in job_ids]
+        return [ended(client, job_id, deadline) for job_id in job_ids]
 
 
 def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
@@ -124,7 +124,7 @@ def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
         sys.exit(TIME_IS_OVER)
 
 
-def _ended(client: Client, job_id: str, deadline: float | None) -> Job:
+def ended(client: Client, job_id: str, deadline: float | None) -> Job:
     """Return a job once it has ended, or as it is when the deadline, of the monotonic clock, has come."""
     job = client.job(job_id)
     if JobState(job.state).final:

@@ -357,7 +357,7 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     assert " ".join(commands) == (
         "up submit advise rerun checkpoints fork jobs show logs exec stack wait result outputs download tag pause "
         "resume hold release finish cancel projects default-project datasets nodes drain undrain free top explain "
-        "env image-contents replay renumber doctor backup restore plan simulate"
+        "mcp env image-contents replay renumber doctor backup restore plan simulate"
     )
 
 
