@@ -64,6 +64,7 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
 def run_function(path: Path) -> None:
     """Call the function in the payload and save its result; of several processes, that of each."""
     job, began = Job(os.environ), time.time()
+    job.called()
     sys.path.insert(0, str(path.parent.resolve()))
     payload = become_main(path)
     try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.widgets.connection import PoolError
@@ -103,11 +104,16 @@ class Job(Handle):
         try:
             kept = self.output(RESULT)
         except NoResultError as error:
-            raise self._not_kept(error) from None
+            raise self._not_kept(error, job) from None
         return loaded(kept, self.id)
 
-    def _not_kept(self, error: NoResultError) -> NoResultError:
-        """Return the error for a result that could not be pickled; for any other missing result the given one."""
+    def _not_kept(self, error: NoResultError, job: wire.Job) -> NoResultError:
+        """Return the error for a result that could not be pickled, or of a function that did not return.
+
+        For any other missing result it is the given one.
+        """
+        if ended_without_return(job):
+            return NoResultError(f"Job {phrases.clean(job.name)} has no result. {phrases.why(job)}")
         try:
             problem = json.loads(self.output(RESULT_PROBLEM))
             why, text = (phrases.clean(str(problem[name])) for name in ("message", "repr"))

@@ -17,6 +17,7 @@ import msgspec
 from springtide.hub_extension.commands.jobs import why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
 from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
@@ -105,7 +106,7 @@ def _result(job: Job) -> Any:
     except PoolError as error:
         if error.status != NOT_FOUND:
             raise
-        missing = NO_FILE if job.kind == "command" else NO_JSON
+        missing = NO_FILE if job.kind == "command" else why(job) if ended_without_return(job) else NO_JSON
         raise click.ClickException(one_line(f"{job.id} {job.name}: {missing}")) from None
 
 
