@@ -183,29 +183,37 @@ class Job(Handle):
             raise NoResultError(msg)
         return NotebookDocument(json.loads(self.output(job.argv[-1].rpartition("/")[2])))
 
-    def logs(self, *, follow: bool = False, rank: int = 0) -> LogOutput | None:
-        """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends."""
+    def logs(self, *, follow: bool = False, rank: int = 0, tail: int | None = None) -> LogOutput | None:
+        """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends.
+
+        ``tail`` is the number of last lines to begin with, all by default.
+        """
         if follow:
             try:
-                for text in self._log_texts(rank, LOG_WAIT_S):
+                for text in self._log_texts(rank, LOG_WAIT_S, tail):
                     sys.stdout.write(text)
                     sys.stdout.flush()
             except KeyboardInterrupt:
                 raise WaitInterrupted(NO_LONGER.format(self.id)) from None
             return None
-        return LogOutput("".join(self._log_texts(rank, 0)))
+        return LogOutput("".join(self._log_texts(rank, 0, tail)))
 
-    def _log_texts(self, rank: int, wait: float) -> Iterator[str]:
-        """Yield the log so far, and with ``wait`` what follows until the job has ended."""
+    def _log_texts(self, rank: int, wait: float, tail: int | None) -> Iterator[str]:
+        """Yield the log, or its last ``tail`` lines, and with ``wait`` what follows until the job has ended."""
         width = LINE if wait and is_rewritten(sys.stdout) else None
-        text, offset, attempt = LogText(colours=True, width=width), 0, 1
+        text, limit = LogText(colours=True, width=width), wire.LONGEST_LOG_PIECE
+        first = [] if tail is None else self._connection.ask(Client.log_tail, self.id, tail, rank=rank)
+        offset, attempt = 0, first[0].attempt if first else 1
         while True:
-            piece = self._connection.ask(Client.log, self.id, rank=rank, offset=offset, wait=wait)
+            if first:
+                piece = first.pop(0)
+            else:
+                piece = self._connection.ask(Client.log, self.id, rank=rank, offset=offset, limit=limit, wait=wait)
             if piece.text and piece.attempt != attempt:
                 attempt = piece.attempt
                 yield f"{text.finish()}{attempt_mark(self.info, attempt, time.time())}\n"
             yield text.feed(piece.text)
-            if not piece.text and (piece.ended or not wait):
+            if not first and not piece.text and (piece.ended or not wait):
                 yield text.finish()
                 return
             offset = piece.next

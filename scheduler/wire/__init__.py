@@ -33,6 +33,7 @@ from springtide.scheduler.wire.forecast import (
     WhatIf,
 )
 from springtide.scheduler.wire.jobs import (
+    LONGEST_LOG_PIECE,
     Alternative,
     Attempt,
     FoundCheckpoint,
@@ -178,6 +179,7 @@ __all__ = [
     "FREE",
     "IDLE",
     "IMAGE_VARIABLE",
+    "LONGEST_LOG_PIECE",
     "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",

@@ -417,6 +417,9 @@ def test_the_log_is_text_or_followed_until_the_end(pool, workdir, capsys):
     assert "line 0 \nline 1 \nline 2 \n" in printed
     assert job.wait(quiet=True).logs() in printed
     assert repr(job.logs()) == job.logs()
+    assert job.logs(tail=2) == "line 1 \nline 2 \n"
+    job.logs(follow=True, tail=1)
+    assert capsys.readouterr().out == "line 2 \n"
 
 
 def test_a_waiting_job_says_why(pool, workdir, hold, until):

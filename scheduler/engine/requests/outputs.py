@@ -17,8 +17,6 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord, JobSpec, TestStage
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-MAX_LOG_BYTES = 1024 * 1024
-"""Maximum size of a piece of a log, in bytes."""
 MAX_FILES = 500
 """Maximum number of output files in one answer."""
 MAX_OPENERS = 10
@@ -65,7 +63,7 @@ class Outputs:
                 field="rank",
                 hint="Workers are counted from 0.",
             )
-        limit = max(1, min(limit, MAX_LOG_BYTES))
+        limit = max(1, min(limit, wire.LONGEST_LOG_PIECE))
         chunk = await self._piece(job_id, rank, offset, limit)
         if chunk.text or chunk.ended or wait <= 0:
             return chunk
