@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Self
 
 from springtide.scheduler import capture, wire
@@ -145,7 +144,7 @@ class Handle(ABC):
         `OptionError`, and `CaptureError` for variables that cannot be carried.
         """
         try:
-            changes = capture.with_carried(checked(options), capture.kernel_place(Path.cwd()))
+            changes = capture.with_carried(checked(options), capture.kernel_place(capture.working_directory()))
         except BadOption as error:
             raise OptionError(str(error)) from None
         except capture.CaptureError as error:

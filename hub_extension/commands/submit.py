@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -29,6 +28,7 @@ from springtide.scheduler.capture import (
     unsent,
     with_carried,
     with_training,
+    working_directory,
 )
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import (
@@ -60,7 +60,8 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     With --follow the exit code is 0 only if the job succeeded.
     """
     given = flags.given(options)
-    here = terminal_place(Path.cwd()).for_job(given)
+    with _as_usage_errors():
+        here = terminal_place(working_directory()).for_job(given)
     captured = capture(command, here)
     with _as_usage_errors():
         request = submission(captured, given, here=here)
@@ -184,7 +185,7 @@ def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
     """
     with Client() as client:
         with _as_usage_errors():
-            changes = with_carried(flags.given(options), terminal_place(Path.cwd()))
+            changes = with_carried(flags.given(options), terminal_place(working_directory()))
         job = client.rerun(job_id, changes)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
         _print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
