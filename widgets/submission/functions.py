@@ -108,7 +108,10 @@ def _call_words(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
 def shown(value: object) -> str:
     """Return a plain value in short, and the type of any other: its text may be long to make."""
     if value is None or isinstance(value, PLAIN):
-        return reprlib.repr(value)
+        try:
+            return reprlib.repr(value)
+        except ValueError:  # an integer with more digits than Python writes
+            return f"<{type(value).__name__}>"
     return f"<{type(value).__name__}>"
 
 
@@ -235,10 +238,11 @@ def _plain(function: Any) -> Any:
 
 
 def _sizes(data: bytes, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the bytes that each value takes; nothing for a small payload."""
+    """Return the bytes that each value takes, by its first name; nothing for a small payload."""
     if len(data) < LARGE:
         return {}
-    pickled = {name: try_pickle(value) for name, value in values.items()}
+    names = {id(value): name for name, value in reversed(values.items())}
+    pickled = {name: try_pickle(value) for name, value in values.items() if names[id(value)] == name}
     return {name: len(part) for name, part in pickled.items() if isinstance(part, bytes)}
 
 
