@@ -38,6 +38,9 @@ RESULT = "result.pkl"
 RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
+NOT_FOUND = 404
+NO_FILE = frozenset({NOT_FOUND, 422})
+"""Statuses of the refusals of a name that is not a file's; the second one is for a folder."""
 LOG_WAIT_S = 10.0
 LINE = 120
 """Width at which an unfinished line of a followed log is cut, in characters."""
@@ -144,7 +147,7 @@ class Job(Handle):
 
     def _no_output(self, name: str, error: PoolError) -> SpringtideError:
         """Return the error for a file that could not be fetched."""
-        if error.status != 404:
+        if error.status != NOT_FOUND:
             return error
         return NoResultError(f"Job {self.id} has written no output {given(name, LONG_GIVEN)}. {error}")
 
@@ -155,18 +158,39 @@ class Job(Handle):
     def download(self, name: str, to: str | os.PathLike[str] = ".") -> Path:
         """Save the file ``name`` of the job's output directory as the file ``to``, or in the directory ``to``.
 
-        Returns the file's path. A file of that name is replaced once the whole new one is there.
+        Of a folder all files are saved, as the directory ``to``, or below it if it is there. Returns the path of
+        the file or the folder. A file of that name is replaced once the whole new one is there.
         """
         try:
             return self._connection.ask(Client.download, self.id, name, Path(to))
         except PoolError as error:
-            raise self._no_output(name, error) from None
+            if error.status not in NO_FILE:
+                raise
+            return self._folder(name, Path(to), error)
         except OSError as error:
+            raise _not_saved(name, to, error) from None
+
+    def _folder(self, name: str, to: Path, error: PoolError) -> Path:
+        """Save the files of a folder; raise the error for a name that is no folder either."""
+        below, listed = f"{name.rstrip('/')}/", self._connection.ask(Client.outputs, self.id)
+        files = [file.name for file in listed.items if file.name.startswith(below)]
+        if not files:
+            raise self._no_output(name, error) from None
+        if listed.more:
             msg = (
-                f"{given(name, LONG_GIVEN)} could not be saved as {given(str(to), LONG_GIVEN)}: "
-                f"{error.strerror}. Name another directory or file."
+                f"Job {self.id} has more files than are listed, so not all of those in {given(name, LONG_GIVEN)} "
+                "are known. Download them by their names, or have the job pack them into one file."
             )
-            raise DownloadError(msg) from None
+            raise DownloadError(msg)
+        target = to / below.split("/")[-2] if to.is_dir() else to
+        for file in files:
+            path = target / file.removeprefix(below)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._connection.ask(Client.download, self.id, file, path)
+            except OSError as failed:
+                raise _not_saved(file, to, failed) from None
+        return target
 
     def metrics(self) -> Metrics:
         """Return everything that the job has reported so far, over all its attempts; also as a frame of pandas."""
@@ -256,6 +280,14 @@ def loaded(kept: bytes, job_id: str) -> Any:
         hint = f"{phrases.clean(str(error))}. Run the cells that define it, or update the package it is from."
     msg = f"The result of job {job_id} cannot be loaded here. {hint} job.output({RESULT!r}) has its bytes."
     raise NoResultError(msg)
+
+
+def _not_saved(name: str, to: str | os.PathLike[str], error: OSError) -> DownloadError:
+    """Return the error for a file that could not be saved here."""
+    return DownloadError(
+        f"{given(name, LONG_GIVEN)} could not be saved as {given(str(to), LONG_GIVEN)}: {error.strerror}. "
+        "Name another directory or file."
+    )
 
 
 def all_points(client: Client, job_id: str) -> list[wire.Point]:

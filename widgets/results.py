@@ -63,7 +63,6 @@ class Metrics(list[dict[str, Any]]):
         super().__init__(
             with_reported({"attempt": point.attempt, "at": point.at, "step": point.step}, point.values)
             for point in points
-            if point.step is not None or point.values  # a message of a trial has neither
         )
 
     def to_frame(self) -> DataFrame:

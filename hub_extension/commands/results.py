@@ -188,10 +188,13 @@ def outputs(*, job_id: str, as_json: bool) -> None:
 )
 @json_option
 def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:
-    """Save the output files of a job, all unless some are named, by their paths in its output directory."""
+    """Save the output files of a job, all unless some are named, by their paths in its output directory.
+
+    Of a folder all files are saved.
+    """
     with Client() as client:
         saved = []
-        for name in names or _all_names(client, job_id):
+        for name in _files(client, job_id, names):
             saved.append(str(_saved(client, job_id, name, to)))
             if not as_json:
                 click.echo(one_line(saved[-1]))
@@ -199,11 +202,17 @@ def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) ->
         print_json({"files": saved})
 
 
-def _all_names(client: Client, job_id: str) -> Sequence[str]:
+def _files(client: Client, job_id: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the names of all files, or of those that are named and those in folders that are named."""
     listed = client.outputs(job_id)
-    if listed.more:
+    files = [file.name for file in listed.items]
+    folders = {name: [file for file in files if file.startswith(f"{name.rstrip('/')}/")] for name in names}
+    if listed.more and (not names or any(folders.values())):
         click.echo("There are more files than are listed: name those that are missing.", err=True)
-    return [file.name for file in listed.items]
+    if not names:
+        yield from files
+    for name in names:
+        yield from folders[name] or [name]
 
 
 def _inside(name: str) -> PurePosixPath:

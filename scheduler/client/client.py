@@ -336,7 +336,7 @@ class Client:
         while True:
             points = self.points(job_id, after=after)
             yield from points.items
-            if not points.items or points.next == after:
+            if points.next == after:
                 return
             after = points.next
 

@@ -262,3 +262,23 @@ def test_a_notebook_whose_directory_was_removed_submits_nothing_and_says_so(pool
     gone.rmdir()
     with pytest.raises(CaptureError, match=r"The working directory “.*gone” was removed"):
         pool.submit(len, "ab")
+
+
+def test_an_open_file_is_refused_and_named(pool, workdir) -> None:
+    with (workdir / "log.txt").open("w") as log:
+
+        def train(given=None):
+            return given or log
+
+        refused = (
+            r"is a _io\.TextIOWrapper and cannot be sent \(it is the open file “.*log\.txt”\)\. Make it inside"
+        )
+        with pytest.raises(CaptureError, match=f"variable `log` {refused}"):
+            pool.submit(train)
+        with pytest.raises(CaptureError, match=rf"argument 1 → \['out'\] {refused}"):
+            pool.submit(len, {"out": log})
+
+
+def test_gpus_chosen_by_a_variable_are_said_to_be_the_pools(pool, workdir) -> None:
+    job = pool.submit(len, "ab", env={"CUDA_VISIBLE_DEVICES": "7"})
+    assert "CUDA_VISIBLE_DEVICES was left out: the pool chooses the GPUs of a job" in job.notes[-1] + job.notes[0]
