@@ -312,4 +312,4 @@ def test_a_job_over_the_size_cap_names_what_is_large(here):
     request = submission(captured, {"gpus": 4}, "key")
     with pytest.raises(CaptureError, match=r"Largest: argument 1 2\.0 MiB, .*its path"):
         check_size(request, len(encoded(request)), 2**20, captured.sizes)
-    check_size(request, 2**22, captured.sizes)
+    check_size(request, len(encoded(request)), 2**22, captured.sizes)

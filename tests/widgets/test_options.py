@@ -270,9 +270,7 @@ def test_an_open_file_is_refused_and_named(pool, workdir) -> None:
         def train(given=None):
             return given or log
 
-        refused = (
-            r"is a _io\.TextIOWrapper and cannot be sent \(it is the open file “.*log\.txt”\)\. Make it inside"
-        )
+        refused = r"is a _io\.TextIOWrapper and cannot be sent \(it is the open file “.*log\.txt”\)"
         with pytest.raises(CaptureError, match=f"variable `log` {refused}"):
             pool.submit(train)
         with pytest.raises(CaptureError, match=rf"argument 1 → \['out'\] {refused}"):
