@@ -236,7 +236,7 @@ VALUES = {
     "huge": 10**5000,
     "negative": -(10**400),
     "half": HALF,
-    "both": {"a": [HALF, 10**5000]},
+    "both": {"a": [HALF, 10**5000], HALF: 1},
 }
 
 
