@@ -130,9 +130,21 @@ class Springtide(click.Group):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command. Raises `NotDoneError` or `BadInputError` with a sentence for errors of the pool."""
+        """Run a command. Raises `NotDoneError` or `BadInputError` with a sentence for errors of the pool.
+
+        A command that needs the working directory, where that was removed, is an error of this kind too.
+        """
         try:
             return super().invoke(ctx)
+        except FileNotFoundError as error:
+            from springtide.scheduler.capture.place import (  # noqa: PLC0415 - most commands start faster without it
+                removed_working_directory,
+            )
+
+            removed = removed_working_directory()
+            if removed is None:
+                raise
+            raise NotDoneError(removed) from error
         except PoolError as error:
             bad_input = error.problem.field is not None or error.status in BAD_INPUT_STATUS
             raise (BadInputError if bad_input else NotDoneError)(refusal_words(error)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +13,13 @@ from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.sending import Prepared, prepared
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say, table
 from springtide.scheduler import wording
-from springtide.scheduler.capture import CaptureError, terminal_place, uncarried_words, with_carried
+from springtide.scheduler.capture import (
+    CaptureError,
+    terminal_place,
+    uncarried_words,
+    with_carried,
+    working_directory,
+)
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import HEADS, advice_words, facts, placement_rows, prospect
 from springtide.scheduler.wire import Job, Surface, Wish
@@ -37,7 +42,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     With --follow the exit code is 0 only if the job succeeded.
     """
     with as_usage_errors():
-        work = prepared(command, flags.given(options), Path.cwd())
+        work = prepared(command, flags.given(options), working_directory())
     if dry_run:
         _say_all(work.notes)
         print_prospect(work, as_json=as_json)
@@ -150,7 +155,7 @@ def rerun(*, job_id: str, follow: bool, arguments: dict[str, str], as_json: bool
     """
     with Client() as client:
         with as_usage_errors():
-            changes = with_carried(flags.given(options), terminal_place(Path.cwd()))
+            changes = with_carried(flags.given(options), terminal_place(working_directory()))
         job = client.rerun(job_id, changes, arguments)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
         print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)

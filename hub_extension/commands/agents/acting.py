@@ -11,7 +11,7 @@ from springtide.hub_extension.commands.agents import answers, questions, views
 from springtide.hub_extension.commands.agents.bounds import clipped
 from springtide.hub_extension.commands.agents.options import checked_options
 from springtide.hub_extension.commands.sending import Prepared, prepared
-from springtide.scheduler.capture import CaptureError, uncarried_words
+from springtide.scheduler.capture import CaptureError, uncarried_words, working_directory
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job
 from springtide.scheduler.wording import LONG_GIVEN, given
@@ -30,9 +30,10 @@ def submit_job(client: Client, asked: questions.SubmitJob) -> answers.Submitted:
 
 def _directory(text: str | None) -> Path:
     """Return the working directory of a submission. Raises `CaptureError` if there is none."""
-    path = Path.cwd() if text is None else Path.cwd() / Path(text).expanduser()
+    here = working_directory()
+    path = here if text is None else here / Path(text).expanduser()
     if not path.is_dir():
-        msg = f"directory is {given(text, LONG_GIVEN)}; expected a directory, absolute or below {Path.cwd()}."
+        msg = f"directory is {given(text, LONG_GIVEN)}; expected a directory, absolute or below {here}."
         raise CaptureError(msg)
     return path
 
