@@ -1,7 +1,7 @@
 /** The state of a job, in sentences. */
 
 import { h } from "./dom.js";
-import { when } from "./glyphs.js";
+import { timeOf, when } from "./glyphs.js";
 import { ago, amount, clean, clock, count, duration, exact, size } from "./words.js";
 
 const SOON_S = 10;
@@ -113,7 +113,7 @@ function cancelled(job, now) {
 }
 
 function ended(words, job, now, how = "") {
-  return h("span", { key: "ended" }, words, job.ended ? when(job.ended, now) : "", how, ".");
+  return h("span", { key: "ended" }, words, job.ended ? timeOf(job.ended, now) : "", how, ".");
 }
 
 function heldWords(job) {

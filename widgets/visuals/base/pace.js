@@ -1,5 +1,7 @@
 /** Limits for repeated work: its rate, one call at a time, and the order of answers. */
 
+const TICK_MS = 5000;
+
 /** Returns a function that calls `draw` at most once per frame. */
 export function oncePerFrame(draw) {
   let isWaiting = false;
@@ -11,6 +13,37 @@ export function oncePerFrame(draw) {
       draw();
     });
   };
+}
+
+/**
+ * Draws `element` at once, and then, at most once per frame, after calls of `draw` while it is in sight. What changes out of
+ * sight is drawn when it comes into sight. Returns `draw` and `stop`.
+ * @param moves whether the drawing changes with time alone: it is then drawn every few seconds
+ */
+export function whileInSight(element, drawing, moves = () => false) {
+  let inSight = true;
+  let timer = null;
+  const now = () => {
+    clearTimeout(timer);
+    timer = null;
+    if (!inSight) return;
+    drawing();
+    if (moves()) timer = setTimeout(draw, TICK_MS);
+  };
+  const draw = oncePerFrame(now);
+  const watcher = new IntersectionObserver((entries) => {
+    const before = inSight;
+    inSight = entries.at(-1).isIntersecting;
+    if (inSight && !before) draw();
+  });
+  const stop = () => {
+    watcher.disconnect();
+    clearTimeout(timer);
+    inSight = false;
+  };
+  now();
+  watcher.observe(element);
+  return { draw, stop };
 }
 
 /** Calls `work` at most once per `seconds`; the last call is never lost. */

@@ -1,13 +1,13 @@
 /** The card of a live job: its content and actions, and its form as an output of a notebook. */
 
 import { isFinal } from "../base/glyphs.js";
+import { whileInSight } from "../base/pace.js";
 import { ago, clockNow } from "../base/words.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
-const TICK_MS = 1000;
 const LOG_LINES = 200;
 const LOG_TAIL = 64 * 1024;
 const FILES_LISTED = 20;
@@ -57,7 +57,8 @@ function insideActions({ feed, id, askStack }, owner) {
 export function showJob(element, feed, output) {
   const { id } = output.job;
   const ends = [];
-  const draw = () => drawOutput(element, live, output, editor, outputs);
+  let view = null;
+  const draw = () => view?.draw();
   const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job)));
   const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
     most: FILES_LISTED,
@@ -66,10 +67,10 @@ export function showJob(element, feed, output) {
   });
   const live = feed.live(id);
   const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });
-  const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
-  draw();
+  const moves = () => isLive(feed) && !isFinal((live.job ?? output.job).state);
+  view = whileInSight(element, () => drawOutput(element, live, output, editor, outputs), moves);
   return () => {
-    clearInterval(ticking);
+    view.stop();
     stop();
     for (const end of ends) end();
   };
@@ -91,6 +92,7 @@ function drawOutput(element, live, output, editor, outputs) {
     job,
     now: blocked ? shownAt : clockNow(),
     log: live.job && live.log ? lastLines(live.log.text) : null,
+    reading: live.log?.reading,
     notice: live.notice ?? output.notice,
     href: live.feed.links.pageOf(job.id),
     blocked,
