@@ -143,7 +143,7 @@ def test_out_of_sight_nothing_is_drawn_until_it_comes_into_sight(gallery: Page) 
             window.place = document.querySelector("article");
             place.textContent = "card";
             window.drawings = 0;
-            window.view = whileInSight(place, () => { drawings += 1; }, () => false);
+            window.view = whileInSight(place, () => { drawings += 1; });
         }"""
     )
     gallery.evaluate("for (let turn = 0; turn < 100; turn += 1) view.draw()")

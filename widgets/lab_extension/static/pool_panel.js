@@ -2,10 +2,10 @@
 
 import { h, patch } from "./visuals/base/dom.js";
 import { isFinal, stage } from "./visuals/base/glyphs.js";
-import { waits } from "./visuals/base/job_words.js";
+import { allWordsLast, waits } from "./visuals/base/job_words.js";
 import { whileInSight } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
-import { isLive, staleWords } from "./visuals/live/stale.js";
+import { isLive, staleLasts, staleWords } from "./visuals/live/stale.js";
 import { renderJobRows } from "./visuals/views/job_rows.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 
@@ -18,8 +18,8 @@ export function showPanel(element, feed, pages) {
   stage(element, "st-panel");
   element.dataset.testid = "pool-panel";
   const openedAt = clockNow();
-  const moves = () => feed.connection.state === "away" || Boolean(feed.mine.jobs?.some(({ state }) => !isFinal(state)));
-  const view = whileInSight(element, () => drawPanel(element, feed, pages, openedAt), moves);
+  const lasts = () => staleLasts(feed) ?? allWordsLast(feed.mine.jobs ?? [], clockNow());
+  const view = whileInSight(element, () => drawPanel(element, feed, pages, openedAt), lasts);
   const watching = [feed.watchPool(view.draw), feed.watchList(feed.mine, view.draw)];
   return () => {
     view.stop();

@@ -1,7 +1,5 @@
 /** Limits for repeated work: its rate, one call at a time, and the order of answers. */
 
-const TICK_MS = 5000;
-
 /** Returns a function that calls `draw` at most once per frame. */
 export function oncePerFrame(draw) {
   let isWaiting = false;
@@ -18,9 +16,9 @@ export function oncePerFrame(draw) {
 /**
  * Draws `element` at once, and then, at most once per frame, after calls of `draw` while it is in sight. What changes out of
  * sight is drawn when it comes into sight. Returns `draw` and `stop`.
- * @param moves whether the drawing changes with time alone: it is then drawn every few seconds
+ * @param lasts returns how long a drawing stays true while nothing happens, in seconds; null if for good
  */
-export function whileInSight(element, drawing, moves = () => false) {
+export function whileInSight(element, drawing, lasts = () => null) {
   let inSight = true;
   let timer = null;
   const now = () => {
@@ -28,7 +26,8 @@ export function whileInSight(element, drawing, moves = () => false) {
     timer = null;
     if (!inSight) return;
     drawing();
-    if (moves()) timer = setTimeout(draw, TICK_MS);
+    const seconds = lasts();
+    if (seconds !== null) timer = setTimeout(draw, 1000 * seconds);
   };
   const draw = oncePerFrame(now);
   const watcher = new IntersectionObserver((entries) => {

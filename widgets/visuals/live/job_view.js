@@ -1,6 +1,7 @@
 /** The card of a live job: its content and actions, and its form as an output of a notebook. */
 
 import { isFinal } from "../base/glyphs.js";
+import { wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { ago, clockNow } from "../base/words.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
@@ -67,8 +68,8 @@ export function showJob(element, feed, output) {
   });
   const live = feed.live(id);
   const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });
-  const moves = () => isLive(feed) && !isFinal((live.job ?? output.job).state);
-  view = whileInSight(element, () => drawOutput(element, live, output, editor, outputs), moves);
+  const lasts = () => wordsLast(live.job ?? output.job, clockNow());
+  view = whileInSight(element, () => drawOutput(element, live, output, editor, outputs), lasts);
   return () => {
     view.stop();
     stop();

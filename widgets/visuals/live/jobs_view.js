@@ -1,6 +1,7 @@
 /** A list of jobs that follows the feed of its page. */
 
-import { isFinal, stage } from "../base/glyphs.js";
+import { stage } from "../base/glyphs.js";
+import { allWordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { renderJobRows } from "../views/job_rows.js";
@@ -17,7 +18,7 @@ export function showJobs(element, feed, output) {
   element.append(rows);
   const watching = [];
   const drawing = () => {
-    const jobs = output.jobs.map((job) => feed.jobs.get(job.id)?.job ?? job);
+    const jobs = latest();
     const stale = staleWords(feed, output.at);
     renderJobRows(
       rows,
@@ -25,8 +26,8 @@ export function showJobs(element, feed, output) {
       feed.links.pageOf,
     );
   };
-  const moves = () => output.jobs.some((job) => !isFinal((feed.jobs.get(job.id)?.job ?? job).state));
-  const view = whileInSight(element, drawing, moves);
+  const latest = () => output.jobs.map((job) => feed.jobs.get(job.id)?.job ?? job);
+  const view = whileInSight(element, drawing, () => allWordsLast(latest(), clockNow()));
   for (const job of output.jobs) watching.push(feed.watchJob(job.id, view.draw, { known: job }));
   return () => {
     view.stop();

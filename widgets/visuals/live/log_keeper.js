@@ -61,7 +61,8 @@ export class LogKeeper {
   #failed(error, turn) {
     if (turn !== this.turn) return null;
     this.problem = error.message;
-    if (!REFUSED_FOR_GOOD.has(error.status)) setTimeout(() => turn === this.turn && this.isShown() && this.read(), READ_AGAIN_MS);
+    if (!REFUSED_FOR_GOOD.has(error.status))
+      setTimeout(() => turn === this.turn && this.isShown() && this.read(), READ_AGAIN_MS);
     this.changed();
     return null;
   }

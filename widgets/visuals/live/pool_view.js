@@ -2,7 +2,7 @@
 
 import { whileInSight } from "../base/pace.js";
 import { renderPoolCard } from "../views/pool_card.js";
-import { staleWords } from "./stale.js";
+import { staleLasts, staleWords } from "./stale.js";
 
 /**
  * Shows the pool in `element`: at once as `output` has it, and live from the feed.
@@ -15,7 +15,7 @@ export function showPool(element, feed, output, open) {
     const mine = feed.me?.projects.map(({ name }) => name) ?? output.mine;
     renderPoolCard(element, { pool: feed.pool ?? output.pool, mine, stale: staleWords(feed, output.at) }, { open });
   };
-  const view = whileInSight(element, drawing, () => feed.connection.state === "away");
+  const view = whileInSight(element, drawing, () => staleLasts(feed));
   const { stop } = feed.watchPool(view.draw);
   return () => {
     view.stop();

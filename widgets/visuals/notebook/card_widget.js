@@ -1,6 +1,7 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `trials`, `notice`, `colour` and `simulated`. */
 
 import { isFinal } from "../base/glyphs.js";
+import { wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { renderWorkCard } from "../views/work_card.js";
@@ -49,7 +50,7 @@ export const cardWidget = {
         actions,
       );
     };
-    const { draw, stop: stopDrawing } = whileInSight(card, drawing, () => !isFinal(model.get("job")?.state));
+    const { draw, stop: stopDrawing } = whileInSight(card, drawing, () => wordsLast(model.get("job"), clockNow()));
     const silent = (is) => {
       if (is === (silentSince !== null)) return;
       silentSince = is ? clockNow() - SILENT_S : null;

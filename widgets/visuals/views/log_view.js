@@ -104,15 +104,21 @@ function drawRanks(data, actions) {
   );
 }
 
+/** Keeps a log at its end: when it has grown, and when it gets another size, as when it is unfolded. */
 function follow(log) {
-  const state = memory(log, { following: true, listening: false });
-  if (!state.listening) {
-    state.listening = true;
+  const state = memory(log, { following: true, text: null });
+  const toEnd = () => {
+    if (state.following) log.scrollTop = log.scrollHeight;
+  };
+  if (state.text === null) {
     log.addEventListener("scroll", () => {
       state.following = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
     });
+    new ResizeObserver(toEnd).observe(log);
   }
-  if (state.following) log.scrollTop = log.scrollHeight;
+  const text = log.textContent;
+  if (state.text !== text) toEnd();
+  state.text = text;
 }
 
 function search(element, state) {
