@@ -6,8 +6,8 @@ import { ago, amount, clean, clock, count, duration, exact, size } from "./words
 
 const SOON_S = 10;
 const FAST_S = 5;
-const SLOW_S = 20;
-const MINUTES_S = 120;
+const SLOW_S = 30;
+const MINUTES_S = 60;
 const LATE_S = 60;
 const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
