@@ -1,15 +1,17 @@
 """The program that runs a submitted function or notebook, as ``python -m springtide.training.run``.
 
-``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
-an exception to ``error.json``. In a gang those of the other processes are written to ``result.RANK.pkl``. A result
-that is a JSON value is written to ``result.json`` too, for programs that are not in Python; a figure, a table or a
-model to a file that pages show. For a sweep the payload has the calls of all trials, or a study that chooses the
-arguments. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its own name, with the
-outputs of all cells that ran, after every cell.
+``function PAYLOAD.pkl NAME=VALUE…`` calls a function, with other values of some arguments: its result is written
+to ``result.pkl`` in the job's output directory, an exception to ``error.json``. In a gang those of the other
+processes are written to ``result.RANK.pkl``. A result that is a JSON value is written to ``result.json`` too, for
+programs that are not in Python; a figure, a table or a model to a file that pages show. For a sweep the payload
+has the calls of all trials, or a study that chooses the arguments. ``notebook IN.ipynb`` executes a notebook and
+saves it in that directory under its own name, with the outputs of all cells that ran, after every cell.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import linecache
 import os
@@ -19,7 +21,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
 
 from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
@@ -61,13 +63,16 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
     raise SystemExit(1)
 
 
-def run_function(path: Path) -> None:
-    """Call the function in the payload and save its result; of several processes, that of each."""
+def run_function(path: Path, changes: Sequence[str] = ()) -> None:
+    """Call the function in the payload and save its result; of several processes, that of each.
+
+    ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python.
+    """
     job, began = Job(os.environ), time.time()
     sys.path.insert(0, str(path.parent.resolve()))
     payload = become_main(path)
     try:
-        call = _read(payload)
+        call = _with_changes(_read(payload), changes)
         result, is_done = _called(call, job, path.parent)
     except Exception as error:  # noqa: BLE001 - any exception of the function
         text = _traceback_of(error)
@@ -92,6 +97,27 @@ def _read(payload: Payload) -> Dict[str, Any]:
         if error.name == "optuna":
             raise ModuleNotFoundError(optuna.MISSING, name="optuna") from None
         raise
+
+
+def _with_changes(call: Dict[str, Any], changes: Sequence[str]) -> Dict[str, Any]:
+    """Return the call with other arguments; for a cell, with other values of its variables."""
+    if not changes:
+        return call
+    pairs = (change.partition("=") for change in changes)
+    values = {name: ast.literal_eval(text) for name, _, text in pairs}
+    function = call["function"]
+    if hasattr(function, "variables"):
+        function.variables.update(values)
+        return call
+    signature = inspect.signature(getattr(function, "function", function))
+    bound = signature.bind(*call["args"], **call["kwargs"])
+    others = next((each.name for each in signature.parameters.values() if each.kind is each.VAR_KEYWORD), None)
+    for name, value in values.items():
+        if name in signature.parameters or others is None:
+            bound.arguments[name] = value
+        else:
+            bound.arguments.setdefault(others, {})[name] = value
+    return {**call, "args": bound.args, "kwargs": bound.kwargs}
 
 
 def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
@@ -258,12 +284,16 @@ def run_notebook(path: Path) -> None:
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the function or notebook that the arguments name."""
     words = sys.argv[1:] if argv is None else argv
-    runs = {"function": run_function, "notebook": run_notebook}
-    if len(words) != 2 or words[0] not in runs:
-        sys.stderr.write("usage: python -m springtide.training.run function|notebook FILE\n")
+    is_function = words[:1] == ["function"] and len(words) > 1 and all("=" in word for word in words[2:])
+    is_notebook = words[:1] == ["notebook"] and len(words) == 2
+    if not (is_function or is_notebook):
+        sys.stderr.write("usage: python -m springtide.training.run function FILE [NAME=VALUE…] | notebook FILE\n")
         raise SystemExit(2)
     stacks.answer_requests()
-    runs[words[0]](Path(words[1]))
+    if is_function:
+        run_function(Path(words[1]), words[2:])
+    else:
+        run_notebook(Path(words[1]))
 
 
 if __name__ == "__main__":

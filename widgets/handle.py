@@ -6,9 +6,10 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from springtide.scheduler import capture, wire
@@ -25,6 +26,7 @@ from springtide.widgets.errors import CaptureError, OptionError, SpringtideError
 
 ENDED = 409
 """Status of the refusal to cancel a job that has ended."""
+NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 NO_LONGER = "No longer waiting. The job continues; pool.job('{}') brings it back."
 
 
@@ -110,6 +112,26 @@ class Handle(ABC):
         """Remove tags from the job; one that it does not have changes nothing."""
         self._edit_tags(remove=_tags(tags))
 
+    @property
+    def note(self) -> str:
+        """A note about the job, which *My jobs* shows: ``job.note = "best so far"``; an empty one removes it."""
+        return self.info.note
+
+    @note.setter
+    def note(self, text: str) -> None:
+        self._mark(note=text)
+
+    def archive(self, *, archived: bool = True) -> None:
+        """Leave the job out of lists; with ``archived=False`` it is in them again. Nothing of it is deleted."""
+        self._mark(archived=archived)
+
+    def pin(self, *, pinned: bool = True) -> None:
+        """Show the job first in *My jobs*; with ``pinned=False`` no longer."""
+        self._mark(pinned=pinned)
+
+    def _mark(self, **change: Any) -> None:
+        self._connection.ask(Client.mark, self.id, wire.MarksEdit(**change))
+
     def _edit_tags(self, **change: list[str]) -> None:
         self._connection.ask(Client.edit_tags, self.id, wire.TagsEdit(**change))
 
@@ -136,11 +158,13 @@ class Handle(ABC):
         """End the job, which waits after an attempt, as succeeded: it is complete, and is not run again."""
         self._connection.ask(Client.finish, self.id)
 
-    def rerun(self, **options: Any) -> Self:
+    def rerun(self, *, arguments: Mapping[str, Any] = NO_ARGUMENTS, **options: Any) -> Self:
         """Run the job again and return the handle of the new run at once: ``job.rerun(gpus=2)``.
 
         Options are those of `Pool.submit`, given instead of those of the first run; variables of ``env`` are added
-        to the first run's. Everything else stays the same: code, arguments, files, working directory. Only your
+        to the first run's. ``arguments`` are other arguments of its function or command by name:
+        ``job.rerun(arguments={"lr": 0.1})``; text for an argument that was none has quotes of its own, as in
+        Python. Everything else stays the same: code, other arguments, files, working directory. Only your
         own jobs can be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises
         `OptionError`, and `CaptureError` for variables that cannot be carried.
         """
@@ -150,7 +174,8 @@ class Handle(ABC):
             raise OptionError(str(error)) from None
         except capture.CaptureError as error:
             raise CaptureError(str(error)) from None
-        job = self._connection.ask(Client.rerun, self.id, changes)
+        typed = {name: value if isinstance(value, str) else repr(value) for name, value in arguments.items()}
+        job = self._connection.ask(Client.rerun, self.id, changes, typed)
         return type(self)(job.id, self._way)
 
     # ---------- waiting

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import HEADS, advice_words, placement_rows
+from springtide.scheduler.metrics import Best, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
-from springtide.scheduler.wording import ago, count, size
+from springtide.scheduler.wording import ago, count, given, listed, size
 from springtide.widgets.display import plain
 from springtide.widgets.display.phrases import clean, escape
 from springtide.widgets.display.plain import html_table, text_table
-from springtide.widgets.errors import MissingPackageError
+from springtide.widgets.errors import MissingPackageError, NoResultError, OptionError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,11 +62,54 @@ class Metrics(list[dict[str, Any]]):
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
+        shown = [
+            point for point in points if point.step is not None or point.values
+        ]  # messages of trials have neither
         super().__init__(
             with_reported({"attempt": point.attempt, "at": point.at, "step": point.step}, point.values)
-            for point in points
-            if point.step is not None or point.values  # a message of a trial has neither
+            for point in shown
         )
+        self._values = [point.values for point in shown]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the reported values."""
+        return list(dict.fromkeys(name for values in self._values for name in values))
+
+    def series(self, name: str) -> list[tuple[float | None, float]]:
+        """Return the pairs of step and value of a metric, in the order of the reports.
+
+        Raises `NoResultError` for a name that was not reported, as do `last`, `best` and `at`.
+        """
+        known = [
+            (row["step"], values[name]) for row, values in zip(self, self._values, strict=True) if name in values
+        ]
+        if not known:
+            names = f"It has reported {listed(self.names)}." if self else NO_METRICS
+            msg = f"The job has reported no {given(name)}. {names}"
+            raise NoResultError(msg)
+        return known
+
+    def last(self, name: str) -> float:
+        """Return the last value of a metric: ``job.metrics().last("loss")``."""
+        return self.series(name)[-1][1]
+
+    def best(self, name: str, goal: str | None = None) -> Best:
+        """Return the best value of a metric and its step: ``job.metrics().best("val_loss").value``.
+
+        ``goal`` is ``min`` or ``max``; without it the name says that: the largest accuracy, the smallest loss.
+        """
+        if goal not in {None, "min", "max"}:
+            msg = f"goal is {given(goal)}; expected {given('min')} or {given('max')}."
+            raise OptionError(msg)
+        series = self.series(name)
+        choose = max if (goal or goal_of(name)) == "max" else min
+        step, value = choose(series, key=itemgetter(1))
+        return Best(value, step)
+
+    def at(self, step: float, name: str) -> float | None:
+        """Return the value of a metric at a step, else at the last step before it; None if there is none."""
+        return values_at(((at, {name: value}) for at, value in self.series(name)), step).get(name)
 
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each report. Raises `MissingPackageError`."""
@@ -174,12 +219,17 @@ def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
 
 
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
-    """Return a row for each job: its request, its times and its last report.
+    """Return a row for each job: its request, its arguments, its times and its last report.
 
-    A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
-    1970, ``gpu_hours`` are GPU-hours over all attempts.
+    An argument that is called like a column has the column ``argument.NAME``, a reported value ``reported.NAME``.
+    Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
     """
-    return [with_reported(_job_row(job), job.progress.values) for job in jobs]
+    return [with_reported(_with_arguments(_job_row(job), job), job.progress.values) for job in jobs]
+
+
+def _with_arguments(row: Mapping[str, Any], job: wire.Job) -> dict[str, Any]:
+    values = {name: each.shown if each.hidden else each.value for name, each in job.arguments.items()}
+    return {**row, **{_apart(name, row, "argument"): value for name, value in values.items()}}
 
 
 def _job_row(job: wire.Job) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import jobs_output, pool_output
 from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import SpringtideError
-from springtide.widgets.handle import show
+from springtide.widgets.handle import Handle, show
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
@@ -67,8 +67,9 @@ class Jobs(list[Job | Sweep]):
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each job, as it was when it was listed.
 
-        A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
-        1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
+        Arguments and reported values have columns of their own; those called like another column have the columns
+        ``argument.NAME`` and ``reported.NAME``. Times are in seconds since 1970, ``gpu_hours`` are GPU-hours.
+        Raises `MissingPackageError`.
         """
         return frame(job_rows(self.infos))
 
@@ -298,6 +299,9 @@ class Pool:
         project: str | None = None,
         search: str | None = None,
         since: datetime | float | None = None,
+        where: str | None = None,
+        order: str | None = None,
+        archived: str = "no",
         everyone: bool = False,
         limit: int | None = None,
     ) -> Jobs:
@@ -305,8 +309,10 @@ class Pool:
 
         ``state`` may name several states, with commas between; ``tag`` is one of their tags; ``search`` are words
         that the name, the user, the project, the id or a tag contains; ``since`` is the earliest time of
-        submission, a `datetime` or seconds since 1970. ``limit`` is the maximum number of jobs; without it the
-        list is complete.
+        submission, a `datetime` or seconds since 1970. ``where`` is a condition on arguments, metrics and columns,
+        such as ``lr > 0.01 and best.val_loss < 0.3``, and ``order`` a value that sorts the jobs: ``-best.acc`` for
+        the largest first. Archived jobs come with ``archived="yes"`` (only these) or ``"all"``. ``limit``
+        is the maximum number of jobs; without it the list is complete.
         """
         filters: dict[str, Any] = {
             "state": state,
@@ -315,6 +321,9 @@ class Pool:
             "search": search,
             "since": since.timestamp() if isinstance(since, datetime) else since,
             "mine": not everyone,
+            "where": where,
+            "order": order,
+            "archived": archived,
         }
         if limit is not None:
             return Jobs(self.connection.ask(Client.jobs, **filters, limit=limit).items, self._way)
@@ -324,13 +333,14 @@ class Pool:
         """Return the handle of one job, or of a sweep."""
         return handle_of(self.connection.ask(Client.job, job_id), self._way)
 
-    def compare(self, jobs: Iterable[Job | Sweep | str]) -> Comparison:
+    def compare(self, *jobs: Job | Sweep | str | Iterable[Job | Sweep | str]) -> Comparison:
         """Return 2 to `wire.MAX_COMPARED` jobs or trials side by side, given as handles or ids.
 
-        ``pool.compare(pool.jobs(tag="baseline", limit=5))``. Raises `PoolError` for other numbers of jobs, and
-        for one that you may not see.
+        ``pool.compare(one, other)``, or a list: ``pool.compare(pool.jobs(tag="baseline", limit=5))``. Raises
+        `PoolError` for other numbers of jobs, and for one that you may not see.
         """
-        ids = [job if isinstance(job, str) else job.id for job in jobs]
+        given = [each for job in jobs for each in ([job] if isinstance(job, str | Handle) else job)]
+        ids = [job if isinstance(job, str) else job.id for job in given]
         found = self.connection.ask(Client.compare, ids)
         return Comparison(found, [self.connection.ask(all_points, job.id) for job in found.jobs])
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -22,6 +24,17 @@ from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal, unknown_job
+from springtide.scheduler.runs import (
+    ARGUMENT,
+    BEST,
+    EXAMPLE,
+    FIELDS,
+    LAST,
+    MAX_CONDITION,
+    Condition,
+    ConditionError,
+    parse,
+)
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
     MAX_COMPARED,
@@ -36,6 +49,8 @@ from springtide.scheduler.wire import (
     JobsAction,
     JobStack,
     LogChunk,
+    MarksEdit,
+    MetricList,
     OutputList,
     Points,
     ReleaseRequest,
@@ -48,6 +63,7 @@ from springtide.scheduler.wire import (
     TrialsEdit,
     UsageSeries,
 )
+from springtide.scheduler.wire.run_table import csv_of
 from springtide.scheduler.wording import given, is_printable
 
 logger = logging.getLogger("springtide")
@@ -64,6 +80,9 @@ STARTS_WAIT_S = 0.3
 TRACKERS_WAIT_S = 3.0
 """Maximum time that an answer waits for trackers, in seconds."""
 
+MAX_EXPORTED = 5_000
+"""Maximum number of jobs in one table of CSV."""
+
 Rank = Annotated[int, Meta(ge=0, le=1_000_000)]
 Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
 
@@ -73,7 +92,9 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``search`` are words that the name, the user, the project, the id or a tag contains, ``since`` the earliest
     time of submission, ``tag`` one of the tags. Trials are listed only with the ``sweep`` that they are trials of.
-    ``order`` is one of `ORDERS`, reversed with a minus before it. ``starts`` is the maximum time to wait for
+    ``where`` is a condition on arguments, metrics and other values, such as ``lr > 0.1 and val_loss < 0.3``.
+    ``order`` is one of `ORDERS`, or the name of a value as conditions have it, reversed with a minus before it.
+    Archived jobs are left out unless ``archived`` says otherwise. ``starts`` is the maximum time to wait for
     expected starts that are not known yet, in seconds.
     """
 
@@ -85,7 +106,10 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     since: Annotated[float, Meta(ge=0, le=1e11)] | None = None
     tag: Tag | None = None
     sweep: str | None = None
-    order: str = "newest"
+    where: Annotated[str, Meta(max_length=MAX_CONDITION)] = ""
+    archived: Literal["no", "yes", "all"] = "no"
+    pinned: bool | None = None
+    order: Annotated[str, Meta(max_length=200)] = "newest"
     starts: Annotated[float, Meta(ge=0, le=STARTS_WAIT_S)] = STARTS_WAIT_S
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_JOBS_PAGE)] = 50
@@ -157,6 +181,29 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
         raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
 
 
+@route("GET", "/jobs.csv", Who.LOGGED_IN, jobs=True)
+async def jobs_as_csv(call: Call, query: JobsQuery) -> File:
+    """Return all jobs of a list as CSV, at most `MAX_EXPORTED`, with their arguments and metrics."""
+    found: list[Job] = []
+    cursor: str | None = None
+    while len(found) < MAX_EXPORTED:
+        asked = msgspec.structs.replace(query, cursor=cursor, limit=MAX_JOBS_PAGE, starts=0)
+        page = await jobs(call, asked)
+        found += page.items
+        cursor = page.next
+        if cursor is None:
+            break
+    return File("jobs.csv", await asyncio.to_thread(_csv_file, found[:MAX_EXPORTED], call.pool.clock()))
+
+
+def _csv_file(jobs: Sequence[Job], now: float) -> BinaryIO:
+    """Return an open file without a name that has the jobs as CSV."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it has been sent
+    file.write(csv_of(jobs, now).encode())
+    file.seek(0)
+    return file
+
+
 @route("GET", "/jobs", Who.LOGGED_IN, jobs=True)
 async def jobs(call: Call, query: JobsQuery) -> JobPage:
     """Return a page of the jobs visible to the caller, newest first by default."""
@@ -166,8 +213,11 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
     if unknown:
         hint = f"Known are: {', '.join(JobState)}."
         raise Refusal(422, "invalid", f"{given(unknown[0], 40)} is no state of a job.", field="state", hint=hint)
-    if query.order.removeprefix("-") not in ORDERS:
-        hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
+    order = query.order.removeprefix("-")
+    by_value = order not in ORDERS
+    if by_value and order not in FIELDS and not order.startswith((ARGUMENT, LAST, BEST)):
+        known = ", ".join(dict.fromkeys([*ORDERS, *FIELDS]))
+        hint = f"Known are: {known}, argument.NAME, last.NAME and best.NAME; a minus before one reverses it."
         raise Refusal(422, "invalid", f"{given(query.order, 40)} is no order of jobs.", field="order", hint=hint)
     if not is_printable(query.search):
         message = f"{given(query.search, 40)} has characters that no name has."
@@ -181,7 +231,12 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
         since=query.since,
         tag=query.tag,
         sweep=query.sweep,
-        order=query.order,
+        order="newest" if by_value else query.order,
+        pinned=query.pinned,
+        archived=None if query.archived == "all" else query.archived == "yes",
+        where=_condition(query.where),
+        by_value=order if by_value else "",
+        falling=by_value and query.order.startswith("-"),
         viewer=None if visible is None else "" if caller.service or caller.job is not None else caller.name,
         viewer_projects=tuple(sorted(visible or ())),
     )
@@ -190,6 +245,14 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
     if query.project is not None and not page.items and not engine.has_project(query.project):
         raise unknown_project(query.project, own_projects(call.pool, caller))
     return page
+
+
+def _condition(text: str) -> Condition | None:
+    """Return the condition of a list. Raises `Refusal` that says what is wrong, and where."""
+    try:
+        return parse(text) if text.strip() else None
+    except ConditionError as error:
+        raise Refusal(422, "invalid", error.message, field="where", hint=EXAMPLE) from None
 
 
 async def seen(call: Call, job_id: str) -> Job:
@@ -327,14 +390,44 @@ async def edit_trials(call: Call, id: str, body: TrialsEdit) -> Job:
     return await call.pool.engine.job(job.id)
 
 
+@route("PATCH", "/jobs/{id}", Who.LOGGED_IN, jobs=True)
+async def mark(call: Call, id: str, body: MarksEdit) -> Job:
+    """Change the note of a job, or pin or archive it; it may have ended."""
+    job = await _taggable(call, id)
+    await call.pool.engine.tags.mark(job.id, body, call.caller.name)
+    return await call.pool.engine.job(job.id)
+
+
+async def _taggable(call: Call, job_id: str) -> Job:
+    job = await seen(call, job_id)
+    if not permissions.may(call.caller, Action.TAG, job.project, job.user):
+        message = f"The job is {job.user}'s; only {job.user} and administrators may change its tags."
+        raise Refusal(403, "forbidden", message)
+    return job
+
+
 ENDED = 409
 """Status of the refusal of an action on a job that has ended, or is not in the state for it."""
+MARKS = {
+    "archive": MarksEdit(archived=True),
+    "unarchive": MarksEdit(archived=False),
+    "pin": MarksEdit(pinned=True),
+    "unpin": MarksEdit(pinned=False),
+}
 ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
+
+
+async def _acted(call: Call, job_id: str, body: JobsAction) -> Job:
+    if body.action in MARKS:
+        return await mark(call, job_id, MARKS[body.action])
+    if body.action == "tag":
+        return await edit_tags(call, job_id, body.tags)
+    return await ACTIONS[body.action](call, job_id)
 
 
 @route("POST", "/jobs/actions", Who.LOGGED_IN, jobs=True)
 async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
-    """Pause, resume or cancel several jobs, each by itself: a refusal of one does not stop the others.
+    """Pause, resume, cancel, tag or mark several jobs, each by itself: a refusal of one does not stop the others.
 
     With ``children`` it is also done to the unfinished jobs that programs of these have submitted, as far as the
     caller may see these.
@@ -342,7 +435,7 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
 
     async def act(job_id: str) -> JobActed:
         try:
-            return JobActed(id=job_id, job=await ACTIONS[body.action](call, job_id))
+            return JobActed(id=job_id, job=await _acted(call, job_id, body))
         except Refusal as refusal:
             return JobActed(id=job_id, problem=problem_of(refusal, ""))
 
@@ -374,6 +467,22 @@ async def stack(call: Call, id: str) -> JobStack:
 async def points(call: Call, id: str, query: PointsQuery) -> Points:
     """Return the job's reports in order."""
     return await call.pool.engine.points((await seen(call, id)).id, query.after, query.limit)
+
+
+class MetricsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: ``step`` asks for the values at a step, ``goal`` says which values are the best.
+
+    Without a goal the name of each metric says that: the largest accuracy, the smallest loss.
+    """
+
+    step: Annotated[float, Meta(ge=0, le=1e15)] | None = None
+    goal: Literal["min", "max"] | None = None
+
+
+@route("GET", "/jobs/{id}/metrics", Who.LOGGED_IN, jobs=True)
+async def metrics(call: Call, id: str, query: MetricsQuery) -> MetricList:
+    """Return the last and the best value of each metric of a job, and those at a step."""
+    return await call.pool.engine.metrics((await seen(call, id)).id, query.step, query.goal)
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -415,10 +524,7 @@ async def output(call: Call, id: str, name: str) -> File:
 @route("PATCH", "/jobs/{id}/tags", Who.LOGGED_IN, jobs=True)
 async def edit_tags(call: Call, id: str, body: TagsEdit) -> Job:
     """Change the tags of a job, also of one that has ended."""
-    job = await seen(call, id)
-    if not permissions.may(call.caller, Action.TAG, job.project, job.user):
-        message = f"The job is {job.user}'s; only {job.user} and administrators may change its tags."
-        raise Refusal(403, "forbidden", message)
+    job = await _taggable(call, id)
     await call.pool.engine.tags.edit(job.id, body, call.caller.name)
     return await call.pool.engine.job(job.id)
 

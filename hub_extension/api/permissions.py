@@ -42,7 +42,7 @@ class Action(StrEnum):
     RERUN = "run a job again, with the files and variables that it was submitted with"
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
-    TAG = "change the tags of a job"
+    TAG = "change the tags and the note of a job, pin and archive it"
     CHANGE_MEMBERS = "add and remove members"
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"

@@ -16,7 +16,8 @@ from springtide.scheduler.engine.reruns import options_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wire import BadOption, Job, Rerun, changes_of
-from springtide.scheduler.wire.form_fields import Form, filled, form_of
+from springtide.scheduler.wire.form_fields import Form, filled, form_of, with_arguments
+from springtide.scheduler.wire.reruns import arguments_of
 from springtide.scheduler.wording import given
 
 
@@ -51,7 +52,7 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         project = await project_for(pool, caller, changes.get("project") or first.project)
         sent = "You send files faster than this pool takes them of one person."
         take(pool.uploads, caller, sent, first.bundle_bytes)
-        submission = await pool.engine.reruns.submission(first.id, changes, key)
+        submission = await pool.engine.reruns.submission(first.id, changes, key, arguments_of(body))
         take(pool.uploads, caller, sent, parameters_size(submission))
         requested_at = pool.clock()
         lineage = lineage_of(caller)
@@ -63,4 +64,5 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
 async def form(call: Call, id: str) -> Form:
     """Return the form to edit a job with before it is run again, filled in; variables are left out."""
     first = await _first(call, id)
-    return filled(form_of(await me(call), []), options_of(first))
+    form = filled(form_of(await me(call), []), options_of(first))
+    return form if first.trials is not None else with_arguments(form, first.kind, first.argv, first.arguments)

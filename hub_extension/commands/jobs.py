@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, terminal
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say, terminal
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, JobActed, TagsEdit
-from springtide.scheduler.wording import ago
+from springtide.scheduler.wire.run_table import csv_of
+from springtide.scheduler.wording import ago, amount
 
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(state for state in JobState if not state.final)
@@ -28,6 +29,18 @@ ENDED = 409
 @click.option("--user", help="Only jobs of this person.")
 @click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--sweep", help="The trials of this sweep, which are left out otherwise.")
+@click.option(
+    "--where", help="Only jobs whose arguments, metrics and columns are like this: 'lr > 0.1 and val_loss < 0.3'."
+)
+@click.option("--order", help="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that.")
+@click.option(
+    "--archived",
+    type=click.Choice(["no", "yes", "all"]),
+    default="no",
+    show_default=True,
+    help="Archived jobs.",
+)
+@click.option("--format", "layout", type=click.Choice(["table", "csv"]), default="table", show_default=True)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
 @click.option("--cursor", help="Continue where a page ended (`next` of --json).")
 @json_option
@@ -39,17 +52,34 @@ def jobs(
     user: str | None,
     mine: bool,
     sweep: str | None,
+    where: str | None,
+    order: str | None,
+    archived: str,
+    layout: str,
     limit: int,
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first: springtide jobs --mine --where 'lr > 0.1' --order best.val_loss."""
     with Client() as client:
         page = client.jobs(
-            state=state, project=project, tag=tag, user=user, mine=mine, sweep=sweep, cursor=cursor, limit=limit
+            state=state,
+            project=project,
+            tag=tag,
+            user=user,
+            mine=mine,
+            sweep=sweep,
+            where=where,
+            order=order,
+            archived=archived,
+            cursor=cursor,
+            limit=limit,
         )
     if as_json:
         print_json(page)
+        return
+    if layout == "csv":
+        click.echo(csv_of(page.items, time.time()), nl=False)
         return
     now = time.time()
     print_table(
@@ -65,7 +95,7 @@ def jobs(
                 progress(j),
                 ago(j.submitted, now),
                 starts(j, now),
-                why(j),
+                headline(j),
             )
             for j in page.items
         ],
@@ -73,6 +103,8 @@ def jobs(
     )
     if page.next:
         click.echo(f"There are more: --cursor {one_line(page.next)}")
+    if page.looked_at is not None:
+        say(f"Only the newest {amount(page.looked_at)} jobs were looked at. Narrow it by --project or --mine.")
 
 
 def asked(job: Job) -> str:
@@ -92,6 +124,11 @@ def progress(job: Job) -> str:
 def starts(job: Job, now: float) -> str:
     """Return when a waiting job is expected to start; empty if that is not known."""
     return "" if job.starts is None or job.starts.likely is None else moment(job.starts, now)
+
+
+def headline(job: Job) -> str:
+    """Return why a job is in its state, in one line; `springtide explain` has the whole."""
+    return job.error or (job.reason.headline or job.reason.text if job.reason else "")
 
 
 def why(job: Job) -> str:
@@ -130,6 +167,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "user": job.user,
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
         "runs": " ".join(job.argv),
+        "arguments": descriptions.arguments_words(job),
         "datasets": ", ".join(job.options.datasets),
         "tags": " ".join(job.options.tags),
         "sent": ago(job.submitted, now),

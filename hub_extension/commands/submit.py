@@ -13,6 +13,7 @@ import msgspec
 
 from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say, table
+from springtide.scheduler import wording
 from springtide.scheduler.capture import (
     Captured,
     CaptureError,
@@ -174,20 +175,33 @@ def watch(client: Client, job: Job, *, as_json: bool) -> Job:
 
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
+@click.option(
+    "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Another argument; repeat it for several."
+)
 @json_option
 @click.argument("job_id", metavar="JOB")
-def rerun(*, job_id: str, follow: bool, as_json: bool, **options: Any) -> None:
-    """Run a job of yours again, such as: springtide rerun JOB --gpus 2.
+def rerun(*, job_id: str, follow: bool, arguments: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Run a job of yours again, such as: springtide rerun JOB --gpus 2 --argument lr=0.1.
 
-    Code, files, arguments and variables are those of the first run; so are the options that are not given. With
+    Code, files and variables are those of the first run; so are the options and arguments that are not given. With
     --follow the exit code is 0 only if the job succeeded.
     """
+    typed = dict(map(_pair, arguments))
     with Client() as client:
         with _as_usage_errors():
             changes = with_carried(flags.given(options), terminal_place(Path.cwd()))
-        job = client.rerun(job_id, changes)
+        job = client.rerun(job_id, changes, typed)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
         _print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Return the name and the value in ``NAME=VALUE``. Raises `click.UsageError`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        msg = f"--argument {wording.given(text)} has no name or no value. Write it as --argument lr=0.1."
+        raise click.UsageError(msg)
+    return name, value
 
 
 rerun.params[:0] = flags.flags(Surface.COMMAND)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
@@ -41,7 +42,8 @@ class Captured:
     """A captured program: the parts of a `Submission` that define what runs.
 
     ``program`` is the absolute path of the program that the first word means at the place of submission, empty
-    if there is none. ``source`` is its short description for people, ``notes`` are remarks for the user, ``sizes``
+    if there is none. ``source`` is its short description for people, ``arguments`` are those of a function or a
+    notebook by name, ``notes`` are remarks for the user, ``sizes``
     the bytes of its largest variables, ``imports`` its imports from outside of ``files`` and ``project``. Without
     a project the job runs in the user's own folder.
     """
@@ -52,6 +54,7 @@ class Captured:
     files: Mapping[str, bytes]
     cwd: str
     source: str = ""
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
     program: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -12,12 +12,15 @@ import keyword
 import math
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from springtide.scheduler.arguments import HIDDEN, is_secret
 from springtide.scheduler.capture import sources
+from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.program import Here
@@ -103,10 +106,10 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
 
     Raises `CaptureError` for unknown names and for values that are no plain data.
     """
-    if not parameters:
-        return captured
     name = _file_of(captured)
     notebook = json.loads(_content(captured))
+    if not parameters:
+        return replace(captured, arguments=rendered(_defaults(notebook["cells"])))
     cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in _tags(cell)]
     language = _language(notebook)
     if language not in {"", "python"}:
@@ -126,10 +129,16 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     place = next((place for place, cell in enumerate(cells, 1) if TAG in _tags(cell)), 0)
     cells.insert(place, cell)
     content = json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1).encode()
-    source = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    hidden = [
+        f"{key} = {HIDDEN if is_secret(key, value) else _literal(value, key)}" for key, value in parameters.items()
+    ]
+    shown = {**cell, "source": "\n".join([HEADING, *hidden])}
+    texts = ["".join((shown if each is cell else each)["source"]) for each in cells if each["cell_type"] == "code"]
+    source = "\n\n".join(texts)
     return replace(
         _with_content(captured, content),
         source=source[:SOURCE_CAP],
+        arguments=rendered({**_defaults(cells), **parameters}),
         notes=(*captured.notes, _note(lines, has_cell=place > 0)),
     )
 
@@ -177,7 +186,21 @@ def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
 
 def _names(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the variables that the cells with the tag assign."""
-    names: dict[str, None] = {}
+    return [name for name, _ in _assigned(cells)]
+
+
+def _defaults(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values of parameters that the cells with the tag write out: those of others are not known."""
+    values: dict[str, Any] = {}
+    for name, value in _assigned(cells):
+        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            values[name] = None if value is None else ast.literal_eval(value)
+    return values
+
+
+def _assigned(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, ast.expr | None]]:
+    """Return the variables that the cells with the tag assign, with what is last assigned to them."""
+    names: dict[str, ast.expr | None] = {}
     for cell in cells:
         if TAG not in _tags(cell):
             continue
@@ -189,8 +212,9 @@ def _names(cells: Sequence[Mapping[str, Any]]) -> list[str]:
             targets = (
                 statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
             )
-            names.update((target.id, None) for target in targets if isinstance(target, ast.Name))
-    return list(names)
+            value = getattr(statement, "value", None)
+            names.update((target.id, value) for target in targets if isinstance(target, ast.Name))
+    return list(names.items())
 
 
 def _check_names(parameters: Mapping[str, Any], known: Sequence[str], notebook: str) -> None:

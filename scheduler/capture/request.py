@@ -98,6 +98,7 @@ def submission(
         cwd=captured.cwd,
         files=dict(captured.files),
         source=captured.source,
+        arguments=dict(captured.arguments),
         key=key,
         environment=python_environment(captured, here),
         tree=None if captured.project is None else captured.project.described(),

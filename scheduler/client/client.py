@@ -138,6 +138,9 @@ class Client:
         since: float | None = None,
         tag: str | None = None,
         sweep: str | None = None,
+        where: str | None = None,
+        archived: str | None = None,
+        order: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> wire.JobPage:
@@ -147,7 +150,9 @@ class Client:
 
         ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project,
         the id or a tag contains, ``since`` is the earliest time of submission, in seconds since 1970, ``tag`` is
-        one of the tags. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
+        one of the tags. ``where`` is a condition such as ``lr > 0.1 and val_loss < 0.3``, ``order`` a value that
+        sorts the jobs, such as ``-best.acc``. Archived jobs are left out unless ``archived`` is ``yes`` (only
+        these) or ``all``. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
         """
         filters = {
             "state": state,
@@ -158,6 +163,9 @@ class Client:
             "since": since,
             "tag": tag,
             "sweep": sweep,
+            "where": where,
+            "archived": archived,
+            "order": order,
         }
         found: list[wire.Job] = []
         while True:
@@ -167,37 +175,21 @@ class Client:
             found += page.items
             cursor = page.next
             if limit is None or cursor is None or len(found) >= limit:
-                return wire.JobPage(items=found, next=cursor)
+                return wire.JobPage(items=found, next=cursor, looked_at=page.looked_at)
 
-    def all_jobs(
-        self,
-        *,
-        state: str | None = None,
-        project: str | None = None,
-        user: str | None = None,
-        mine: bool = False,
-        search: str | None = None,
-        since: float | None = None,
-        tag: str | None = None,
-    ) -> Iterator[wire.Job]:
-        """Yield every job that `jobs` would return, page after page."""
+    def all_jobs(self, **filters: Any) -> Iterator[wire.Job]:
+        """Yield every job that `jobs` would return for the same filters, page after page."""
         cursor: str | None = None
         while True:
-            page = self.jobs(
-                state=state,
-                project=project,
-                user=user,
-                mine=mine,
-                search=search,
-                since=since,
-                tag=tag,
-                cursor=cursor,
-                limit=wire.MAX_JOBS_PAGE,
-            )
+            page = self.jobs(**filters, cursor=cursor, limit=wire.MAX_JOBS_PAGE)
             yield from page.items
             cursor = page.next
             if cursor is None:
                 return
+
+    def mark(self, job_id: str, edit: wire.MarksEdit) -> wire.Job:
+        """Change the note of a job, or pin or archive it; it may have ended."""
+        return self._http.struct(wire.Job, "PATCH", _path("jobs", job_id), body=edit)
 
     def job(self, job_id: str) -> wire.Job:
         """Return one job."""
@@ -241,12 +233,15 @@ class Client:
         """Send a request to a job; a repeated one has no further effect."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
-    def rerun(self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES) -> wire.Job:
+    def rerun(
+        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Mapping[str, str] = NO_CHANGES
+    ) -> wire.Job:
         """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
 
-        Code, files, arguments and variables are those of the first run.
+        ``arguments`` are changed arguments by name, as people type them. Code, files, variables and all other
+        arguments are those of the first run.
         """
-        body = wire.rerun(dict(changes), uuid.uuid4().hex)
+        body = wire.rerun(dict(changes), uuid.uuid4().hex, arguments)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "rerun"), body=body, repeat=True)
 
     def edit_tags(self, job_id: str, edit: wire.TagsEdit) -> wire.Job:
@@ -322,6 +317,11 @@ class Client:
         return self._http.struct(
             wire.Points, "GET", _path("jobs", job_id, "points"), query={"after": after, "limit": limit}
         )
+
+    def metrics(self, job_id: str, *, step: float | None = None, goal: str | None = None) -> list[wire.Metric]:
+        """Return the last and the best value of each metric, and those at a step."""
+        query = {"step": step, "goal": goal}
+        return self._http.struct(wire.MetricList, "GET", _path("jobs", job_id, "metrics"), query=query).items
 
     def all_points(self, job_id: str) -> Iterator[wire.Point]:
         """Yield all reports of the job so far, over all its attempts."""

@@ -54,6 +54,11 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
     return [(head, words) for head, words in shown if words]
 
 
+def arguments_words(job: Job) -> str:
+    """Return the arguments of a job on one line: ``lr=0.1, epochs=30``."""
+    return ", ".join(f"{name}={argument.shown}" for name, argument in job.arguments.items())
+
+
 def resumes_from(job: Job, now: float) -> str:
     """Return from which checkpoint a job resumes; empty before its first start and after its end."""
     if job.ended is not None or job.started is None or job.trials is not None or not job.options.gpus:
@@ -96,7 +101,7 @@ def missing_words(environment: JobEnvironment, image: str | None) -> str:
         return ""
     names = listed(environment.missing)
     verb = plural(len(environment.missing), "is", "are")
-    return f"{names} {verb} imported by the code and not installed in {image or environment.path}."
+    return f"The code imports {names}, which {verb} not installed in {image or environment.path}."
 
 
 def files_words(environment: JobEnvironment) -> str:

@@ -34,17 +34,42 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
+from springtide.scheduler.metrics import Goal, values_at
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.runs import Run, holds, ordered
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
+from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
 from springtide.scheduler.store.tables import HubGroup, HubStanding
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
 """Members by project, as the hub's groups say."""
 JobFilter = JobQuery
+BY_VALUE: Mapping[str, tuple[str, bool]] = {
+    "newest": ("submitted", True),
+    "running": ("active", False),
+    "name": ("name", False),
+    "project": ("project", False),
+    "user": ("user", False),
+    "gpus": ("gpus", False),
+}
+"""The value that has the order of a list, by the name of the order, and whether the largest comes first."""
+MAX_REPORTS = 100_000
+"""Maximum number of reports of a job that are looked at for the values at a step."""
+REPORTS_AT_ONCE = 10_000
+"""Number of reports that are read at a time for that."""
+
+
+def chosen_runs(runs: Sequence[Run], query: JobQuery, now: float) -> list[Run]:
+    """Return the runs that the condition of a query holds for, in the order of the query."""
+    kept = [run for run in runs if query.where is None or holds(query.where, run, now)]
+    if query.by_value:
+        return ordered(kept, query.by_value, now, reverse=query.falling)
+    name, falling = BY_VALUE[query.order.removeprefix("-")]
+    return ordered(kept, name, now, reverse=falling is not query.order.startswith("-"))
 
 
 class Engine:
@@ -307,6 +332,8 @@ class Engine:
         ``starts`` requests forecasts of the waiting jobs' starts, and is the maximum time to wait for them, in
         seconds.
         """
+        if filter.where is not None or filter.by_value:
+            return await self._jobs_by_value(filter, cursor, limit, starts=starts)
         after, limit = paging.job_page_bounds(filter.order, cursor, limit)
         found = await self._read(reading.jobs, filter, after, limit + 1)
         if starts is not None:
@@ -315,6 +342,27 @@ class Engine:
         items = [self._read_model.job(self._state.jobs.get(job.id, job), full=False) for job in found[:limit]]
         more = len(found) > limit
         return wire.JobPage(items=items, next=paging.job_cursor(filter.order, found[limit - 1]) if more else None)
+
+    async def _jobs_by_value(
+        self, query: JobQuery, cursor: str | None, limit: int, *, starts: float | None
+    ) -> wire.JobPage:
+        """Return a page of the newest jobs that a condition holds for, in the order of their values."""
+        first, limit = paging.page_bounds(cursor, limit)
+        runs = await self._read(reading.newest_runs, query, MAX_LOOKED_AT + 1)
+        now = self._parts.clock()
+        unfinished = self._state.jobs
+        looked_at = [unfinished[run.id].run if run.id in unfinished else run for run in runs[:MAX_LOOKED_AT]]
+        found = await asyncio.to_thread(chosen_runs, looked_at, query, now)
+        ids = [run.id for run in found[first or 0 : (first or 0) + limit]]
+        records = await self._read(reading.jobs_by_id, ids)
+        if starts is not None:
+            await self._parts.forecasts.request([self._read_model.waiting_id(job_id) for job_id in ids], starts)
+        end = (first or 0) + limit
+        return wire.JobPage(
+            items=[self._read_model.job(unfinished.get(job.id, job), full=False) for job in records],
+            next=str(end) if end < len(found) else None,
+            looked_at=MAX_LOOKED_AT if len(runs) > MAX_LOOKED_AT else None,
+        )
 
     # ---------- the pool
 
@@ -591,6 +639,32 @@ class Engine:
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
         """Return a job's reports with ``seq`` above ``after``, in order."""
         return await self._parts.outputs.points(job_id, after, limit)
+
+    async def metrics(self, job_id: str, step: float | None, goal: Goal | None) -> wire.MetricList:
+        """Return the last and the best value of each metric of a job, and those at a step.
+
+        Of a job with more reports than `MAX_REPORTS` the first ones are looked at for the step.
+        """
+        standing = (await self._parts.jobs.get(job_id)).standing
+        at_step: dict[str, float] = {}
+        if step is not None:
+            reports: list[wire.Point] = []
+            more: wire.Points | None = None
+            while len(reports) < MAX_REPORTS and (more is None or more.items):
+                more = await self.points(job_id, 0 if more is None else more.next, REPORTS_AT_ONCE)
+                reports += more.items
+            at_step = await asyncio.to_thread(values_at, [(each.step, each.values) for each in reports], step)
+        items = [
+            wire.Metric(
+                name=name,
+                last=standing.values.get(name),
+                best=None if each is None else job_view.best_value(name, each, goal),
+                at_step=at_step.get(name),
+            )
+            for name in dict.fromkeys([*standing.values, *at_step])
+            for each in [standing.extremes.get(name)]
+        ]
+        return wire.MetricList(items=items)
 
     async def output(self, job_id: str, name: str) -> BinaryIO:
         """Open a file of the job's output directory, which the caller closes."""

@@ -8,12 +8,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from string import ascii_uppercase
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import Argument, BadArgument, changed, program_words
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -33,6 +35,8 @@ MAX_LINES = 1000
 MAX_VALUE = 2000
 """Maximum length of a reported value, in characters."""
 NONE = "none"
+RUNNER_WORDS = 5
+"""Number of words that run a function or a notebook, before its arguments."""
 
 
 def options_of(spec: JobSpec) -> dict[str, Any]:
@@ -47,6 +51,22 @@ def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **changes, VARIABLES: variables}
 
 
+def with_arguments(spec: JobSpec, typed: Mapping[str, str]) -> JobSpec:
+    """Return the spec with other arguments, as people type them. Raises `Refusal` (422)."""
+    if not typed:
+        return spec
+    if spec.trials is not None:
+        message = "The arguments of a sweep are those of its trials, which cannot be changed here."
+        raise Refusal(422, "invalid", message, field="arguments", hint="Send the sweep again with another space.")
+    try:
+        words, arguments = changed(spec.kind, spec.argv, spec.arguments, typed)
+    except BadArgument as error:
+        field = f"arguments.{error.name}"
+        raise Refusal(422, "invalid", error.message, field=field, hint=error.hint) from None
+    source = shlex.join(words) if spec.kind == "command" else spec.source
+    return structs.replace(spec, argv=tuple(words), arguments=arguments, source=source)
+
+
 def reference(first: JobSpec, again: JobSpec) -> RerunRef:
     """Return a reference to the first run, with the options that differ."""
     before, after = options_of(first), options_of(again)
@@ -55,10 +75,20 @@ def reference(first: JobSpec, again: JobSpec) -> RerunRef:
         for name, option in wire.OPTIONS.items()
         if name != VARIABLES and before[name] != after[name]
     ]
-    changed = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
-    if changed:
-        differences.append(OptionDifference(VARIABLES, "", f"with another {listed(changed)}"))
+    names = dict.fromkeys([*first.arguments, *again.arguments])
+    differences += [
+        OptionDifference(name, _shown(first.arguments.get(name)), _shown(again.arguments.get(name)))
+        for name in names
+        if first.arguments.get(name) != again.arguments.get(name)
+    ]
+    others = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
+    if others:
+        differences.append(OptionDifference(VARIABLES, "", f"with another {listed(others)}"))
     return RerunRef(first.id, first.name, tuple(differences))
+
+
+def _shown(argument: Argument | None) -> str:
+    return NONE if argument is None else argument.shown
 
 
 class RerunCalls:
@@ -91,13 +121,19 @@ class RerunCalls:
             )
         return job
 
-    async def submission(self, job_id: str, options: Mapping[str, Any], key: str | None) -> wire.Submission:
-        """Return the submission of a run again: as the first one, except for these options.
+    async def submission(
+        self,
+        job_id: str,
+        options: Mapping[str, Any],
+        key: str | None,
+        typed: Mapping[str, str] = MappingProxyType({}),
+    ) -> wire.Submission:
+        """Return the submission of a run again: as the first one, except for these options and typed arguments.
 
-        Raises `Refusal` if the files of the job are kept no longer.
+        Raises `Refusal` for an argument that cannot be changed, and if the files of the job are kept no longer.
         """
         job = await self._first(job_id)
-        spec = job.spec
+        spec = with_arguments(job.spec, typed)
         return wire.Submission(
             **with_changes(spec, options),
             argv=list(spec.argv),
@@ -105,6 +141,7 @@ class RerunCalls:
             cwd=spec.cwd,
             files=dict(await self._files(spec)),
             source=spec.source,
+            arguments=dict(spec.arguments),
             key=key,
             environment=environment_sent(spec),
             trials=await self._trials(job),
@@ -154,14 +191,14 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
     specs = [job.spec for job in jobs]
     options = [options_of(spec) for spec in specs]
     found = [
-        *_by_name("parameter", [_parameters(job) for job in jobs], str),
+        *_by_name("argument", [job.arguments for job in jobs], lambda argument: argument.shown),
         *(
             wire.Difference(kind="option", name=name, values=[option.shown(each[name]) for each in options])
             for name, option in wire.OPTIONS.items()
             if name not in {VARIABLES, "name"}
         ),
         *_variables([each[VARIABLES] for each in options]),
-        *_arguments([spec.argv for spec in specs]),
+        *_commands(specs),
         wire.Difference(kind="files", name="files", values=_letters([spec.bundle for spec in specs])),
         wire.Difference(kind="files", name="project tree", values=_letters([_tree(spec) for spec in specs])),
     ]
@@ -176,13 +213,6 @@ def _tree(spec: JobSpec) -> str | None:
     return None if spec.tree is None else spec.tree.digest
 
 
-def _parameters(job: JobRecord) -> Mapping[str, Any]:
-    outcome, trial = job.standing.outcome, job.spec.trial
-    if outcome is not None and outcome.parameters is not None:
-        return outcome.parameters
-    return (trial and trial.parameters) or {}
-
-
 def _by_name(
     kind: str, tables: Sequence[Mapping[str, Any]], shown: Callable[[Any], str]
 ) -> Iterator[wire.Difference]:
@@ -191,15 +221,12 @@ def _by_name(
         yield wire.Difference(kind=kind, name=name, values=values)
 
 
-def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[wire.Difference]:
-    """Yield the arguments one by one if all commands have as many, else the commands from the first difference."""
-    if len({len(argv) for argv in commands}) == 1:
-        for place, values in enumerate(zip(*commands, strict=True)):
-            yield wire.Difference(kind="command", name=f"argument {place}", values=list(values))
-        return
+def _commands(specs: Sequence[JobSpec]) -> Iterator[wire.Difference]:
+    """Yield the commands from the first difference that is none of arguments, which are compared by name."""
+    commands = [program_words(spec.argv) if spec.kind == "command" else spec.argv[:RUNNER_WORDS] for spec in specs]
     same = sum(1 for _ in takewhile(lambda values: len(set(values)) == 1, zip(*commands, strict=False)))
     rests = [shlex.join(argv[same:]) for argv in commands]
-    yield wire.Difference(kind="command", name="arguments", values=[rest or NONE for rest in rests])
+    yield wire.Difference(kind="command", name="command", values=[rest or NONE for rest in rests])
 
 
 def _variables(tables: Sequence[Mapping[str, str]]) -> Iterator[wire.Difference]:
@@ -215,8 +242,8 @@ def _letters(values: Sequence[str | None]) -> list[str]:
 
 def code_changes(specs: Sequence[JobSpec]) -> list[list[str] | None]:
     """Return for each job how its source differs from that of the first one, as lines of a unified diff."""
-    first = specs[0].source.splitlines()
-    return [_changes(first, spec.source.splitlines()) for spec in specs]
+    first = specs[0].shown_source.splitlines()
+    return [_changes(first, spec.shown_source.splitlines()) for spec in specs]
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> list[str] | None:

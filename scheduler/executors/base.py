@@ -24,6 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import GONE
+from springtide.scheduler.metrics import Extremes
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry.sample import GpuSample
@@ -250,7 +251,7 @@ class Reported:
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when a
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
     sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
-    recognised among its files, None if there is none now.
+    recognised among its files, None if there is none now. ``extremes`` are those of the reports since then.
     """
 
     key: AttemptKey
@@ -261,6 +262,7 @@ class Reported:
     trial: TrialReport | None = None
     lost_result: str = ""
     found: Checkpoint | None = None
+    extremes: Mapping[str, Extremes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

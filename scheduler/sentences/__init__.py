@@ -1,7 +1,7 @@
 """The rendering of reasons as sentences, used by all front ends.
 
 A reason is a code with parameters (`springtide.scheduler.model.Reason`). `render` makes its sentences, each with a
-role; all front ends pass them on unchanged and choose which roles to show.
+role; all front ends pass them on unchanged and choose which roles to show. `headline` is the reason in one line.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
+from springtide.scheduler.sentences.headlines import LONGEST_HEADLINE, headline
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
 from springtide.scheduler.sentences.reruns import rerun_text
 from springtide.scheduler.sentences.running import RUNNING
@@ -32,11 +33,13 @@ from springtide.scheduler.wording import quoted
 __all__ = [
     "AT_ONCE_S",
     "CODES",
+    "LONGEST_HEADLINE",
     "Expected",
     "Role",
     "Sentence",
     "agreed",
     "alternative_words",
+    "headline",
     "joined",
     "render",
     "rerun_text",

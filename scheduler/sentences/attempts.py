@@ -217,9 +217,9 @@ ATTEMPTS: Table = {
 }
 
 STARTS: Table = {
-    "engine-starts-working": lambda _: _unforeseen("When it starts is being worked out."),
+    "engine-starts-working": lambda _: _unforeseen("Estimating the start time."),
     "engine-starts-failed": lambda _: _unforeseen(
-        "When it starts could not be worked out; the service's log says why."
+        "The start time could not be estimated; the service's log says why."
     ),
     "engine-starts-deep": lambda _: _unforeseen("Too many jobs are before it to predict its start."),
     "engine-starts-far": _far,

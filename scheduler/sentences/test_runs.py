@@ -29,9 +29,9 @@ def test_run_text(stage: str, ran: float) -> str:
 
 
 def _first(p: Params) -> Sentences:
-    now = "runs on 1 GPU" if p.get("stage") == "running" else "waits for 1 GPU"
+    now = "is in progress" if p.get("stage") == "running" else "waits for 1 GPU"
     yield state(f"Its test run {now}.")
-    yield follows("It waits in line itself once that has passed.")
+    yield follows("If it passes, the job joins the queue.")
 
 
 def _long_enough(p: Params) -> Sentences:

@@ -191,13 +191,13 @@ def _gpus(p: Params) -> str:
 
 
 def _awaits(p: Params) -> Sentences:
-    if p.get("seconds") is None and p.get("pausing", 1):
-        yield from reserved_until_stopped(p)
-        return
-    yield from reserved(p)
     if p.get("seconds") is not None:
-        those = plural(len(names(p, "names")), "This job", "These jobs")
-        yield follows(f"{those} can be paused in {duration(max(1.0, real(p, 'seconds')))}.")
+        yield state(f"It has a reservation for {gpus(number(p, 'gpus'))}.")
+        yield follows(f"Running jobs can be paused for it in {duration(max(1.0, real(p, 'seconds')))}.")
+    elif p.get("pausing", 1):
+        yield from reserved_until_stopped(p)
+    else:
+        yield from reserved(p)
 
 
 def _next(_: Params) -> Sentences:

@@ -46,6 +46,8 @@ def job_row(job: JobRecord) -> dict[str, Any]:
         "tags": tags_column(spec.options.tags),
         "sweep": job.sweep,
         "trial": None if spec.trial is None else spec.trial.number,
+        "pinned": spec.marks.pinned,
+        "archived": spec.marks.archived,
         **_outcome_columns(job),
     }
 
@@ -71,9 +73,16 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
     }
 
 
-def tagged_row(job: JobRecord) -> dict[str, Any]:
-    """Return a job's columns that depend on its tags; ``job_id`` names it."""
-    return {"job_id": job.id, "spec": as_json(job.spec), "tags": tags_column(job.spec.options.tags)}
+def marked_row(job: JobRecord) -> dict[str, Any]:
+    """Return a job's columns that depend on its tags and marks; ``job_id`` names it."""
+    spec = job.spec
+    return {
+        "job_id": job.id,
+        "spec": as_json(spec),
+        "tags": tags_column(spec.options.tags),
+        "pinned": spec.marks.pinned,
+        "archived": spec.marks.archived,
+    }
 
 
 def given_row(job: JobRecord) -> dict[str, Any]:

@@ -79,6 +79,8 @@ jobs = Table(
     Column("trial", Integer, nullable=True),
     Column("value", Double, nullable=True),
     Column("pruned", Boolean, nullable=False, server_default=false()),
+    Column("pinned", Boolean, nullable=False, server_default=false()),
+    Column("archived", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("user", "key", name="uq_jobs_user_key"),
 )
 _JOBS: Any = {f"{database}_where": jobs.c.sweep.is_(None) for database in ("sqlite", "postgresql")}
@@ -103,6 +105,8 @@ Index(
     jobs.c.id,
     jobs.c.sweep,
     jobs.c.tags,
+    jobs.c.pinned,
+    jobs.c.archived,
     **_JOBS,
 )
 Index("ix_jobs_newest", jobs.c.seq, **_JOBS)

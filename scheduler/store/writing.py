@@ -93,8 +93,8 @@ def _jobs(connection: Connection, batch: WriteBatch) -> None:
         connection.execute(_update_job, [codec.standing_row(job) for job in batch.jobs])
     if batch.shifted_jobs:
         connection.execute(_update_job, [codec.shifted_row(job) for job in batch.shifted_jobs])
-    if batch.tagged_jobs:
-        connection.execute(_update_job, [codec.tagged_row(job) for job in batch.tagged_jobs])
+    if batch.marked_jobs:
+        connection.execute(_update_job, [codec.marked_row(job) for job in batch.marked_jobs])
     if batch.given_jobs:
         connection.execute(_update_job, [codec.given_row(job) for job in batch.given_jobs])
     parameters = [{"sweep": each.sweep, "body": each.body} for each in batch.sweep_parameters]

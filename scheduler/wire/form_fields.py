@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from springtide.scheduler.arguments import Arguments, is_editable
 from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
@@ -15,6 +16,9 @@ from springtide.scheduler.wording import given
 COMMON: Final = ("gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
 """The options shown at once, in this order; the others are under "More options"."""
 MORE_VARIABLES: Final = "Variables that are added, or have another value. The others stay as they were."
+HIDDEN_ARGUMENT: Final = (
+    "Its value is hidden, because its name is that of a secret. It stays unless another is typed."
+)
 MAX_TYPED: Final = 10_000
 """Maximum number of characters that are typed into one field."""
 
@@ -58,6 +62,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the form: its fields, its person, and the notebooks that can be sent."""
 
     fields: list[Field]
+    arguments: list[Field] = []
+    """Those of the job's arguments that can be changed, for a run again."""
     person: Person
     notebooks: list[str]
 
@@ -74,6 +80,24 @@ def filled(form: Form, options: Mapping[str, Any]) -> Form:
     Variables are left out, and those typed are further ones: values may be secrets, so no page gets them.
     """
     return msgspec.structs.replace(form, fields=[_filled(field, options) for field in form.fields])
+
+
+def with_arguments(form: Form, kind: str, argv: Sequence[str], arguments: Arguments) -> Form:
+    """Return the form with the arguments of a job that can be changed for a run again; secrets stay out of it."""
+    fields = [
+        Field(
+            name=name,
+            label=name,
+            help=HIDDEN_ARGUMENT if argument.hidden else "",
+            kind="text",
+            common=True,
+            value=argument.text,
+            placeholder="unchanged" if argument.hidden else "",
+        )
+        for name, argument in arguments.items()
+        if is_editable(kind, argv, name, argument)
+    ]
+    return msgspec.structs.replace(form, arguments=fields)
 
 
 def _filled(field: Field, options: Mapping[str, Any]) -> Field:

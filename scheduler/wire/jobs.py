@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns import RerunOf
@@ -25,6 +26,18 @@ class TagsEdit(Request, frozen=True, kw_only=True):
     tags: Tags | None = None
     add: Tags = []
     remove: Tags = []
+
+
+MAX_NOTE = 2_000
+"""Maximum length of a note about a job, in characters."""
+
+
+class MarksEdit(Request, frozen=True, kw_only=True):
+    """A change of what is kept about a job beside its tags; what is left out stays. An empty note removes it."""
+
+    note: Annotated[str, Meta(max_length=MAX_NOTE)] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
 
 
 class TestRun(Answer, frozen=True, kw_only=True):
@@ -66,17 +79,44 @@ class Sentence(Answer, frozen=True, kw_only=True):
 class Reason(Answer, frozen=True, kw_only=True):
     """Why something is so: ``code`` and ``params`` for programs, ``sentences`` for people.
 
-    ``text`` is all sentences together.
+    ``text`` is all sentences together. ``headline``, which only reasons of jobs have, has at most 90 characters.
     """
 
     code: str
     text: str
+    headline: str = ""
     sentences: list[Sentence] = []
     params: dict[str, Any] = {}
 
 
+class BestValue(Answer, frozen=True, kw_only=True):
+    """The best value of a metric so far, the step at which it was reported, and which values are the best."""
+
+    value: float
+    step: float | None = None
+    goal: Literal["min", "max"] = "min"
+
+
+class Metric(Answer, frozen=True, kw_only=True):
+    """A metric of a job: its last and its best value, and the one at the step that was asked for.
+
+    That is the newest one reported at this step, else the one at the last step before it; None if there is none.
+    """
+
+    name: str
+    last: float | None
+    best: BestValue | None
+    at_step: float | None = None
+
+
+class MetricList(Answer, frozen=True, kw_only=True):
+    """The metrics of a job."""
+
+    items: list[Metric]
+
+
 class Progress(Answer, frozen=True, kw_only=True):
-    """The job's latest report. ``values`` are its numbers, such as ``{"loss": 0.3}``.
+    """The job's latest report. ``values`` are its numbers, such as ``{"loss": 0.3}``, ``best`` the best of each.
 
     ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
     """
@@ -85,6 +125,7 @@ class Progress(Answer, frozen=True, kw_only=True):
     of: float | None = None
     at: float | None = None
     values: dict[str, float] = {}
+    best: dict[str, BestValue] = {}
     ends: float | None = None
 
 
@@ -213,6 +254,14 @@ class Job(Answer, frozen=True, kw_only=True):
     argv: list[str]
     options: JobOptions = JobOptions()
     """Its options as they hold now, ``min_workers`` and ``preemptible`` included; variables are left out."""
+    arguments: dict[str, Argument] = {}
+    """The arguments of its function, command or notebook by name, those of a trial among them."""
+    note: str = ""
+    """A note that people keep about it."""
+    pinned: bool = False
+    """Whether lists show it first."""
+    archived: bool = False
+    """Whether lists leave it out."""
     chosen: list[OptionValue] = []
     """Its options that are not at their defaults; empty in lists and events."""
     gpu_type: str = ""
@@ -273,16 +322,25 @@ class Job(Answer, frozen=True, kw_only=True):
 
 
 class JobPage(Answer, frozen=True, kw_only=True):
-    """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last."""
+    """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last.
+
+    ``looked_at`` is the number of newest jobs that a condition or an order by values was applied to, if there are
+    others that were left out.
+    """
 
     items: list[Job]
     next: str | None = None
+    looked_at: int | None = None
 
 
 class JobsAction(Request, frozen=True, kw_only=True):
-    """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted."""
+    """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted.
 
-    action: Literal["pause", "resume", "cancel", "finish"]
+    ``tags`` is the change that the action ``tag`` makes.
+    """
+
+    action: Literal["pause", "resume", "cancel", "finish", "archive", "unarchive", "pin", "unpin", "tag"]
+    tags: TagsEdit = TagsEdit()
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
     children: bool = False
 

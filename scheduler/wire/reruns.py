@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from springtide.scheduler import wording
+from springtide.scheduler.arguments import MAX_ARGUMENTS, MAX_TYPED
 from springtide.scheduler.wire.options import BadOption
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission
@@ -19,6 +21,14 @@ Rerun = msgspec.defstruct(
     [
         *((name, _TYPES[name] | UnsetType, UNSET) for name in OPTIONS),
         ("typed", dict[str, str], {}),
+        (
+            "arguments",
+            Annotated[
+                dict[Annotated[str, Meta(max_length=MAX_NAME)], Annotated[str, Meta(max_length=MAX_TYPED)]],
+                Meta(max_length=MAX_ARGUMENTS),
+            ],
+            {},
+        ),
         ("key", Annotated[str, Meta(max_length=MAX_NAME)] | None, None),
     ],
     bases=(Request,),
@@ -28,14 +38,21 @@ Rerun = msgspec.defstruct(
     namespace={
         "__doc__": "Options of a run again that differ from the first run; one left out stays as it was.\n\n"
         "Variables of ``env`` are added to those of the first run. ``typed`` are options as texts, as a form has "
-        "them; an empty one is at its default. ``key`` makes the request safe to repeat, as that of a submission."
+        "them; an empty one is at its default. ``arguments`` are those of its function or command that change, by "
+        "name, as people type them. ``key`` makes the request safe to repeat, as that of a submission."
     },
 )
 
 
-def rerun(changes: dict[str, Any], key: str | None = None) -> Struct:
-    """Return the request for options as requests carry them, those of `OPTIONS`."""
-    return Rerun(**changes, key=key)
+def rerun(changes: dict[str, Any], key: str | None = None, arguments: Mapping[str, str] = {}) -> Struct:
+    """Return the request for options as requests carry them, those of `OPTIONS`, and for typed ``arguments``."""
+    return Rerun(**changes, arguments=dict(arguments), key=key)
+
+
+def arguments_of(request: Struct) -> dict[str, str]:
+    """Return the arguments that a request to run a job again changes, as they are typed."""
+    changed: dict[str, str] = getattr(request, "arguments")  # noqa: B009 - made from the table, unknown to type checkers
+    return changed
 
 
 def changes_of(request: Struct) -> dict[str, Any]:
@@ -55,7 +72,7 @@ def _read(typed: dict[str, str]) -> dict[str, Any]:
 
 
 class OptionChange(Answer, frozen=True, kw_only=True):
-    """An option that differs from the first run, as a person reads it.
+    """An option or an argument that differs from the first run, as a person reads it.
 
     Of environment variables only the names are shown: ``before`` is empty then.
     """
@@ -66,7 +83,7 @@ class OptionChange(Answer, frozen=True, kw_only=True):
 
 
 class RerunOf(Answer, frozen=True, kw_only=True):
-    """The run that a job repeats. Code, files and arguments are those of it.
+    """The run that a job repeats. Code and files are those of it, and so is whatever ``changes`` leaves out.
 
     ``text`` says in words which run it is, and what differs.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, inspect
 
+from springtide.scheduler.arguments import MAX_ARGUMENTS, Argument
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, Job
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
@@ -110,8 +111,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         PriorityName | Annotated[int, Meta(ge=0, le=1_000_000)],
         Option(
             kind=Kind.PRIORITY,
-            help="Which job of the project goes first: train (50), high (75), critical (100) or a number. From "
-            "100 on a job is not paused for others, and has to fit in the quota.",
+            help="Order within the project: train (50), high (75), critical (100) or a number. From 100 on, a "
+            "job is never paused for others and must fit in the quota.",
             example="high",
         ),
     ] = PRIORITIES["train"]
@@ -406,7 +407,8 @@ class Submission(Wish, frozen=True, kw_only=True):
     accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
     that of the place of submission, if it is known; ``env`` has the variables that ``carry`` names there. With a
     ``tree`` the job runs in a copy of its project, which ``{project_tree}`` means in ``argv`` and ``env`` values;
-    a ``cwd`` in the project means the same place there.
+    a ``cwd`` in the project means the same place there. ``arguments`` are those of a function or a notebook by
+    name; those of a command are read from its words.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -414,6 +416,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     cwd: Annotated[str, Meta(max_length=4096)] | None = None
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
+    arguments: Annotated[dict[str, Argument], Meta(max_length=MAX_ARGUMENTS)] = {}
     key: Annotated[str, Meta(max_length=128)] | None = None
     trials: Trials | None = None
     environment: PythonEnvironment | None = None

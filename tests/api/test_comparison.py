@@ -34,20 +34,33 @@ async def test_what_differs_is_told_with_a_value_for_each_job(running: Any) -> N
         ("option", "time_limit"): ["1m", "none", "none"],
         ("option", "tags"): ["none", "seed-2", "none"],
         ("variable", "SEED"): ["A", "B", "none"],
-        ("command", "argument 2"): ["0.1", "0.2", "0.2"],
+        ("argument", "argument 1"): ["0.1", "0.2", "0.2"],
     }
     assert "hunter2" not in answer.text
     assert [line for line in found["code"][1] if line[0] in "+-"] == ["-train(0.1)", "+train(0.2)"]
     assert (found["code"][0], found["code"][2]) == ([], [])
 
 
-async def test_commands_of_different_length_are_told_from_where_they_differ(running: Any) -> None:
-    short = await running.submit("susan", "python3", "train.py", "--fast")
-    long = await running.submit("susan", "python3", "train.py", "--out", "my file")
-    none = await running.submit("susan", "python3", "train.py")
-    answer = await comparison(running, "susan", short["id"], long["id"], none["id"])
-    (found,) = answer.json()["differences"]
-    assert (found["name"], found["values"]) == ("arguments", ["--fast", "--out 'my file'", "none"])
+async def test_arguments_are_compared_by_name_wherever_they_stand(running: Any) -> None:
+    source = "python3 train.py --api-key hunter2"
+    words = ("python3", "train.py", "--fast", "--lr", "0.1", "--api-key", "hunter2")
+    one = await running.submit("susan", *words, source=source)
+    two = await running.submit("susan", "python3", "train.py", "--lr=0.2", "--out", "my file", "--api-key=hunter3")
+    answer = await comparison(running, "susan", one["id"], two["id"])
+    found = {(each["kind"], each["name"]): each["values"] for each in answer.json()["differences"]}
+    assert found == {
+        ("argument", "fast"): ["true", "none"],
+        ("argument", "lr"): ["0.1", "0.2"],
+        ("argument", "out"): ["none", "my file"],
+    }
+    assert "hunter" not in answer.text
+
+
+async def test_programs_that_differ_are_compared_as_commands(running: Any) -> None:
+    one = await running.submit("susan", "python3", "train.py", "--lr", "1")
+    two = await running.submit("susan", "python3", "-u", "other.py", "--lr", "1")
+    (found,) = (await comparison(running, "susan", one["id"], two["id"])).json()["differences"]
+    assert (found["kind"], found["values"]) == ("command", ["train.py", "-u other.py"])
 
 
 async def test_a_long_source_is_not_compared_line_by_line(running: Any) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -438,3 +440,26 @@ async def test_a_job_that_ended_with_0_when_asked_to_pause_is_marked_as_finished
 async def test_a_search_for_what_no_name_has_is_refused(running, search):
     answer = await running.as_("susan").get(f"/jobs?search={search}")
     assert (answer.status_code, answer.json()["field"]) == (422, "search")
+
+
+REPORTS = """
+import json, os
+for step, (loss, acc) in enumerate([(3.0, 0.1), (1.0, 0.4), (2.0, 0.2)]):
+    line = {"attempt": 1, "step": step, "values": {"loss": loss, "acc": acc}}
+    open(os.environ["SPRINGTIDE_REPORT"], "a").write(json.dumps(line) + chr(10))
+"""
+
+
+async def test_metrics_have_last_and_best_values_and_those_at_a_step(running: Any) -> None:
+    job = await running.submit("susan", sys.executable, "-c", REPORTS)
+    api = running.as_("susan")
+    await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    found = (await api.get(f"/jobs/{job['id']}/metrics?step=0")).json()["items"]
+    assert found == [
+        {"name": "loss", "last": 2.0, "best": {"value": 1.0, "step": 1.0, "goal": "min"}, "at_step": 3.0},
+        {"name": "acc", "last": 0.2, "best": {"value": 0.4, "step": 1.0, "goal": "max"}, "at_step": 0.1},
+    ]
+    largest = (await api.get(f"/jobs/{job['id']}/metrics?goal=max")).json()["items"][0]
+    assert largest["best"] == {"value": 3.0, "step": 0.0, "goal": "max"}
+    assert (await api.get(f"/jobs/{job['id']}")).json()["progress"]["best"]["loss"]["value"] == 1.0
+    assert (await running.as_("jemma").get(f"/jobs/{job['id']}/metrics")).status_code == 404

@@ -139,3 +139,38 @@ async def test_a_sweep_is_run_again_whole_and_its_trials_are_not(running: Any) -
     assert (found["trials"]["number"], found["trials"]["metric"], found["options"]["priority"]) == (2, "loss", 75)
     rows = (await running.as_("susan").get(f"/jobs/{found['id']}/trials")).json()["items"]
     assert [row["parameters"] for row in rows] == [{"x": 1}, {"x": 2}]
+
+
+async def test_a_command_runs_again_with_other_arguments(running: Any) -> None:
+    first = await running.submit("susan", "python3", "train.py", "--lr", "0.1", "--amp", "--token=abc")
+    assert first["arguments"] == {
+        "lr": {"value": 0.1},
+        "amp": {"value": True},
+        "token": {"value": None, "hidden": True},
+    }
+    api = running.as_("susan")
+    form = (await api.get(f"/jobs/{first['id']}/rerun")).json()
+    assert [(each["name"], each["value"]) for each in form["arguments"]] == [
+        ("lr", "0.1"),
+        ("amp", "true"),
+        ("token", ""),
+    ]
+    again = await api.post(f"/jobs/{first['id']}/rerun", json={"arguments": {"lr": "0.01", "amp": "false"}})
+    assert again.status_code == 201, again.text
+    assert again.json()["argv"] == ["python3", "train.py", "--lr", "0.01", "--token=…"]
+    assert again.json()["rerun"]["text"] == "Run again of train.py: lr 0.1 → 0.01, amp true → none."
+
+
+async def test_an_argument_that_a_job_does_not_have_is_refused_by_its_name(running: Any) -> None:
+    first = await running.submit("susan", "python3", "train.py", "--lr", "0.1")
+    answer = await running.as_("susan").post(f"/jobs/{first['id']}/rerun", json={"arguments": {"rate": "1"}})
+    assert (answer.status_code, answer.json()["field"]) == (422, "arguments.rate")
+    assert answer.json()["hint"] == "Known are: lr."
+
+
+async def test_arguments_of_a_function_are_stored_as_they_were_sent_and_cut(running: Any) -> None:
+    sent = {"lr": {"value": 0.1}, "api_key": {"value": "abc"}, "text": {"value": "x" * 9_999}}
+    job = await running.submit("susan", "python3", "p.pkl", kind="function", arguments=sent)
+    assert job["arguments"]["lr"] == {"value": 0.1}
+    assert job["arguments"]["api_key"] == {"value": None, "hidden": True}
+    assert len(job["arguments"]["text"]["value"]) == 200

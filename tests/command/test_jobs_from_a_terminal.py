@@ -305,9 +305,9 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = called("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit advise rerun jobs show logs wait result outputs download tag pause resume hold release finish "
-        "cancel projects default-project datasets nodes drain undrain free top explain env image-contents replay "
-        "renumber doctor backup restore plan simulate"
+        "up submit advise rerun jobs show logs exec stack wait result outputs download tag pause resume hold "
+        "release finish cancel projects default-project datasets nodes drain undrain free top explain env "
+        "image-contents replay renumber doctor backup restore plan simulate"
     )
 
 
@@ -333,16 +333,16 @@ def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, d
     (directory / "never.py").write_text("")
     done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
     assert done.code == 2
-    assert "1000 GPUs per worker were asked for" in done.err
+    assert "You asked for 1000 GPUs per worker" in done.err
 
 
 def test_what_is_missing_is_told_at_submission_and_shown_with_the_job(run: Run, directory: Path) -> None:
     (directory / "lacks.py").write_text("import nowhere_to_be_found\n")
     sent = run("submit", "--json", "-e", "TOKEN=hunter2", "--", "python", "lacks.py")
-    assert "nowhere_to_be_found is imported by the code and not installed in" in sent.err
+    assert "The code imports nowhere_to_be_found, which is not installed in" in sent.err
     shown = run("show", sent.json["id"])
     assert shown.code == 0, shown.err
-    assert "Missing: nowhere_to_be_found is imported" in shown.out
+    assert "Missing: The code imports nowhere_to_be_found" in shown.out
     assert "Variables: TOKEN\n" in shown.out
     assert "hunter2" not in shown.out
     assert run("show", sent.json["id"], "--json").json["environment"]["missing"] == ["nowhere_to_be_found"]

@@ -56,7 +56,7 @@ def test_what_was_asked_for_is_stored_in_cores_and_bytes() -> None:
             "or for more GPUs per worker: each comes with 16 cores and 64 GiB of memory there.",
         ),
         ({"gpus": 2, "memory": "129Gi"}, "memory", "for 2 GPUs: the nearest has 32 cores and 128 GiB"),
-        ({"gpus": 4, "cpus": 17}, "gpus", "4 GPUs per worker were asked for; the largest train node has 2."),
+        ({"gpus": 4, "cpus": 17}, "gpus", "You asked for 4 GPUs per worker, but the largest train node has 2."),
         ({"cpus": 5, "workers": 3}, "workers", "the pool has room for 2"),
         ({"cpus": "none"}, "cpus", "expected a number of cores from 0.001 up to 10000"),
         ({"memory": 16}, "memory", "memory is 16; expected an amount of memory from 16Mi up to"),

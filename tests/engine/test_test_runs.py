@@ -28,7 +28,7 @@ async def test_a_gang_waits_in_line_only_after_its_test_run_on_one_gpu_has_passe
     assert (spec.workers, [len(worker.gpus) for worker in spec.placement], spec.test_run) == (1, [1], True)
     shown = await pool.job(gang.id)
     assert (shown.state, shown.attempt, shown.place) == ("queued", 0, None)
-    assert shown.reason.text == "Its test run runs on 1 GPU. It waits in line itself once that has passed."
+    assert shown.reason.text == "Its test run is in progress. If it passes, the job joins the queue."
     assert shown.test_run == wire.TestRun(
         job=test_key.job, stage="running", ran=0.0, text="Test run: runs on 1 GPU."
     )

@@ -134,3 +134,14 @@ async def test_many_attempts_that_write_nothing_are_polled_more_rarely(
         while polls < 2:
             await asyncio.sleep(0.01)
     await polling.close()
+
+
+def test_the_best_of_many_reports_between_two_looks_is_told(places: JobPlaces) -> None:
+    lines = [
+        {"attempt": 1, "at": 1.0, "step": n, "values": {"loss": abs(n - 40), "acc": n / 100}} for n in range(90)
+    ]
+    places.reports.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    observed, _ = Tail(KEY, places.attempts / "1", places, [0]).read_new(9.0)
+    (told,) = (each for each in observed if isinstance(each, Reported))
+    assert told.last.values == {"loss": 49.0, "acc": 0.89}
+    assert told.extremes == {"loss": (0.0, 40.0, 49.0, 89.0), "acc": (0.0, 0.0, 0.89, 89.0)}

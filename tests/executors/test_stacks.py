@@ -96,7 +96,7 @@ async def test_forked_children_have_stacks_of_their_own(bench: LocalBench) -> No
 
 async def test_a_function_that_is_submitted_answers_without_any_import_of_its_own(bench: LocalBench) -> None:
     text = "import sys; sys.argv = ['run', 'function', 'x']; from springtide.training import run\n"
-    text += "import time\ndef waits(_):\n    print('ready', flush=True); time.sleep(600)\n"
+    text += "import time\ndef waits(*_):\n    print('ready', flush=True); time.sleep(600)\n"
     spec = await run(bench, f"{text}run.run_function = waits\nrun.main()")
     assert "in waits" in await stack(bench, spec)
 

@@ -102,7 +102,7 @@ def test_a_form_tells_what_to_expect_and_what_is_wrong_and_submits(
 
     gpus = form(tab).get_by_label("GPUs", exact=True)
     gpus.fill("400")
-    expect_words(tab, "gpus-wrong", "400 GPUs per worker were asked for; the largest train node has 4.")
+    expect_words(tab, "gpus-wrong", "You asked for 400 GPUs per worker, but the largest train node has 4.")
     expect_words(tab, "reason", "Correct first: GPUs.")
     expect(form(tab).get_by_test_id("form-submit")).to_be_disabled()
     expect(gpus).to_have_value("400")

@@ -15,6 +15,7 @@ GPU = {"node": HOSTILE, "index": 0, "uuid": HOSTILE, "label": HOSTILE, "borrowed
 WHY = {
     "code": "told",
     "text": HOSTILE,
+    "headline": f"{HOSTILE} in one line",
     "sentences": [{"role": "state", "text": HOSTILE}],
     "params": {"x": HOSTILE},
 }
@@ -60,6 +61,7 @@ def test_in_the_card_of_a_job(tab: Page) -> None:
     traits = {"job": JOB, "points": POINTS, "log": HOSTILE, "notice": HOSTILE, "colour": 0, "simulated": False}
     show_widget(tab, "notebook/card_widget.js", "cardWidget", {**traits, "version": 1})
     expect(tab.get_by_test_id("job-name")).to_have_text(SHOWN)
+    expect(tab.get_by_test_id("job-headline")).to_contain_text(f"{SHOWN} in one line")
     expect(tab.get_by_test_id("job-reason")).to_contain_text(SHOWN)
     expect_only_text(tab)
 

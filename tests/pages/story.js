@@ -8,6 +8,7 @@ const reason = (...sentences) => ({
   sentences: sentences.map(([role, text]) => ({ role, text })),
   params: { for_project: "nlp" },
 });
+const inOneLine = (headline, why) => ({ ...why, headline });
 const gpu = (index, borrowed = false) => ({
   node: "train",
   index,
@@ -57,7 +58,10 @@ export function job(changes = {}) {
     usage: null,
     saved: NOW - 20,
     saved_step: 40,
-    reason: reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),
+    reason: inOneLine(
+      "Running on 4 GPUs (2 borrowed).",
+      reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),
+    ),
     place: null,
     starts: null,
     failures: 0,
@@ -165,10 +169,13 @@ export const jobs = {
     progress: { step: null, of: null, at: null, values: {} },
     saved_step: null,
     gpus: 8,
-    reason: reason(
-      ["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."],
-      ["state", "The project speech holds 1 of its 2 GPUs."],
-      ["place", "Number 2 in line, after 1 job of speech."],
+    reason: inOneLine(
+      "Waiting for 8 GPUs on one node: 4 are free. Number 2 in line.",
+      reason(
+        ["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."],
+        ["state", "The project speech holds 1 of its 2 GPUs."],
+        ["place", "Number 2 in line, after 1 job of speech."],
+      ),
     ),
     place: 2,
     starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW },
@@ -186,7 +193,7 @@ export const jobs = {
     attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })],
     progress: { step: null, of: null, at: null, values: {} },
     saved_step: null,
-    reason: reason(["state", "Starting on 2 GPUs, all within the quota."]),
+    reason: inOneLine("Starting on 2 GPUs.", reason(["state", "Starting on 2 GPUs, all within the quota."])),
   }),
   pausing: job({
     id: "j4",
@@ -212,10 +219,13 @@ export const jobs = {
     ],
     progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } },
     saved_step: 41,
-    reason: reason(
-      ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."],
-      ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."],
-      ["place", "Next in line."],
+    reason: inOneLine(
+      "Pause for “bert” (GPUs of nlp). Waiting for 4 GPUs on one node: 1 is free. Next in line.",
+      reason(
+        ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."],
+        ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."],
+        ["place", "Next in line."],
+      ),
     ),
     starts: {
       earliest: NOW + 600,

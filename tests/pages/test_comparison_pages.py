@@ -109,6 +109,33 @@ def test_selected_jobs_are_compared(visit: Visit, runs: list[wire.Job]) -> None:
     expect(page.get_by_test_id("overlay-<i>accuracy</i>")).to_be_visible()
 
 
+def test_compared_curves_are_smoothed_on_a_logarithmic_axis_and_within_a_span(
+    visit: Visit, runs: list[wire.Job]
+) -> None:
+    page = visit("susan", compared(runs))
+    line = page.get_by_test_id("overlay-loss").locator("[data-testid=overlay-run] path").first
+    expect(line).to_be_visible()
+    seen = [line.get_attribute("d")]
+
+    def differs() -> None:
+        expect(line).not_to_have_attribute("d", seen[-1] or "")
+        seen.append(line.get_attribute("d"))
+
+    page.get_by_test_id("shape-smooth").fill("0.9")
+    differs()
+    expect(page.get_by_test_id("section-curves")).to_contain_text("first 0.02")
+    page.get_by_test_id("shape-log").check()
+    differs()
+    page.get_by_test_id("shape-from").fill("3")
+    page.get_by_test_id("shape-from").press("Enter")
+    differs()
+    page.get_by_test_id("shape-whole").click()
+    expect(line).to_have_attribute("d", seen[-2] or "")
+    page.get_by_test_id("shape-from").fill("1000")
+    page.get_by_test_id("shape-from").press("Enter")
+    expect(page.get_by_test_id("section-curves")).to_contain_text("loss: nothing to draw here.")
+
+
 def test_the_curves_of_a_comparison_are_live(visit: Visit, service: Service, tmp_path: Path) -> None:
     jobs = [
         service.submit("susan", "python3", "-c", WAITS, str(tmp_path / "go"), name=name) for name in ("one", "two")

@@ -96,22 +96,29 @@ def test_every_node_with_simulated_gpus_says_so(gallery: Page) -> None:
     expect(gallery.locator("#big .st-simulated")).to_have_count(0)
 
 
-def test_a_paused_job_tells_why_what_is_saved_and_when_it_goes_on(gallery: Page) -> None:
+def test_a_paused_job_has_one_line_and_unfolds_why_it_waits_and_what_is_saved(gallery: Page) -> None:
+    card = gallery.locator("#card-paused")
+    expect(card.get_by_test_id("job-headline")).to_have_text(
+        "Pause for “bert” (GPUs of nlp). Waiting for 4 GPUs on one node: 1 is free. Next in line."
+        " Likely resumes at step 41 in about 12 min (in 10 min at the earliest)."
+    )
+    expect(card.get_by_test_id("job-reason")).not_to_be_visible()
+    card.get_by_text("Why?").click()
+    expect(card.get_by_test_id("job-reason")).to_be_visible()
     expect(gallery.locator("#card-paused").get_by_test_id("job-reason")).to_have_text(
         "Paused 3 min ago. The project nlp asked for its 2 GPUs back, for the job bert. Saved at step 41. "
-        "Waiting for 4 GPUs on one node: no node has more than 1 free. Next in line. "
-        "Likely resumes in about 12 min (in 10 min at the earliest)."
+        "Waiting for 4 GPUs on one node: no node has more than 1 free. Next in line."
     )
 
 
 def test_a_waiting_job_tells_when_it_likely_starts_and_exactly_on_hover(gallery: Page) -> None:
-    starts = gallery.locator("#card-queued").get_by_test_id("job-starts")
+    starts = gallery.locator("#card-queued").get_by_test_id("job-headline").get_by_test_id("job-starts")
     expect(starts).to_have_text("Likely starts in about 11 min (between 5 and 40 min).")
     expect(starts).to_have_attribute("title", re.compile(r"^earliest .+\nlikely .+\nlatest .+$"))
 
 
 def test_how_long_a_job_still_runs_is_what_forecasts_say(gallery: Page) -> None:
-    expect(gallery.locator("#card-running").get_by_test_id("job-reason")).to_contain_text("About 7 min to go.")
+    expect(gallery.locator("#card-running").get_by_test_id("job-headline")).to_contain_text("About 7 min to go.")
 
 
 def test_a_start_that_was_expected_and_has_not_come_is_told_as_late(gallery: Page) -> None:
@@ -237,7 +244,7 @@ def test_an_update_keeps_nodes_focus_and_scroll(gallery: Page) -> None:
 def test_a_log_follows_its_end_while_it_is_in_sight(gallery: Page) -> None:
     draw_card(gallery, data="{ log: 'line\\n'.repeat(200) }")
     log = gallery.locator("#own").get_by_test_id("log-text")
-    gallery.locator("#own summary").click()
+    gallery.locator("#own").get_by_test_id("job-log").locator("summary").click()
     at_end = "(log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2"
     gallery.wait_for_function(f"({at_end})(document.querySelector('#own pre'))")
     draw_card(gallery, data="{ log: 'line\\n'.repeat(300) }")
@@ -248,7 +255,7 @@ def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
     draw_card(gallery)
     card = gallery.locator("#own")
     card.get_by_test_id("job-cancel").click()
-    expect(card.get_by_role("alert")).to_have_text("Cancel digits-large? It will not continue afterwards.")
+    expect(card.get_by_role("alert")).to_have_text("Cancel “digits-large”? This cannot be undone.")
     expect(card.get_by_test_id("job-keep")).to_be_focused()
     card.get_by_test_id("job-keep").click()
     assert gallery.evaluate("own.calls") == []

@@ -86,7 +86,7 @@ def test_the_job_page_tells_what_the_job_runs_with(visit: Visit, service: Servic
     shown = page.get_by_test_id("section-environment")
     expect(shown).to_contain_text("3.12.4, /opt/lab/bin/python")
     expect(shown).to_contain_text("numpy 2.1.3, torch 2.8.0")
-    expect(shown).to_contain_text("timm is imported by the code and not installed in /opt/lab/bin/python.")
+    expect(shown).to_contain_text("The code imports timm, which is not installed in /opt/lab/bin/python.")
     expect(shown).to_contain_text("model/data.py, model/train.py (8 B)")
     expect(shown).to_contain_text("TOKEN")
     expect(page.get_by_text("hunter2")).to_have_count(0)

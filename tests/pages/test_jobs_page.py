@@ -67,7 +67,7 @@ def test_jobs_without_gpus_say_so_and_why_they_wait(visit: Visit, service: Servi
         "runs 4 jobs without GPUs, as many as it may at a"
     )
     card = opened(page, jobs[0])
-    expect(card.get_by_test_id("job-reason")).to_contain_text("Running without GPUs.")
+    expect(card.get_by_test_id("job-headline")).to_contain_text("Running without GPUs.")
     expect(card.get_by_test_id("held-gpu")).to_have_count(0)
 
 

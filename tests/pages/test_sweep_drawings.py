@@ -58,7 +58,7 @@ def test_a_card_tells_how_many_trials_have_ended_and_which_is_the_best(gallery: 
         re.compile(r"^24 of 60 trials, best 0\.0\d+ \(trial 18: lr=[\d.]+, depth=\d, optimizer=adam\)$")
     )
     expect(standing.get_by_role("link", name="trial 18")).to_have_attribute("href", "/jobs/j20t18")
-    expect(card.get_by_test_id("job-reason")).to_contain_text("5 of its trials run on 5 GPUs")
+    expect(card.get_by_test_id("job-headline")).to_contain_text("5 of its trials run on 5 GPUs")
 
 
 def test_the_bar_tells_the_trials_of_each_state(gallery: Page) -> None:
@@ -182,6 +182,29 @@ def test_several_parameters_are_drawn_as_parallel_coordinates(gallery: Page) -> 
     assert titles == ["lr (log)", "depth", "optimizer", "loss"]
     marks = chart.locator(".st-axis-words").nth(2).locator(".st-axis-mark").all_inner_texts()
     assert marks == ["adam", "adamw", "sgd"]
+
+
+LABELS = """(chart, selector) => [...chart.querySelectorAll(selector)].map((label) => {
+    const { left, right, top, bottom } = label.getBoundingClientRect();
+    return [left, right, top, bottom];
+})"""
+
+
+@pytest.mark.parametrize("width", [400, 1000, 1600])
+def test_no_labels_of_parallel_axes_lie_over_each_other(gallery: Page, width: int) -> None:
+    gallery.set_viewport_size({"width": width, "height": 900})
+    names = [f"a_long_name_of_parameter_{n}" for n in range(7)]
+    parameters = ", ".join(f"{name}: n * 1.234567" for name in names)
+    rows = f"""[1, 2, 3].map((n) => gallery.trialRow(n,
+        {{ state: "succeeded", job: `j${{n}}`, value: n, parameters: {{ {parameters} }} }}))"""
+    chart = draw_sweep(gallery, rows).get_by_test_id("sweep-parallel")
+    for selector in (".st-axis-title", ".st-axis-mark"):
+        boxes = chart.evaluate(LABELS, selector)
+        assert len(boxes) >= 8
+        for place, one in enumerate(boxes):
+            for other in boxes[place + 1 :]:
+                beside = one[1] <= other[0] + 0.5 or other[1] <= one[0] + 0.5
+                assert beside or one[3] <= other[2] + 0.5 or other[3] <= one[2] + 0.5, (selector, one, other)
 
 
 def test_a_running_trial_that_is_better_so_far_is_not_marked_as_the_best_one(gallery: Page) -> None:

@@ -174,7 +174,7 @@ def by_job(rows: Locator, part: str) -> dict[str, str]:
     """Return the text of a part of each row, by the job of the row."""
     texts = rows.evaluate_all(
         "(rows, part) => rows.map((row) => [row.dataset.job,"
-        " [...row.querySelectorAll(part)].map((each) => each.innerText)])",
+        " [...row.querySelectorAll(part)].map((each) => each.textContent)])",
         part,
     )
     return {job: " ".join(words) for job, words in texts}
@@ -206,6 +206,7 @@ def test_the_table_of_jobs_tells_what_is_so(window: Page, busy: BusyPool) -> Non
         card.click()
     cards = page.get_by_test_id("job-card")
     expect(cards).to_have_count(len(busy.jobs))
+    check(busy, by_job(cards, "[data-testid=job-headline]"))
     check(busy, by_job(cards, "[data-testid=job-reason]"))
     cells = cards.evaluate_all(
         "(cards) => cards.map((card) => [card.dataset.job,"
@@ -230,7 +231,7 @@ def test_the_queue_has_every_waiting_job_once_and_in_order(window: Page, busy: B
     jobs = {job.id: job for job in busy.jobs.values()}
     for job, words in by_job(rows, "[data-label=place]").items():
         if words == "reserved":
-            assert "It has a reservation" in reasons[job]
+            assert re.search(r"GPUs? (?:reserved|(?:is|are) being freed)", reasons[job]), reasons[job]
         elif words == NONE:
             assert true["place", job] is None
         else:
@@ -291,7 +292,8 @@ def test_the_page_of_a_job_tells_one_story(window: Page, busy: BusyPool) -> None
         page = opened(window, busy, f"jobs/{job.id}")
         card = page.get_by_test_id("job-card")
         expect(card.get_by_test_id("job-state")).to_have_text(job.state.capitalize())
-        check(busy, {job.id: card.get_by_test_id("job-reason").inner_text()})
+        check(busy, {job.id: " ".join(card.get_by_test_id("job-headline").all_text_contents())})
+        check(busy, {job.id: " ".join(card.get_by_test_id("job-reason").all_text_contents())})
         if job.trials is None:
             attempts = page.get_by_test_id("attempt-row")
             expect(attempts).to_have_count(len(job.attempts))

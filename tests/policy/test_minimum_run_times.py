@@ -83,8 +83,7 @@ class TestReservation:
         planner = Planner(self.snapshot(self.NEW, self.OLD, self.RESERVED))
 
         assert text(planner.reason("w", NOW)) == (
-            "It has a reservation for 4 GPUs that the jobs new and old of b hold."
-            " These jobs can be paused in 3 min."
+            "It has a reservation for 4 GPUs. Running jobs can be paused for it in 3 min."
         )
 
     def test_nothing_is_reserved_for_a_job_that_borrows_itself(self) -> None:

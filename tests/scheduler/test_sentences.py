@@ -303,6 +303,54 @@ def test_a_reason_is_whole_sentences(code: str) -> None:
         assert sentences.joined(said) == sentences.text(Reason(code, params))
 
 
+NO_JOB = ("notify-", "delivery-", "estimate-", "advice-", "engine-starts-", "gpu-", "faulty-", "slow-")
+"""Beginnings of the codes that are no reason of a job."""
+JOB_CODES = [code for code in SAMPLES if not code.startswith(NO_JOB)]
+LONG = "the third of many runs with a rate of 0.0003 and a batch of 512"
+
+
+def with_long_names(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters with a long name in place of each name, and with large numbers."""
+    longer: dict[str, Any] = {}
+    for key, value in params.items():
+        if key in NAMED and value:
+            longer[key] = LONG
+        elif key in {"names", "gpu_types"} and value:
+            longer[key] = (LONG,) * len(value)
+        elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
+            longer[key] = value * 1_111
+        else:
+            longer[key] = value
+    return longer
+
+
+NAMED = {"at", "by", "name", "project", "node", "group", "level", "require", "for_name", "for_user", "for_project"}
+
+
+@pytest.mark.parametrize("code", JOB_CODES)
+def test_a_headline_is_one_short_line(code: str) -> None:
+    for params in (params for fields in SAMPLES[code] for params in filled(fields)):
+        usual = sentences.headline(Reason(code, params))
+        assert usual.endswith((".", "?")), (usual, params)
+        assert usual[0].isupper() or usual[0] in "“0123456789", usual
+        assert not ONE_OR_MANY.search(re.sub("“[^”]*”", "it", usual)), usual
+        longest = sentences.headline(Reason(code, with_long_names(params)))
+        assert len(longest) <= sentences.LONGEST_HEADLINE, longest
+        assert longest.endswith((".", "?", "…")), (longest, params)
+        assert "\n" not in usual + longest
+
+
+def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
+    cause = Reason("preempted", {"for_name": "waits", "for_user": "susan", "for_project": "susan"})
+    room = {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1}
+    waits = Reason("no-room", room)
+    assert sentences.headline(cause, waits) == (
+        "Pause for “waits” (higher priority). Waiting for 4 GPUs on one node: 2 are free."
+    )
+    assert sentences.headline(waits) == "Waiting for 4 GPUs on one node: 2 are free. Next in line."
+    assert sentences.headline(Reason("from-tomorrow", {})) == ""
+
+
 def test_a_code_of_another_version_is_told_as_it_is() -> None:
     assert sentences.text(Reason("from-tomorrow", {"x": 1})) == "The reason has the code from-tomorrow."
 

@@ -86,7 +86,20 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
     with store._writer.begin() as connection:
         for index in ("ix_jobs_list", "ix_jobs_newest", "ix_jobs_trial", "ix_jobs_tree"):
             connection.execute(text(f"DROP INDEX {index}"))
-        for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned", "tags", "tree"):
+        columns = (
+            "name",
+            "gpus",
+            "submitted",
+            "sweep",
+            "trial",
+            "value",
+            "pruned",
+            "tags",
+            "tree",
+            "pinned",
+            "archived",
+        )
+        for column in columns:
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         later = (
             "gpu_types",

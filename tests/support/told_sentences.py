@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[str, ...]
 Fact: TypeAlias = tuple[Key, object]
 Rule: TypeAlias = Callable[[wire.Job, re.Match[str]], Iterable[Fact]]
 
-SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z\d])")
 SPAN = r"(?:just now|[\d., a-z]+ ago)"
 SPLIT = (
     r"(?:(?:, |: )(?:all )?(?:(?P<own>\d+) )?(?P<within>within the quota)?"
@@ -124,6 +124,29 @@ def _slow_by_others(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
     yield ("kinds", str(other), str(nodes)), _number(found, "kinds")
 
 
+def _borrows(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    """Read why a job waits: how much its project holds or borrows, if it names one GPU type."""
+    whose = (found["project"], found["type"] or "t4")
+    yield ("waits", job.id), True
+    yield ("gpus", job.id), _number(found, "gpus")
+    if found["holds"]:
+        yield ("held", *whose), _number(found, "holds")
+    else:
+        yield ("borrowed", *whose), _number(found, "more")
+
+
+def _headline_of_running(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    yield ("state", job.id), found["state"].lower()
+    yield ("held", job.id), _number(found, "gpus")
+    yield ("borrowed", job.id), _number(found, "borrowed")
+
+
+def _headline_of_sweep(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    yield ("trials running", job.id), _number(found, "trials")
+    yield ("held", job.id), _number(found, "gpus")
+    yield ("borrowed", job.id), _number(found, "borrowed")
+
+
 def _of_job(key: str, group: str = "number") -> Rule:
     return lambda job, found: [((key, job.id), int(found[group]))]
 
@@ -137,7 +160,46 @@ def _named(state: str) -> Rule:
     return lambda _, found: [(("named", _name(found), found["project"]), state)]
 
 
+HEADLINES: list[tuple[str, Rule]] = [
+    (r"(?P<state>Starting|Running) on (?P<gpus>\d+) GPUs?(?: \((?P<borrowed>\d+) borrowed\))?\.",
+     _headline_of_running),
+    (r"Running (?P<trials>\d+) trials? on (?P<gpus>\d+) GPUs?(?: \((?P<borrowed>\d+) borrowed\))?\.",
+     _headline_of_sweep),
+    (r"(?P<ended>\d+) of (?P<number>\d+) trials? ended\.", lambda job, found: [
+        (("trials", job.id), int(found["number"])), (("trials ended", job.id), int(found["ended"]))
+    ]),
+    (r"No checkpoint yet\.", _is("state", "running")),
+    (r"A pause would lose over [\w ]+ of work\.", _is("state", "running")),
+    (r"(?:Saving its work|Stopping for a pause)\.", _is("state", "pausing")),
+    (r"It could not be started so far, and is tried again\.", _is("state", "starting")),
+    (rf"Pause for {JOB} \((?:GPUs|share) of (?P<project>\w+)\)\.",
+     lambda _, found: [(("project of", _name(found)), found["project"])]),
+    ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
+     r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
+    ((rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: (?P<project>\w+) "
+     r"(?:borrows (?P<more>\d+) already|holds (?P<holds>none|\d+)(?: \w+ GPUs?)?)\."), _borrows),
+    (r"(?P<number>\d+) GPUs? (?:is|are) being freed for it(?: by .+)?\.", _of_job("needs")),
+    (r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|can be freed in [\w ]+)\.", _of_job("needs")),
+    (r"Cannot start: needs (?P<needs>\d+) GPUs?, and (?P<project>\w+) may hold (?P<limit>\d+)\.",
+     lambda job, found: [(("needs", job.id), int(found["needs"])), (("waits", job.id), True)]),
+    (r"Cannot start as not preemptible: needs (?P<number>\d+) GPUs?, the quota of \w+ is \d+\.", _of_job("needs")),
+    (r"Cannot start: .+\.", _is("waits", True)),
+    (r"Waiting for (?P<number>\d+) GPUs?: (?P<project>\w+) holds (?:\d+|none) of at most \d+\.", _of_job("needs")),
+    (r"Waiting for (?P<number>\d+) GPUs? within the quota of (?P<project>\w+): it is not preemptible\.",
+     lambda job, found: [(("needs", job.id), int(found["number"])), (("preemptible", job.id), False)]),
+    (r"Paused by (?P<user>\w+)\.", _is("held by user", True)),
+    (r"Cancelled by (?P<user>\w+)\.", _is("state", "cancelled")),
+    (r"Finished\.", _is("state", "succeeded")),
+    (r"Retry (?P<number>\d+) of (?P<retries>\d+)\.", _of_job("failures")),
+    (r"Ended with exit code (?P<number>\d+)\.", _of_job("exit code")),
+    (r"Runs again in [\w ]+\.", _is("waits", True)),
+    (r"No checkpoint is known\.", _is("waits", True)),
+    (rf"Resumed {SPAN}, after a pause of [\w ]+\.", _is("resumes", True)),
+]  # fmt: skip
+
+
 RULES: list[tuple[str, Rule]] = [
+    *HEADLINES,
     (rf"(?P<state>Starting|Running) on (?P<gpus>\d+) GPUs?{SPLIT}\.", _running),
     (r"It runs with (?P<number>\d+) of at most (?P<most>\d+) workers?\.", lambda job, found: [
         (("workers running", job.id), int(found["number"])), (("workers", job.id), int(found["most"]))
@@ -216,7 +278,7 @@ RULES: list[tuple[str, Rule]] = [
         (("waits", job.id), True), (("resumes", job.id), found["verb"] == "resume")
     ]),
     (r"The next trial likely starts .+\.", _is("waits", True)),
-    (r"When it starts is being worked out\.", _is("waits", True)),
+    (r"Estimating the start time\.", _is("waits", True)),
     (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
     (r"It does not start (?:as long as|within) .+\.", _is("waits", True)),
 ]  # fmt: skip

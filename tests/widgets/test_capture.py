@@ -167,7 +167,7 @@ def test_a_function_travels_with_its_closure_and_arguments(here, tmp_path):
     factor[0] = 100
     assert captured.name == "scale"
     assert "def scale" in captured.source
-    assert "# called as\n" in captured.source
+    assert {name: each.value for name, each in captured.arguments.items()} == {"value": 2, "plus": 1}
     assert captured.argv == (sys.executable, "-m", "springtide.training.run", "function", "{code}/payload.pkl")
     call = content_of(captured.files["payload.pkl"])
     assert call["function"](*call["args"], **call["kwargs"]) == 7

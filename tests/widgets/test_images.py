@@ -89,7 +89,7 @@ def train(workdir) -> str:
 
 
 def test_what_a_declared_image_lacks_is_told_before_the_submission_and_with_the_job(lab, train, in_torch):
-    words = "httpx is imported by the code and not installed in lab/torch:2."
+    words = "The code imports httpx, which is not installed in lab/torch:2."
     assert words in repr(lab.environment(train))
     job = lab.submit(train)
     assert words in job.notes

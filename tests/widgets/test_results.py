@@ -15,9 +15,9 @@ import pytest
 
 from springtide.scheduler import wire
 from springtide.widgets.connection import PoolError
-from springtide.widgets.errors import DownloadError, NoResultError
+from springtide.widgets.errors import DownloadError, NoResultError, OptionError
 from springtide.widgets.job import Job
-from springtide.widgets.results import Advised
+from springtide.widgets.results import Advised, Metrics
 from springtide.widgets.shared_pool import Pool
 
 LEAVES = """
@@ -153,3 +153,19 @@ def test_advice_is_sentences_and_a_table() -> None:
 def test_advice_on_what_is_alike_says_so() -> None:
     alike = msgspec.structs.replace(ADVICE, text="")
     assert repr(Advised(alike)).startswith("No other GPUs are known to be notably faster")
+
+
+def test_metrics_have_last_and_best_values_and_those_at_a_step() -> None:
+    values = [{"val_loss": 3.0, "acc": 0.1}, {"val_loss": 1.0, "acc": 0.3}, {"val_loss": 2.0, "acc": 0.2}]
+    found = Metrics(
+        wire.Point(seq=n, attempt=1, at=n, step=10.0 * n, values=each) for n, each in enumerate(values)
+    )
+    assert found.names == ["val_loss", "acc"]
+    assert (found.last("val_loss"), found.best("val_loss"), found.best("acc")) == (2.0, (1.0, 10.0), (0.3, 10.0))
+    assert found.best("val_loss", "max").value == 3.0
+    assert (found.at(15, "acc"), found.at(-1, "acc")) == (0.3, None)
+    assert found.series("acc") == [(0.0, 0.1), (10.0, 0.3), (20.0, 0.2)]
+    with pytest.raises(NoResultError, match=r"no “lss”. It has reported val_loss and acc\."):
+        found.last("lss")
+    with pytest.raises(OptionError, match="goal is “least”; expected “min” or “max”"):
+        found.best("acc", "least")

@@ -90,6 +90,11 @@ def used(job: Job) -> str:
     return f"{words} (simulated)" if words and usage.simulated else words
 
 
+def headline(job: Job) -> str:
+    """Return why the job is in its state, in one line."""
+    return clean(job.error or (job.reason.headline or job.reason.text if job.reason else ""))
+
+
 def why(job: Job) -> str:
     """Return why the job is in its state: its error, or the pool's reason."""
     return clean(job.error or (job.reason.text if job.reason else ""))

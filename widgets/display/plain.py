@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from springtide.scheduler.client.descriptions import facts, resumes_from
+from springtide.scheduler.client.descriptions import arguments_words, facts, resumes_from
 from springtide.scheduler.wire import (
     Job,
     JobEnvironment,
@@ -59,6 +59,7 @@ def job_html(job: Job, now: float) -> str:
     rows = [
         ("job", f"{job.name} ({job.id})"),
         ("project", job.project),
+        ("arguments", arguments_words(job)),
         ("tags", " ".join(job.options.tags)),
         ("first run", phrases.rerun(job)),
         ("test run", phrases.test_run(job)),
@@ -157,7 +158,7 @@ def _more_jobs(jobs: Sequence[Job]) -> str:
 
 def _job_row(job: Job) -> tuple[str, ...]:
     gpus = phrases.held(job) or phrases.asked(job)
-    return (job.id, job.name, job.project, phrases.state(job), phrases.progress(job), gpus, phrases.why(job))
+    return (job.id, job.name, job.project, phrases.state(job), phrases.progress(job), gpus, phrases.headline(job))
 
 
 def _project_heads(pool: PoolView) -> tuple[str, ...]:

@@ -96,6 +96,7 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         files={**payload.files, PAYLOAD: payload.data, MAIN: MAIN_TEXT.encode()},
         cwd=str(here.cwd),
         source=payload.source[:SOURCE_CAP],
+        arguments=payload.arguments,
         env={} if project is None else search_path_variable(project, here, search_places(project, here.python)),
         notes=(*payload.notes, *((in_place_note(here),) if project is None else project.notes())),
         sizes=payload.sizes,

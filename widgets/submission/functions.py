@@ -6,7 +6,6 @@ import ast
 import functools
 import inspect
 import linecache
-import reprlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
+from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.definitions import Parts, namespace_of
@@ -26,17 +27,18 @@ from springtide.widgets.submission.sent import CELL, Call, Cell, Source, compile
 
 LARGE = 2**20
 LAMBDA = "<lambda>"
-PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
-"""Types of the arguments that are shown with the call of a job."""
+SETTING = (bool, int, float, str)
+"""Types of the variables of a cell that are shown as its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Pickled work, with the source files that it may still import, its other imports, and notes."""
+    """Pickled work, with the source files that it may still import, its arguments, other imports, and notes."""
 
     data: bytes
     files: Mapping[str, bytes]
     source: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     imports: Imports = Imports()  # noqa: RUF009 - frozen
@@ -53,7 +55,8 @@ def pickle_call(
     named = [(f"argument {place}", value) for place, value in enumerate(args, 1)]
     named += [(f"argument `{name}`", value) for name, value in kwargs.items()]
     call = {"args": tuple(args), "kwargs": dict(kwargs)}
-    return pickle_payload(function, call, named, _call_words(function, args, kwargs), workdir)
+    payload = pickle_payload(function, call, named, "", workdir)
+    return replace(payload, arguments=call_arguments(function, args, kwargs))
 
 
 def pickle_payload(
@@ -81,7 +84,7 @@ def pickle_payload(
     data, notes = _pickle(whole)
     files, imports = sources_of(function, [value for _, value in named], workdir, modules)
     sizes = _sizes(data, {**dict(parts(_plain(function))), **dict(named)})
-    return Payload(data, files, f"{source_of(function)}{words}", notes, sizes, imports)
+    return Payload(data, files, f"{source_of(function)}{words}", notes=notes, sizes=sizes, imports=imports)
 
 
 def sources_of(
@@ -99,17 +102,25 @@ def sources_of(
     return files, reached_imports(files, own, needed)
 
 
-def _call_words(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return the call as people read it below the function; empty for one without arguments."""
-    given = [shown(value) for value in args] + [f"{name}={shown(value)}" for name, value in kwargs.items()]
-    return f"\n\n# called as\n{called(function)}({', '.join(given)})\n" if given else ""
-
-
-def shown(value: object) -> str:
-    """Return a plain value in short, and the type of any other: its text may be long to make."""
-    if value is None or isinstance(value, PLAIN):
-        return reprlib.repr(value)
-    return f"<{type(value).__name__}>"
+def call_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Argument]:
+    """Return the arguments of a call by the names of the function's parameters, defaults included."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return rendered({**{f"argument {place}": value for place, value in enumerate(args, 1)}, **kwargs})
+    bound.apply_defaults()
+    values: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            values |= value
+        elif kind is not inspect.Parameter.VAR_POSITIONAL:
+            values[name] = value
+        elif value:
+            values[f"*{name}"] = value
+    return rendered(values)
 
 
 def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], workdir: Path) -> Payload:
@@ -146,7 +157,16 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     needed = needed_modules(variables.values(), {"__main__", *(module.__name__ for module in modules)})
     imports = reached_imports(files, own, needed | imports_of_tree(tree))
     note = f"Sent with the cell: {', '.join(variables) or 'no variables'}."
-    return Payload(data, files, text, (note, *notes), _sizes(data, dict(named)), imports)
+    values = {name: value for name, value in variables.items() if isinstance(value, SETTING)}
+    return Payload(
+        data,
+        files,
+        text,
+        arguments=rendered(values),
+        notes=(note, *notes),
+        sizes=_sizes(data, dict(named)),
+        imports=imports,
+    )
 
 
 def check_arguments(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

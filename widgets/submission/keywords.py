@@ -71,7 +71,7 @@ def split_keywords(
         unknown = [name for name in others if not (takes_any or name in own)]
     else:
         unknown = list(others)
-    check_names(unknown, f" and no parameter of the {kind}" if own else "")
+    check_names(unknown, f", which is no parameter of the {kind} either" if own else "")
     return options, others if kwargs is None else kwargs
 
 
@@ -87,12 +87,12 @@ def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, giv
             raise OptionError(msg)
 
 
-def check_names(unknown: Iterable[str], nor: str = "") -> None:
-    """Raise `OptionError` for the first of the names, which are no options; ``nor`` extends the sentence."""
+def check_names(unknown: Iterable[str], more: str = "") -> None:
+    """Raise `OptionError` for the first of the names, which are no options; ``more`` extends the sentence."""
     for name in unknown:
         near = difflib.get_close_matches(name, NAMES, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"Options are {', '.join(sorted(NAMES))}."
-        msg = f"`{name}` is no option of a job{nor}. {hint}"
+        hint = f"Did you mean `{near[0]}`?" if near else f"Options are {', '.join(sorted(NAMES))}."
+        msg = f"Unknown option `{name}`{more}. {hint}"
         raise OptionError(msg)
 
 

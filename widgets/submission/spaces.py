@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from springtide.scheduler import wording
+from springtide.scheduler.capture.arguments import shown
 from springtide.scheduler.wire import MAX_TRIALS
 from springtide.scheduler.wording import article, count
 from springtide.widgets.errors import OptionError
-from springtide.widgets.submission.functions import shown
 
 Points: TypeAlias = list[dict[str, Any]]
 """The parameters of each trial."""

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from springtide.scheduler.arguments import Argument
+from springtide.scheduler.capture.arguments import shown
 from springtide.scheduler.wire import MAX_PARAMETERS
 from springtide.scheduler.wording import article, count, given, size
 from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.submission.explain import find_culprit, try_pickle
-from springtide.widgets.submission.functions import Payload, called, check_arguments, pickle_payload, shown
+from springtide.widgets.submission.functions import (
+    Payload,
+    call_arguments,
+    called,
+    check_arguments,
+    pickle_payload,
+)
 from springtide.widgets.submission.spaces import Points, as_shown, listed, number_of_trials, parameter, points_of
 
 Goal: TypeAlias = Literal["minimize", "maximize"]
@@ -114,6 +122,7 @@ def plan_study(wanted: Wanted, study: Any) -> Plan:
     sampler, pruner = type(study.sampler).__name__, type(study.pruner).__name__
     words = f"\n\n# {called(wanted.function)} is called with trials of a study ({sampler}, {pruner})\n"
     payload = pickle_payload(wanted.function, call, _named(wanted.kwargs), words, wanted.workdir)
+    payload = replace(payload, arguments=_common(wanted.function, (study,), wanted.kwargs))
     return Plan(payload, number, None, metric, goal, history=in_memory)
 
 
@@ -166,7 +175,17 @@ def _plan(
     text = f"\n\n# {called(wanted.function)} is called with {words}\n"
     call = {"calls": calls, "metric": wanted.metric}
     payload = pickle_payload(wanted.function, call, [*named, *_named(wanted.kwargs)], text, wanted.workdir)
+    payload = replace(payload, arguments=_common(wanted.function, *calls[0], varied=parameters[0]))
     return Plan(payload, len(calls), parameters, wanted.metric, MAXIMIZE if wanted.goal == MAXIMIZE else MINIMIZE)
+
+
+def _common(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], varied: Iterable[str] = ()
+) -> dict[str, Argument]:
+    """Return the arguments that all trials have in common: those given by place and ``varied`` ones differ."""
+    found = call_arguments(function, args, kwargs)
+    differ = {*list(found)[: len(args)], *varied}
+    return {name: value for name, value in found.items() if name.partition(".")[0] not in differ}
 
 
 def _named(kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:

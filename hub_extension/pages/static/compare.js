@@ -2,6 +2,7 @@
 
 import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";
+import { drawShapeFields, FIRST_SHAPE } from "./jobs/shape_fields.js";
 import { call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState } from "./visuals/base/glyphs.js";
@@ -15,7 +16,7 @@ const MOST_JOBS = 20;
 const MOST_CURVES = 12;
 
 const ids = [...new Set(new URLSearchParams(window.location.search).getAll("job"))];
-const shown = { differences: [], code: [], across: "step" };
+const shown = { differences: [], code: [], across: "step", shape: FIRST_SHAPE };
 const redraw = oncePerFrame(draw);
 const page = document.getElementById("page");
 const feed = followPool();
@@ -104,13 +105,17 @@ function drawMetrics(jobs) {
         "No metric was reported by two of these jobs.",
       ),
     drawAcross(shown, redraw),
+    drawShapeFields(shown, redraw),
     h(
       "div",
       { key: "curves", class: "st-curves" },
       common
         .slice(0, MOST_CURVES)
         .map((name) =>
-          h("div", { key: name, draw: (node) => renderOverlayChart(node, { runs, name, across: shown.across }) }),
+          h("div", {
+            key: name,
+            draw: (node) => renderOverlayChart(node, { runs, name, across: shown.across, shape: shown.shape }),
+          }),
         ),
     ),
     names.length > MOST_CURVES &&

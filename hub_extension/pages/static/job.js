@@ -16,6 +16,7 @@ import { renderMetricChart } from "./visuals/charts/metric_chart.js";
 import { drawLiveCard } from "./visuals/live/job_view.js";
 import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { OutputBrowser } from "./visuals/outputs/output_browser.js";
+import { drawArguments } from "./visuals/views/argument_list.js";
 import { renderLog } from "./visuals/views/log_view.js";
 
 const MOST_CURVES = 12;
@@ -74,6 +75,7 @@ function draw() {
     ),
     h("h2", { key: "now", class: "st-hidden" }, "Now"),
     job.trials ? drawSweep(job, now) : drawJob(job, now),
+    Object.keys(job.arguments).length > 0 && section("arguments", "Arguments", drawArguments(job)),
     section("what", job.trials ? "What each trial runs" : "What it runs", drawSource(job)),
     job.environment && section("environment", "Environment", environmentFacts(job.environment, job.options.image)),
     section("facts", job.trials ? "What each trial asks for" : "What it asked for", drawFacts(job, now)),

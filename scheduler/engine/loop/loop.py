@@ -380,7 +380,7 @@ class Loop:
                 self._parts.run_history.learn(job)
             if transaction.must_commit:
                 self._limits.watch(job.id, self._state.jobs.get(job.id))
-        for job in transaction.tagged.values():
+        for job in transaction.marked.values():
             read_model.jobs.remember_ended(job)
         self._state.last_event += len(records)
         if tick.decision is not None:

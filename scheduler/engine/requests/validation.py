@@ -10,6 +10,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import arguments_of
 from springtide.scheduler.engine.environments import environment_of
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.acceptance import (
@@ -71,6 +72,7 @@ def validate_submission(
         argv=tuple(submission.argv),
         cwd=submission.cwd,
         source=submission.source,
+        arguments=arguments_of(submission.kind, submission.argv, submission.arguments),
         key=submission.key,
         tree=checked_tree(submission),
         environment=environment_of(submission, image, declared_contents(image, context.settings.image_contents)),
@@ -139,8 +141,8 @@ def _checked(wish: wire.Wish) -> wire.JobOptions:
     if options.least_workers > options.workers:
         raise invalid_field(
             "min_workers",
-            f"min_workers is {options.least_workers}, but the job has {wording.count(options.workers, 'worker')}.",
-            "Ask for more workers, or for fewer of them at least.",
+            f"min_workers ({options.least_workers}) is larger than workers ({options.workers}).",
+            f"Raise workers, or lower min_workers to {options.workers} or less.",
         )
     return options
 
@@ -239,7 +241,7 @@ def _no_room(spec: JobSpec, nodes: Sequence[Node], of_type: str, with_rdma: str)
     if options.gpus > largest:
         return invalid_field(
             "gpus",
-            f"{options.gpus} GPUs per worker were asked for; the largest train node{with_rdma} has "
+            f"You asked for {options.gpus} GPUs per worker, but the largest train node{with_rdma} has "
             f"{largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )

@@ -28,6 +28,7 @@ from springtide.scheduler.executors.base import (
     Reported,
     TrialReport,
 )
+from springtide.scheduler.metrics import merged, with_values
 from springtide.scheduler.model import FINAL, Block, JobState, Placement, Reason
 from springtide.scheduler.store.records import (
     Asked,
@@ -317,6 +318,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         of=standing.of if last.of is None else last.of,
         reported=last.at,
         values={**standing.values, **last.values},
+        extremes=merged(standing.extremes, with_values(report.extremes, last.values, last.step)),
         best_step=best,
         **_saved(standing, report),
         unsaved=report.unsaved_at,

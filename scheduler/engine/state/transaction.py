@@ -28,7 +28,7 @@ from springtide.scheduler.engine.state.state import (
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
 from springtide.scheduler.store.keyed import Overlays
-from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, SweepParameters
+from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, JobSpec, SweepParameters
 from springtide.scheduler.store.tables import POOL, TABLES, Tables
 
 
@@ -40,7 +40,7 @@ class Transaction(Tables):
     commit, ``apply_to_state`` changes the state. A transaction that could not be committed is dropped.
 
     ``records`` are those of keyed state after the changes, an overlay for each table. ``effects`` are for the
-    executor, after the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of
+    executor, after the commit. ``marked`` are jobs with other tags or marks. ``counted_trials`` are ids of
     trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
     ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on.
     """
@@ -61,7 +61,7 @@ class Transaction(Tables):
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     launch_stops: list[LaunchStop] = field(default_factory=list)
-    tagged: dict[str, JobRecord] = field(default_factory=dict)
+    marked: dict[str, JobRecord] = field(default_factory=dict)
     shifted: set[str] = field(default_factory=set)
     new_trials: dict[str, list[str]] = field(default_factory=dict)
     counted_trials: set[str] = field(default_factory=set)
@@ -174,12 +174,12 @@ class Transaction(Tables):
             self._bounds = None
         self.jobs[job.id] = job
 
-    def put_tags(self, job: JobRecord, tags: tuple[str, ...]) -> None:
-        """Give a job other tags, which may have ended; nothing else is changed of it."""
+    def put_marks(self, job: JobRecord, spec: JobSpec) -> None:
+        """Give a job the tags and marks of a spec; it may have ended, and nothing else of it changes."""
         self._must_commit = True
-        self.tagged[job.id] = tagged = structs.replace(job, spec=job.spec.with_options(tags=tags))
+        self.marked[job.id] = marked = structs.replace(job, spec=spec)
         if self.job(job.id) is not None:
-            self.jobs[job.id] = tagged
+            self.jobs[job.id] = marked
 
     def shift_times(self, anchor: ClockAnchor) -> float:
         """Set the clock's anchor, shift the times of unfinished jobs by the step to it, and return the step."""

@@ -82,7 +82,7 @@ class Broadcast:
         def record(kind: str, data: bytes) -> None:
             records.append(EventRecord(state.last_event + len(records) + 1, now, kind, data))
 
-        for job in {**transaction.tagged, **transaction.jobs}.values():
+        for job in {**transaction.marked, **transaction.jobs}.values():
             if not _only_progress(state.jobs.get(job.id), job):
                 job_context = context if len(records) < MAX_REFRESHED_JOBS else brief
                 record("job", msgspec.json.encode(job_view.job(job, job_context, now, full=False)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from springtide.scheduler import model, resuming, sentences, wire
+from springtide.scheduler import arguments, model, resuming, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
@@ -19,6 +19,7 @@ from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
@@ -138,16 +139,19 @@ class ViewContext:
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
     """Return a reason with its sentences."""
-    return None if why is None else _rendered(why, sentences.render(why))
+    return None if why is None else _rendered(why)
 
 
-def _rendered(why: model.Reason, said: Sequence[Sentence]) -> wire.Reason:
-    return wire.Reason(
-        code=why.code,
-        text=sentences.joined(said),
-        sentences=[wire.Sentence(role=each.role.value, text=each.text) for each in said],
-        params=dict(why.params),
-    )
+def _rendered(why: model.Reason, *parts: model.Reason) -> wire.Reason:
+    """Return a reason with the headline and the sentences of its parts; without parts, with its own."""
+    parts = parts or (why,)
+    found = wire.Reason(code=why.code, text="", headline=sentences.headline(*parts), params=dict(why.params))
+    return _with_sentences(found, [each for part in parts for each in sentences.render(part)])
+
+
+def _with_sentences(why: wire.Reason, said: Sequence[Sentence]) -> wire.Reason:
+    written = [wire.Sentence(role=each.role.value, text=each.text) for each in said]
+    return structs.replace(why, text=sentences.joined(said), sentences=written)
 
 
 def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
@@ -165,7 +169,7 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.hold is not None:
         return reason(messages.on_hold(job.standing.hold))
     if job.standing.held:
-        return None if own is None else _rendered(own, _said(own, *left))
+        return None if own is None else _rendered(own, own, *left)
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
     if job.workload is Workload.SWEEP:
@@ -173,15 +177,11 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.test_run is not None and job.awaits_test:
         return reason(messages.awaits_test(job.standing.test_run.stage))
     waits = context.waiting_reason(job.id)
-    said = _said(*([] if own is None else [own]), *left, *([] if waits is None else [waits]))
+    parts = (*([] if own is None else [own]), *left, *([] if waits is None else [waits]))
     if own is None or waits is None:
         why = own or waits
-        return None if why is None else _rendered(why, said)
-    return _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), said)
-
-
-def _said(*reasons: model.Reason) -> list[Sentence]:
-    return [each for why in reasons for each in sentences.render(why)]
+        return None if why is None else _rendered(why, *parts)
+    return _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), *parts)
 
 
 def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
@@ -218,8 +218,7 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     trials, standing = context.trials_of(sweep.id), sweep.standing.sweep
     assert standing is not None
     if sweep.standing.stopping:
-        now = messages.sweep_stopping(len(trials))
-        return _rendered(now, sentences.render(now))
+        return _rendered(messages.sweep_stopping(len(trials)))
     live = [each for each in trials if each.live is not None]
     now = messages.sweep(
         {
@@ -232,13 +231,12 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     )
     waits = waiting_trial(sweep, context)
     why = None if waits is None else job_reason(waits, context)
-    said = sentences.render(now)
     if why is None:
-        return _rendered(now, said)
-    summary = _rendered(now, (*said, *(sentences.render(messages.sweep_waits()) if live else ())))
+        return _rendered(now)
+    summary = _rendered(now, now, *([messages.sweep_waits()] if live else []))
     both = [*summary.sentences, *why.sentences]
-    return wire.Reason(
-        code=summary.code,
+    return structs.replace(
+        summary,
         text=f"{summary.text} {why.text}",
         sentences=both,
         params={**why.params, **summary.params, "waits": why.params.get("waits", why.code)},
@@ -250,7 +248,7 @@ def _with_alternatives(why: wire.Reason | None, found: Diagnosed | None) -> wire
     if why is None or found is None or not found.sentences:
         return why
     said = (*(Sentence(sentences.Role(each.role), each.text) for each in why.sentences), *found.sentences)
-    return _rendered(model.Reason(why.code, why.params), said)
+    return _with_sentences(why, said)
 
 
 def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
@@ -263,7 +261,7 @@ def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.R
     said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
     kept, adds = sentences.agreed(said, expected)
     if len(kept) < len(said):
-        why = _rendered(model.Reason(why.code, why.params), kept)
+        why = _with_sentences(why, kept)
     return why, starts if adds else None
 
 
@@ -275,10 +273,10 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         path = "" if found is None else found.path
         now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
         why = live.asked_why or own or now
-        return _rendered(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
+        return _rendered(why, now, *([why] if why is not now else []))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
-            return _rendered(own, sentences.render(own))
+            return _rendered(own)
         now = messages.starting(live.gpus, context.borrowing.of(job), len(job.spec.options.requirements))
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
@@ -293,7 +291,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             slow=_slow(job, context),
         )
     hold = job.standing.hold
-    return _rendered(now, _said(now, *([] if hold is None else [messages.on_hold(hold, runs=True)])))
+    return _rendered(now, now, *([] if hold is None else [messages.on_hold(hold, runs=True)]))
 
 
 def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
@@ -375,8 +373,12 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
-        argv=list(spec.argv),
-        source=spec.source if full else "",
+        arguments=record.arguments,
+        note=spec.marks.note,
+        pinned=spec.marks.pinned,
+        archived=spec.marks.archived,
+        argv=arguments.without_secrets(spec.argv),
+        source=spec.shown_source if full else "",
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
@@ -465,6 +467,13 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
     ]
 
 
+def best_value(name: str, extremes: Extremes, goal: Goal | None = None) -> wire.BestValue:
+    """Return the best value of a metric; without a ``goal`` its name says which one that is."""
+    chosen = goal or goal_of(name)
+    best = best_of(extremes, chosen)
+    return wire.BestValue(value=best.value, step=best.step, goal=chosen)
+
+
 def progress(record: JobRecord) -> wire.Progress:
     """Return the progress that the job last reported."""
     standing = record.standing
@@ -473,6 +482,7 @@ def progress(record: JobRecord) -> wire.Progress:
         of=standing.of,
         at=standing.reported,
         values=dict(standing.values),
+        best={name: best_value(name, each) for name, each in standing.extremes.items()},
         ends=expected_end(record),
     )
 
@@ -499,7 +509,7 @@ def attempt(
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=None if ended is None else _rendered(ended, _said(ended, *left)),
+        ended_why=None if ended is None else _rendered(ended, ended, *left),
     )
 
 

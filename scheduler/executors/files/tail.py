@@ -19,6 +19,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.layout import REPORTS, JobPlaces
+from springtide.scheduler.metrics import Extremes, with_values
 from springtide.scheduler.model import Checkpoint
 
 LONGEST_HISTORY = 1 << 26
@@ -51,6 +52,7 @@ class Tail:
         self._of: float | None = None
         self._lost_result = ""
         self._found: Checkpoint | None = None
+        self._extremes: dict[str, Extremes] = {}
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
         logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
@@ -136,6 +138,7 @@ class Tail:
                 self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
                 self._unreported = _together(self._unreported, report)
+                self._extremes = with_values(self._extremes, report.values, report.step)
                 self._trial = report.trial or self._trial
                 if report.numbered or not earlier:
                     self._follow(report)
@@ -154,7 +157,20 @@ class Tail:
             return []
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
-        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial, self._lost_result, self._found)]
+        extremes, self._extremes = self._extremes, {}
+        return [
+            Reported(
+                self._key,
+                last,
+                at,
+                step,
+                self._unsaved_at,
+                self._trial,
+                self._lost_result,
+                self._found,
+                extremes,
+            )
+        ]
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -67,14 +67,25 @@ def page(connection: Connection, query: JobQuery, after: Position | None, limit:
 
     The ids are found in an index that has all that is needed; only the rows of the page are read.
     """
-    wanted = _matching(select(_jobs.c.id), query)
-    for word in query.search.split():
-        wanted = wanted.where(_contains(word, connection.dialect.name))
+    wanted = _found(select(_jobs.c.id), query, connection)
     in_line = query.order == "newest" and not _few(query)
     wanted = _newest(wanted, after) if in_line else _ordered(wanted, query.order, after)
     ids = list(connection.execute(wanted.limit(limit)).scalars())
     rows = {row.id: row for row in connection.execute(select(_jobs).where(_jobs.c.id.in_(ids)))}
     return [rows[job_id] for job_id in ids if job_id in rows]
+
+
+def newest(connection: Connection, query: JobQuery, limit: int) -> list[str]:
+    """Return the ids of the newest matching jobs, whatever the order and the condition of the query."""
+    wanted = _newest(_found(select(_jobs.c.id), query, connection), None)
+    return list(connection.execute(wanted.limit(limit)).scalars())
+
+
+def _found(wanted: Select[Any], query: JobQuery, connection: Connection) -> Select[Any]:
+    wanted = _matching(wanted, query)
+    for word in query.search.split():
+        wanted = wanted.where(_contains(word, connection.dialect.name))
+    return wanted
 
 
 def _few(query: JobQuery) -> bool:
@@ -128,6 +139,12 @@ def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
         wanted = wanted.where(_jobs.c.submitted >= query.since)
     if query.tag is not None:
         wanted = wanted.where(func.replace(_jobs.c.tags, tags_column([query.tag]), "") != _jobs.c.tags)
+    if query.pinned is not None:
+        wanted = wanted.where(_jobs.c.pinned.is_(query.pinned))
+    if query.archived is True:
+        wanted = wanted.where(_jobs.c.archived.is_(True))
+    if query.archived is False:
+        wanted = wanted.where(or_(_jobs.c.archived.is_(False), _jobs.c.ended.is_(None)))
     if query.viewer is not None:
         wanted = wanted.where(or_(_jobs.c.user == query.viewer, _jobs.c.project.in_(list(query.viewer_projects))))
     return wanted

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
+from springtide.scheduler.runs import Run
 from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
@@ -32,6 +33,8 @@ Attempts = Mapping[str, Sequence[AttemptRecord]]
 """Attempts by job, oldest first."""
 FINAL_STATES = [state.value for state in FINAL]
 CHUNK = 500
+RUNS_AT_ONCE = 100
+"""Number of jobs that are read at a time for a condition: a source may be large."""
 
 
 class _Standing(msgspec.Struct):
@@ -142,6 +145,18 @@ def jobs_by_key(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict
 def jobs(connection: Connection, query: JobQuery, after: Position | None, limit: int) -> list[JobRecord]:
     """Return jobs that match, in the order of the query, those after a position."""
     return _with_attempts(connection, listing.page(connection, query, after, limit))
+
+
+def newest_runs(connection: Connection, query: JobQuery, limit: int) -> list[Run]:
+    """Return the newest matching jobs as rows of the table of runs, the newest first."""
+    ids, table = listing.newest(connection, query, limit), schema.jobs
+    found: dict[str, Run] = {}
+    for first in range(0, len(ids), RUNS_AT_ONCE):
+        some = ids[first : first + RUNS_AT_ONCE]
+        wanted = select(table.c.id, table.c.spec, table.c.standing).where(table.c.id.in_(some))
+        rows: list[Any] = list(connection.execute(wanted))
+        found |= {row.id: codec.job_record(row, ()).run for row in rows}
+    return [found[job_id] for job_id in ids if job_id in found]
 
 
 def jobs_by_id(connection: Connection, ids: Sequence[str]) -> list[JobRecord]:

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
+from springtide.scheduler.arguments import Argument, of_values, without_secrets_in_text
+from springtide.scheduler.metrics import Extremes
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
+from springtide.scheduler.runs import Run
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.trees import ProjectTree
@@ -112,8 +115,16 @@ class AttemptState(StrEnum):
 LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptState.PAUSING})
 
 
+class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What people keep about a job beside its tags: a note, and whether it is pinned or archived in lists."""
+
+    note: str = ""
+    pinned: bool = False
+    archived: bool = False
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's submission; only its tags change.
+    """A job's submission; only its tags and its marks change.
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have ``bundle_bytes``. An
     ``image`` and a ``time_limit`` among the options are those that the pool chose if the submission named none.
@@ -136,6 +147,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     tree_bytes: int = 0
     """Size of the packed tree, in bytes."""
     source: str = ""
+    arguments: Mapping[str, Argument] = {}
+    """The arguments of its function, command or notebook by name."""
     key: str | None = None
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
@@ -149,8 +162,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The job's environment; None for a trial, which uses its sweep's environment."""
     tests: str | None = None
     """The id of the job tested by this test run; None for any other job."""
+    marks: Marks = Marks()
     submitters: tuple[str, ...] = ()
     """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
+
+    @property
+    def shown_source(self) -> str:
+        """The source as people see it: that of a command without the values of secrets."""
+        return without_secrets_in_text(self.source) if self.kind == "command" else self.source
 
     @property
     def stored(self) -> Mapping[str, int]:
@@ -282,6 +301,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``blocks`` that of the last ones in a row that could not be started, and ``block`` what kept the last of these,
     if it keeps other jobs as well. ``withheld`` says that it is not tried at present. ``ran`` is the run time of
     ended attempts, ``served`` their GPU-seconds.
+    ``extremes`` has the smallest and the largest reported value of each metric.
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
@@ -318,6 +338,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     of: float | None = None
     reported: float | None = None
     values: Mapping[str, float] = msgspec.field(default_factory=dict)
+    extremes: Mapping[str, Extremes] = msgspec.field(default_factory=dict)
     saved: float | None = None
     saved_step: float | None = None
     checkpoint: Checkpoint | None = None
@@ -350,6 +371,36 @@ class JobRecord(msgspec.Struct, frozen=True):
     def state(self) -> JobState:
         """The job's state."""
         return self.standing.state
+
+    @property
+    def run(self) -> Run:
+        """The job as a row of the table of runs."""
+        spec, standing = self.spec, self.standing
+        return Run(
+            id=spec.id,
+            seq=spec.seq,
+            name=spec.name,
+            user=spec.user,
+            project=spec.project,
+            state=standing.state.value,
+            submitted=spec.submitted,
+            started=standing.started,
+            ended=standing.ended,
+            gpus=spec.gpus * spec.workers,
+            tags=spec.options.tags,
+            note=spec.marks.note,
+            step=standing.step,
+            arguments=self.arguments,
+            values=standing.values,
+            extremes=standing.extremes,
+        )
+
+    @property
+    def arguments(self) -> dict[str, Argument]:
+        """Its arguments by name; a trial's parameters are among them."""
+        trial, outcome = self.spec.trial, self.standing.outcome
+        parameters = (outcome and outcome.parameters) or (trial and trial.parameters) or {}
+        return {**self.spec.arguments, **of_values(parameters)}
 
     @property
     def workload(self) -> Workload:

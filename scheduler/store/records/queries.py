@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from springtide.scheduler.runs import Condition
+
+MAX_LOOKED_AT = 2_000
+"""Maximum number of jobs that a condition or an order by values looks at, the newest ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
@@ -12,7 +17,10 @@ class JobQuery:
     ``search`` are words that the name, the user, the project, the id or a tag contains, whatever the case of ASCII
     letters; ``since`` is the earliest time of submission, ``tag`` one of the tags, ``order`` one of `ORDERS` of
     ``queries.listing``, reversed with a minus before it. ``sweep`` selects the trials of that sweep; without it
-    trials are left out, unless ``trials`` is true.
+    trials are left out, unless ``trials`` is true. ``pinned`` and ``archived`` select jobs that are, or are not;
+    one that has not ended is always among those that are not archived.
+    ``where`` is a condition on their values, ``by_value`` the name of a value that orders them instead of
+    ``order``, with ``falling`` the largest first: both look at the newest `MAX_LOOKED_AT` jobs only.
     """
 
     states: frozenset[str] = frozenset()
@@ -26,6 +34,11 @@ class JobQuery:
     viewer_projects: tuple[str, ...] = ()
     sweep: str | None = None
     trials: bool = False
+    pinned: bool | None = None
+    archived: bool | None = None
+    where: Condition | None = None
+    by_value: str = ""
+    falling: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ class WriteBatch:
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of its environments, in the pool's order. ``superseded`` are
-    ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags, ``given_jobs`` those with
-    another owner. ``records`` are changes of keyed state by table; None removes a record. ``renamed`` are former
-    and new names of people: their jobs and deliveries are changed in this order, before all else.
+    ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks, ``given_jobs``
+    those with another owner. ``records`` are changes of keyed state by table; None removes a record. ``renamed``
+    are former and new names of people: their jobs and deliveries are changed in this order, before all else.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -50,7 +50,7 @@ class WriteBatch:
     shifted_jobs: list[JobRecord] = field(default_factory=list)
     sweep_parameters: list[SweepParameters] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
-    tagged_jobs: list[JobRecord] = field(default_factory=list)
+    marked_jobs: list[JobRecord] = field(default_factory=list)
     given_jobs: list[JobRecord] = field(default_factory=list)
     clock: ClockAnchor | None = None
     next_age: int | None = None

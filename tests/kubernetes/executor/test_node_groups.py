@@ -153,7 +153,7 @@ async def test_no_node_is_asked_for_beyond_the_limit_of_a_project(pool: GrowingP
 
 
 async def test_a_job_larger_than_any_node_that_may_come_is_refused(pool: GrowingPool) -> None:
-    with pytest.raises(Refusal, match="9 GPUs per worker were asked for; the largest train node has 8"):
+    with pytest.raises(Refusal, match="You asked for 9 GPUs per worker, but the largest train node has 8"):
         await pool.submit(gpus=9)
     with pytest.raises(Refusal, match="the pool has room for 2"):
         await pool.submit(gpus=8, workers=3)

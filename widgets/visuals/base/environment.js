@@ -52,7 +52,8 @@ export function environmentSummary({ python, packages, file_count: sent, tree })
 /** The imports that the Python or image of the code lacks, as a sentence; empty if none is known to be missing. */
 export function missingWords({ missing, path }, image) {
   if (!missing.length) return "";
-  return `${listed(missing.map(clean))} ${missing.length === 1 ? "is" : "are"} imported by the code and not installed in ${clean(image || path)}.`;
+  const verb = missing.length === 1 ? "is" : "are";
+  return `The code imports ${listed(missing.map(clean))}, which ${verb} not installed in ${clean(image || path)}.`;
 }
 
 function programWords({ program, path }, image) {

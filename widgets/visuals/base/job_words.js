@@ -13,12 +13,42 @@ const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
 const HAPPENED = new Set(["cause", "detail"]);
 
-/** The sentences of a job's card, as descriptions: its state and the reason. */
-export function jobSentences(job, now) {
-  const say = { queued, starting, running, pausing, paused, succeeded, failed, cancelled }[job.state];
-  if (!say) return [];
-  const sentences = say(job, now).filter(Boolean);
-  return sentences.flatMap((words, place) => (place ? [" ", words] : [words]));
+/** The reason in the present state of a job, in full. */
+const REASONS = { queued: inFull, starting: inFull, running, pausing: inFull, paused };
+/** The times that belong to it. */
+const TIMES = { queued: [startWords], running: [sinceWords, leftWords], paused: [startWords] };
+/** The sentences about a job that has ended. */
+const ENDS = { succeeded, failed, cancelled };
+
+/** The headline of a job: its reason in one line, and its times; or how it ended. */
+export function jobHeadline(job, now) {
+  if (ENDS[job.state]) return spaced(ENDS[job.state](job, now));
+  return spaced([oneLine(job) || inFull(job).join(" "), ...timesOf(job, now)]);
+}
+
+/** The part of a card that unfolds under the headline: the reason in full, or nothing if the headline has it. */
+export function drawWhy(job, now) {
+  const words = spaced(REASONS[job.state]?.(job, now) ?? []);
+  if (!oneLine(job) || words.join("") === oneLine(job)) return null;
+  return h(
+    "details",
+    { key: "why", class: "st-why", "data-testid": "job-why" },
+    h("summary", { key: "summary" }, "Why?"),
+    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, words),
+  );
+}
+
+/** The reason in one line; outputs that an earlier version saved in a notebook have none. */
+function oneLine(job) {
+  return clean(job.reason?.headline);
+}
+
+function timesOf(job, now) {
+  return (TIMES[job.state] ?? []).map((words) => words(job, now));
+}
+
+function spaced(sentences) {
+  return sentences.filter(Boolean).flatMap((words, place) => (place ? [" ", words] : [words]));
 }
 
 /** How long the words about a job stay true while nothing happens, in seconds; null for good, if it has ended. */
@@ -78,30 +108,33 @@ export function timeLeft(job, now) {
   return job.state === "running" && left > 0 ? left : null;
 }
 
-function queued(job, now) {
-  return [...sentencesOf(job.reason), startWords(job, now)];
-}
-
-function starting(job) {
+function inFull(job) {
   return sentencesOf(job.reason);
 }
 
 function running(job, now) {
-  const attempt = job.attempts.at(-1);
-  const since =
-    attempt?.started &&
-    h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
-  const left = timeLeft(job, now);
-  return [
-    ...sentencesOf(job.reason),
-    since,
-    checkpointWords(job, now),
-    left !== null && `About ${duration(left)} to go.`,
-  ];
+  return [...inFull(job), checkpointWords(job, now)];
 }
 
-function pausing(job) {
-  return sentencesOf(job.reason);
+/** Since when a job runs: `Started 3 min ago.`, `Resumed 3 min ago, after a pause of 58 s.` */
+function sinceWords(job, now) {
+  const attempt = job.attempts.at(-1);
+  if (!attempt?.started) return null;
+  const before = job.attempts.at(-2);
+  const pause = before?.state === "paused" && before.ended ? attempt.started - before.ended : 0;
+  const after = pause >= 1 ? `, after a pause of ${duration(pause)}` : "";
+  return h(
+    "span",
+    { key: "since" },
+    job.attempt > 1 ? "Resumed " : "Started ",
+    when(attempt.started, now),
+    `${after}.`,
+  );
+}
+
+function leftWords(job, now) {
+  const left = timeLeft(job, now);
+  return left === null ? null : `About ${duration(left)} to go.`;
 }
 
 function paused(job, now) {
@@ -112,7 +145,7 @@ function paused(job, now) {
     : checkpointWords(job, now);
   const happened = sentencesOf(job.reason, (role) => HAPPENED.has(role));
   const follows = sentencesOf(job.reason, (role) => !HAPPENED.has(role));
-  return [since, ...happened, saved, ...follows, startWords(job, now)];
+  return [since, ...happened, saved, ...follows];
 }
 
 function succeeded(job, now) {
@@ -171,22 +204,23 @@ export function checkpointWords({ checkpoint, saved }, now) {
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
-export function startWords({ starts, attempt, trials }, now) {
+export function startWords({ starts, attempt, trials, saved_step: saved }, now) {
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return sentencesOf(starts.why).join(" ") || null;
   const verb = attempt ? "resume" : "start";
+  const at = attempt && Number.isFinite(saved) ? ` at step ${amount(saved)}` : "";
   const late = now - starts.likely;
   const who = trials?.running ? "The next trial" : "";
   const expected =
     late > LATE_S
       ? `${who || "It"} was expected to ${verb} ${duration(late)} ago.`
-      : `${who ? `${who} likely` : "Likely"} ${verb}s ${moment(starts, now)}.`;
-  const at = [
+      : `${who ? `${who} likely` : "Likely"} ${verb}s${at} ${moment(starts, now)}.`;
+  const times = [
     ["earliest", starts.earliest],
     ["likely", starts.likely],
     ["latest", starts.latest],
   ];
-  const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
+  const exactly = times.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
   const title = [...exactly, ...sentencesOf(starts.why)].filter(Boolean).join("\n");
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }

@@ -3,6 +3,7 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration, exactDuration } from "../base/words.js";
+import { powerTicks } from "./curve_shape.js";
 import { attemptsOf } from "./loss_curve.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
 
@@ -90,21 +91,25 @@ function metricWords(points, name) {
   return `last ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
-/** The scales of a plot for its points and `bounds`, over steps or seconds: `x` and `y` of a value, marks `xs` and `ys`. */
-export function plotOf(points, name, along, stepped, bounds) {
+/**
+ * The scales of a plot for its points and `bounds`, over steps or seconds: `x` and `y` of a value, marks `xs` and `ys`,
+ * `label` of a mark. With `powers` the values are powers of ten.
+ */
+export function plotOf(points, name, along, stepped, bounds, powers = false) {
   const range = (values) => [
     values.reduce((least, value) => Math.min(least, value)),
     values.reduce((most, value) => Math.max(most, value)),
   ];
   const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
   const [from, to] = range(points.map(along));
-  const ys = ticks(low, high);
+  const ys = powers ? powerTicks(low, high, ticks) : ticks(low, high);
   const bottom = Math.min(low, ys[0]);
   const top = Math.max(high, ys.at(-1));
   const width = SIZE.width - SIZE.left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
     stepped,
+    label: powers ? (value) => amount(10 ** value) : amount,
     ys,
     xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
     x: (value) => SIZE.left + width * fraction(value, from, to),
@@ -113,12 +118,12 @@ export function plotOf(points, name, along, stepped, bounds) {
 }
 
 /** A mark of the vertical axis with its line. */
-function drawRow(value, { y }) {
+function drawRow(value, { y, label }) {
   return s(
     "g",
     { key: `row ${value}` },
     s("line", { class: "st-grid", x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: y(value), y2: y(value) }),
-    s("text", { x: SIZE.left - 8, y: y(value) + 4, "text-anchor": "end" }, amount(value)),
+    s("text", { x: SIZE.left - 8, y: y(value) + 4, "text-anchor": "end" }, label(value)),
   );
 }
 

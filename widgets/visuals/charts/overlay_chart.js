@@ -3,9 +3,11 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean } from "../base/words.js";
+import { inPowers, smoothed, within } from "./curve_shape.js";
 import { attemptsOf } from "./loss_curve.js";
 import { lineOf, plotFigure, plotOf } from "./metric_chart.js";
 
+const PLAIN = { smooth: 0, log: false, from: null, to: null };
 const COLOURS = 10;
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
 
@@ -26,11 +28,11 @@ export function runKey(place) {
 /**
  * Draws a metric of several runs.
  * @param data `runs`: list of `place`, `name` and `points`: list of Point; `name`: which value; `across`: "step" or "time",
- *   which each run counts from its first report
+ *   which each run counts from its first report; `shape`: `smooth`, a weight, `log`, and the shown span `from` and `to`
  */
-export function renderOverlayChart(element, { runs, name, across }) {
+export function renderOverlayChart(element, { runs, name, across, shape = PLAIN }) {
   const drawn = memory(element, { given: [] });
-  const given = [name, across, ...runs.flatMap((run) => [run.place, run.name, run.points])];
+  const given = [name, across, shape, ...runs.flatMap((run) => [run.place, run.name, run.points])];
   if (given.length === drawn.given.length && given.every((part, place) => part === drawn.given[place])) return;
   drawn.given = given;
   const reported = runs
@@ -38,24 +40,35 @@ export function renderOverlayChart(element, { runs, name, across }) {
     .filter((run) => run.points.length > 0);
   const stepped =
     across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
-  const lines = reported.map((run) => ({
-    ...run,
-    points: run.points.map((point) => ({
-      attempt: point.attempt,
-      values: point.values,
-      along: stepped ? point.step : point.at - run.points[0].at,
-    })),
-  }));
   const along = (point) => point.along;
+  const lines = reported
+    .map((run) => ({
+      ...run,
+      last: run.points.at(-1).values[name],
+      points: shaped(
+        run.points.map((point) => ({
+          attempt: point.attempt,
+          values: point.values,
+          along: stepped ? point.step : point.at - run.points[0].at,
+        })),
+        { name, along, shape },
+      ),
+    }))
+    .filter((run) => run.points.length > 0);
+  const title = clean(name);
+  stage(element, "st-metric");
+  if (!lines.length) {
+    patch(element, h("p", { key: "none", class: "st-muted" }, `${title}: nothing to draw here.`));
+    return;
+  }
   const plot = plotOf(
     lines.flatMap((run) => run.points),
     name,
     along,
     stepped,
     [],
+    shape.log,
   );
-  const title = clean(name);
-  stage(element, "st-metric");
   patch(
     element,
     plotFigure(
@@ -63,7 +76,7 @@ export function renderOverlayChart(element, { runs, name, across }) {
         name: `overlay-${title}`,
         label: `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`,
       },
-      [h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey(name)))],
+      [h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey()))],
       plot,
       undefined,
       lines.map((run) => drawRun(run, name, along, plot)),
@@ -71,7 +84,12 @@ export function renderOverlayChart(element, { runs, name, across }) {
   );
 }
 
-function drawKey(name) {
+function shaped(points, { name, along, shape }) {
+  const seen = within(smoothed(points, name, shape.smooth), along, shape.from, shape.to);
+  return shape.log ? inPowers(seen, name) : seen;
+}
+
+function drawKey() {
   return (run) =>
     h(
       "li",
@@ -80,7 +98,7 @@ function drawKey(name) {
       " ",
       h("bdi", {}, clean(run.name)),
       " ",
-      h("span", { class: "st-muted" }, amount(run.points.at(-1).values[name])),
+      h("span", { class: "st-muted" }, amount(run.last)),
     );
 }
 

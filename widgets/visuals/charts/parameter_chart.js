@@ -192,7 +192,7 @@ function drawScatter({ ranked, best, own, shown: [parameter] }) {
         {
           key: `x ${at} ${words}`,
           class: "st-axis-mark st-below",
-          style: { left: `${100 * at}%` },
+          style: { left: `${100 * at}%`, "--st-marks": parameter.axis.marks.length },
           title: words,
           "aria-hidden": "true",
         },

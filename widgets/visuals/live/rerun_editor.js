@@ -1,5 +1,7 @@
 /** The typed options of a rerun, and the pool's answers about them. */
 
+const ARGUMENT = "arguments.";
+
 let editorsMade = 0;
 
 export class RerunEditor {
@@ -46,8 +48,9 @@ export class RerunEditor {
   }
 
   #fill(form) {
-    this.form = form;
-    this.typed = Object.fromEntries(form.fields.map(({ name, value }) => [name, value]));
+    const named = form.arguments.map((field) => ({ ...field, name: `${ARGUMENT}${field.name}`, argument: field.name }));
+    this.form = { ...form, fields: [...named, ...form.fields] };
+    this.typed = Object.fromEntries(this.form.fields.map(({ name, value }) => [name, value]));
   }
 
   close() {
@@ -65,12 +68,22 @@ export class RerunEditor {
     this.changed();
   }
 
+  /** The fields whose values have changed. */
+  get #changed() {
+    const fields = this.isOpen ? (this.form?.fields ?? []) : [];
+    return fields.filter(({ name, value }) => this.typed[name].trim() !== value.trim());
+  }
+
   /** The options whose values have changed. */
   get differences() {
-    const fields = this.isOpen ? (this.form?.fields ?? []) : [];
-    return Object.fromEntries(
-      fields.filter(({ name, value }) => this.typed[name].trim() !== value).map(({ name }) => [name, this.typed[name]]),
-    );
+    const options = this.#changed.filter(({ argument }) => !argument);
+    return Object.fromEntries(options.map(({ name }) => [name, this.typed[name]]));
+  }
+
+  /** The arguments whose values have changed. */
+  get changedArguments() {
+    const own = this.#changed.filter(({ argument }) => argument);
+    return Object.fromEntries(own.map(({ name, argument }) => [argument, this.typed[name]]));
   }
 
   /** Submits the rerun. A repeated request after a lost answer creates no second job. */
@@ -81,7 +94,8 @@ export class RerunEditor {
     this.key ??= `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
     this.changed();
     try {
-      const job = await this.call("POST", this.path, { typed: this.differences, key: this.key });
+      const changes = { typed: this.differences, arguments: this.changedArguments };
+      const job = await this.call("POST", this.path, { ...changes, key: this.key });
       this.#forget();
       this.isOpen = false;
       this.sent(job);

@@ -3,11 +3,12 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
 import { drawUse } from "../base/gpu_use.js";
-import { askWords, jobSentences, optionsOf, stepWords } from "../base/job_words.js";
+import { askWords, drawWhy, jobHeadline, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
+import { argumentsLine } from "./argument_list.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
 import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
@@ -35,7 +36,9 @@ export function renderJobCard(element, data, actions = {}) {
   patch(
     element,
     cardHeader(data, aboutWords(job)),
-    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    h("p", { key: "headline", class: "st-sentences", "data-testid": "job-headline" }, jobHeadline(job, now)),
+    drawWhy(job, now),
+    argumentsLine(job),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
     testLine(job, data.pageOf, data.target),
@@ -78,7 +81,7 @@ export function buttonWords(job) {
   return {
     standing: job.attempt,
     cancel: "Cancel…",
-    question: `Cancel ${clean(job.name) || "this job"}? It will not continue afterwards.`,
+    question: `Cancel ${job.name ? `“${clean(job.name)}”` : "this job"}? This cannot be undone.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",
     confirm: "Cancel the job",
     aside: [

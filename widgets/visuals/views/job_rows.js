@@ -2,7 +2,7 @@
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, emptyState, isFinal, progressTrack, stage, stateMark } from "../base/glyphs.js";
-import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { askWords, jobHeadline, stepWords } from "../base/job_words.js";
 import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { cardActions } from "./card_parts.js";
@@ -55,10 +55,10 @@ function drawRow(job, now, colours, href, offered) {
       : drawProgress(job.progress),
     h(
       "p",
-      { key: "why", class: "st-muted st-job-why" },
+      { key: "why", class: "st-muted st-job-why", title: clean(job.reason?.text) },
       job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job),
       " · ",
-      jobSentences(job, now),
+      jobHeadline(job, now),
     ),
     job.state === "failed" &&
       job.error &&

@@ -5,7 +5,7 @@ import { button } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 import { formField } from "./form_field.js";
 
-const KEPT = "Code, files, arguments and variables stay those of the first run.";
+const KEPT = "Code and files stay those of the first run; its variables stay, unless others are typed.";
 
 /** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
@@ -35,16 +35,23 @@ function runLine(which, { text }, link, words) {
   return h("p", { key: `${which}-run`, class: "st-muted st-rerun", "data-testid": `job-${which}` }, clean(text), there);
 }
 
+function changedWords(own, options) {
+  const parts = [own && count(own, "argument"), options && count(options, "option")].filter(Boolean);
+  return parts.length ? `${parts.join(" and ")} changed` : "Nothing changed yet";
+}
+
 /** Draws the form of a `RerunEditor`; nothing while it is closed. */
 export function rerunForm(editor) {
   if (!editor?.isOpen) return null;
   if (editor.form === null)
     return h("p", { key: "editor", class: "st-muted", role: "status" }, "Loading the options of the first run…");
   const { fields } = editor.form;
-  const common = fields.filter((field) => field.common);
+  const own = fields.filter(({ argument }) => argument);
+  const common = fields.filter((field) => field.common && !field.argument);
   const others = fields.filter((field) => !field.common);
   const wrong = others.filter(({ name }) => editor.review.problems[name]).length;
   const different = Object.keys(editor.differences).length;
+  const changed = Object.keys(editor.changedArguments).length;
   const submit = (event) => {
     event.preventDefault();
     editor.send();
@@ -62,6 +69,17 @@ export function rerunForm(editor) {
       on: { submit, keydown },
     },
     h("p", { key: "kept", class: "st-muted" }, KEPT),
+    own.length > 0 &&
+      h(
+        "fieldset",
+        { key: "arguments", class: "st-form-arguments", "data-testid": "rerun-arguments" },
+        h("legend", { key: "legend" }, "Arguments"),
+        h(
+          "div",
+          { key: "fields", class: "st-form-grid" },
+          own.map((field) => formField(editor, field)),
+        ),
+      ),
     h(
       "div",
       { key: "common", class: "st-form-grid" },
@@ -93,7 +111,7 @@ export function rerunForm(editor) {
           role: "status",
           "data-testid": "rerun-notice",
         },
-        clean(editor.notice ?? (different ? `${count(different, "option")} changed` : "Nothing changed yet")),
+        clean(editor.notice ?? changedWords(changed, different)),
       ),
       button("rerun-close", "Close", () => editor.close()),
       h(

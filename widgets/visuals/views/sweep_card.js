@@ -2,7 +2,7 @@
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
-import { askWords, jobSentences } from "../base/job_words.js";
+import { askWords, drawWhy, jobHeadline } from "../base/job_words.js";
 import { endedTrials, parametersWords, sweepGpuWords, trialsWords } from "../base/sweep_words.js";
 import { matchingRows } from "../base/trials.js";
 import { amount, clean, count } from "../base/words.js";
@@ -51,7 +51,8 @@ export function renderSweepCard(element, data, actions = {}) {
   patch(
     element,
     cardHeader(data, aboutSweep(job)),
-    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    h("p", { key: "headline", class: "st-sentences", "data-testid": "job-headline" }, jobHeadline(job, now)),
+    drawWhy(job, now),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
     drawStanding(trials, data),

@@ -55,6 +55,13 @@ export function drawDifferences({ jobs, differences }, without) {
           ),
           values.map((name) =>
             drawRow(
+              `best ${name}`,
+              ["best ", clean(name)],
+              jobs.map(({ progress }) => (progress.best[name] ? amount(progress.best[name].value) : NONE)),
+            ),
+          ),
+          values.map((name) =>
+            drawRow(
               `last ${name}`,
               ["last ", clean(name)],
               jobs.map(({ progress }) =>
@@ -72,11 +79,7 @@ export function drawDifferences({ jobs, differences }, without) {
         "They were submitted with the same options, command and files.",
       ),
     differences.some(({ kind }) => kind === "variable" || kind === "files") &&
-      h(
-        "p",
-        { key: "letters", class: "st-muted" },
-        "Of files and of environment variables only which are equal is shown: equal ones have the same letter.",
-      ),
+      h("p", { key: "letters", class: "st-muted" }, "Files and environment variables: same letter = same content."),
   ];
 }
 

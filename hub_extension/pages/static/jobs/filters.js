@@ -31,9 +31,23 @@ const FIRST = {
   within: "",
   search: "",
   tag: "",
+  archived: "",
+  group: "",
   order: "running",
 };
+const ARCHIVED = { "": "without archived", yes: "archived only", all: "archived too" };
+const GROUPED = {
+  "": "no groups",
+  project: "by project",
+  person: "by person",
+  state: "by state",
+  name: "by name",
+  tag: "by tag",
+};
+/** Whether a search is a condition on arguments, metrics and columns, rather than words. */
+const IS_CONDITION = /[<>=~]|^\s*not\s/i;
 const SETTLED_MS = 200;
+const LONGEST_SEARCH = 500;
 
 /** The filters in an address. */
 export function filtersOf(address) {
@@ -50,15 +64,17 @@ export function filtersOf(address) {
 /** The query of a page address with the filters; with the time `now`, the query for the server's list. */
 export function queryOf(filters, now = null) {
   const query = new URLSearchParams();
-  const { show, everybody, state, project, within, search, tag, order } = filters;
+  const { show, everybody, state, project, within, search, tag, archived, group, order } = filters;
   if (project) query.set("project", project);
-  if (search) query.set("search", search);
+  if (search) query.set(now !== null && IS_CONDITION.test(search) ? "where" : "search", search);
   if (tag) query.set("tag", tag);
+  if (archived) query.set("archived", archived);
   if (now === null) {
     if (show !== FIRST.show) query.set("show", show);
     if (everybody) query.set("whose", "all");
     if (state) query.set("state", state);
     if (within) query.set("within", within);
+    if (group) query.set("group", group);
     if (order !== FIRST.order) query.set("order", order);
     return query;
   }
@@ -115,6 +131,8 @@ export function drawFilters(filters, projects, choose) {
       pick("project"),
     ),
     select("within", "Submitted", filters.within, TIMES, pick("within")),
+    select("archived", "Archived jobs", filters.archived, ARCHIVED, pick("archived")),
+    select("group", "Groups", filters.group, GROUPED, pick("group")),
     select("order", "Order", filters.order, ORDERS, pick("order"), " st-narrow"),
     h(
       "label",
@@ -136,7 +154,7 @@ function drawSearch(search, choose) {
     clearTimeout(kept.timer);
     kept.timer = setTimeout(() => {
       kept.timer = null;
-      choose({ search: event.target.value.trim().slice(0, 200) });
+      choose({ search: event.target.value.trim().slice(0, LONGEST_SEARCH) });
     }, SETTLED_MS);
   };
   const fill = (field) => {
@@ -146,7 +164,9 @@ function drawSearch(search, choose) {
     key: "search",
     class: "form-control form-control-sm st-search",
     type: "search",
-    placeholder: "Search name, project, person, tag",
+    placeholder: "Words, or lr > 0.1 and val_loss < 0.3",
+    title:
+      "Words of a name, a project, a person or a tag; or a condition on arguments and metrics, such as best.acc > 0.9",
     "aria-label": "Search jobs",
     "data-testid": "search-jobs",
     hook: fill,

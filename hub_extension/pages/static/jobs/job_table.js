@@ -1,14 +1,15 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../visuals/base/dom.js";
-import { button, isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
+import { button, isFinal, projectMark, stateMark, stateWord, tagWord } from "../visuals/base/glyphs.js";
 import { sentencesOf, stepWords, waits } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
+import { keyOf } from "./columns.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
-const COLUMNS = [
+const FIRST = [
   { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
   { name: "name", order: "name", draw: (about) => drawName(about) },
   {
@@ -18,19 +19,31 @@ const COLUMNS = [
   },
   { name: "user", order: "user", everybody: true, draw: ({ job }) => clean(job.user) },
   { name: "GPUs", order: "-gpus", draw: ({ job }) => gpuWords(job) },
-  { name: "type", draw: ({ job, types }) => typeWords(job, types) },
+  { name: "type", several: true, draw: ({ job, types }) => typeWords(job, types) },
   { name: "progress", draw: ({ job }) => progressWords(job) },
   { name: "time", order: "newest", draw: ({ job, now }) => timeWords(job, now) },
-  { name: "reason", wide: true, draw: ({ job }) => drawReason(job) },
 ];
+const REASON = { name: "reason", wide: true, draw: ({ job }) => drawReason(job) };
+
+/** What the rows can be grouped by, and the group of a job. */
+export const GROUPS = {
+  project: ({ project }) => clean(project),
+  person: ({ user }) => clean(user),
+  state: ({ state }) => stateWord(state),
+  name: ({ name }) => clean(name).replace(/\d+/g, "#"),
+  tag: ({ options }) => (options.tags.length ? clean(options.tags[0]) : "no tag"),
+};
 
 /**
  * Draws the table.
- * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`
+ * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`,
+ *   `more`: the chosen columns
  * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
-  const columns = COLUMNS.filter((column) => !column.everybody || data.filters.everybody);
+  const all = [...FIRST, ...data.more, REASON];
+  const several = new Set((data.pool?.nodes ?? []).map((node) => node.gpu_type)).size > 1;
+  const columns = all.filter((column) => (!column.everybody || data.filters.everybody) && (!column.several || several));
   const about = {
     ...data,
     choose: actions.choose,
@@ -57,9 +70,30 @@ export function drawTable(data, actions) {
       h(
         "tbody",
         {},
-        data.jobs.flatMap((job) => drawRows({ ...about, job }, columns, actions)),
+        grouped(data.jobs, data.filters.group).flatMap(([group, jobs]) => [
+          group !== null && drawGroup(group, jobs.length, columns.length + 2),
+          ...jobs.flatMap((job) => drawRows({ ...about, job }, columns, actions)),
+        ]),
       ),
     ),
+  );
+}
+
+/** Pairs of a group and its jobs, in the order of the list; pinned jobs are a group of their own. */
+function grouped(jobs, by) {
+  const groups = new Map();
+  for (const job of jobs) {
+    const group = job.pinned ? "Pinned" : by in GROUPS ? GROUPS[by](job) : null;
+    groups.set(group, [...(groups.get(group) ?? []), job]);
+  }
+  return [...groups].sort(([one], [other]) => (other === "Pinned") - (one === "Pinned"));
+}
+
+function drawGroup(group, number, width) {
+  return h(
+    "tr",
+    { key: `group ${group}`, class: "st-group-row", "data-testid": "job-group" },
+    h("th", { colspan: width, scope: "colgroup" }, group, h("span", { class: "st-muted" }, ` · ${number}`)),
   );
 }
 
@@ -77,8 +111,10 @@ function drawAll({ jobs, selection }) {
   );
 }
 
-function drawHead({ name, order }, chosen, { choose }) {
-  if (!order) return h("th", { key: name, scope: "col", "data-column": name }, name);
+function drawHead(column, chosen, { choose }) {
+  const { name, order } = column;
+  const key = keyOf(column);
+  if (!order) return h("th", { key, scope: "col", "data-column": key }, name);
   const up = chosen === order;
   const reversed = order.startsWith("-") ? order.slice(1) : `-${order}`;
   const down = chosen === reversed;
@@ -86,9 +122,9 @@ function drawHead({ name, order }, chosen, { choose }) {
   const sorted = up ? "ascending" : down ? "descending" : "none";
   return h(
     "th",
-    { key: name, scope: "col", "aria-sort": sorted, "data-column": name },
+    { key, scope: "col", "aria-sort": sorted, "data-column": key },
     button(
-      `sort-${name}`,
+      `sort-${key}`,
       [name, h("span", { "aria-hidden": "true" }, arrow)],
       () => choose({ order: up ? reversed : order }),
       { class: "st-sort" },
@@ -157,6 +193,7 @@ function drawName({ job, href, tagHref, choose }) {
       { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" },
       clean(job.name) || job.id,
     ),
+    job.archived && h("span", { key: "archived", class: "st-muted" }, " archived"),
     shown.length > 0 &&
       h(
         "span",
@@ -174,13 +211,15 @@ function drawName({ job, href, tagHref, choose }) {
   ];
 }
 
-function drawCell({ name, wide }, content) {
+function drawCell(column, content) {
+  const { name, wide } = column;
+  const key = keyOf(column);
   return h(
     "td",
     {
-      key: name,
+      key,
       "data-label": name,
-      "data-column": name,
+      "data-column": key,
       "data-none": content === NONE,
       class: wide ? "st-across st-reason" : null,
     },
@@ -261,6 +300,7 @@ function timeWords(job, now) {
 }
 
 function drawReason(job) {
-  const words = job.error ? clean(job.error) : sentencesOf(job.reason).join(" ");
-  return h("span", { key: "reason", class: "st-clamped", title: words, "data-testid": "row-reason" }, words);
+  const whole = clean(job.error) || sentencesOf(job.reason).join(" ");
+  const line = clean(job.error) || clean(job.reason?.headline) || whole;
+  return h("span", { key: "reason", class: "st-clamped", title: whole, "data-testid": "row-reason" }, line);
 }

@@ -1,12 +1,33 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { call, comparePath } from "../site.js";
-import { h } from "../visuals/base/dom.js";
+import { h, memory } from "../visuals/base/dom.js";
 import { button, isFinal } from "../visuals/base/glyphs.js";
 import { clean, count, listed } from "../visuals/base/words.js";
 
-const DONE = { pause: "Paused", resume: "Resumed", cancel: "Cancelled" };
-const BACK = { pause: "resume", resume: "pause" };
+const DONE = {
+  pause: "Paused",
+  resume: "Resumed",
+  cancel: "Cancelled",
+  archive: "Archived",
+  unarchive: "Put back",
+  pin: "Pinned",
+  unpin: "Unpinned",
+  tag: "Tagged",
+  rerun: "Sent again",
+};
+const BACK = {
+  pause: "resume",
+  resume: "pause",
+  archive: "unarchive",
+  unarchive: "archive",
+  pin: "unpin",
+  unpin: "pin",
+  tag: "tag",
+};
+/** Actions after which the list is read again: jobs leave it or come back. */
+const MOVES = new Set(["archive", "unarchive", "pin", "unpin"]);
+const MOST_AGAIN = 20;
 const MOST = 200;
 const MOST_COMPARED = 20;
 
@@ -31,10 +52,13 @@ export class Selection {
   /**
    * @param changed called when the bar has to be drawn again
    * @param feed the `PoolFeed`: knows the viewer's permissions, and receives the changed jobs
+   * @param list `reread()` reads the list again, `sent(job)` shows a new job
    */
-  constructor(changed, feed) {
+  constructor(changed, feed, list) {
     this.changed = changed;
     this.feed = feed;
+    this.list = list;
+    this.writing = null;
     this.ids = new Set();
     this.outcome = null;
     this.confirming = false;
@@ -71,6 +95,7 @@ export class Selection {
   clear() {
     this.ids.clear();
     this.confirming = false;
+    this.writing = null;
     this.outcome = null;
   }
 
@@ -90,7 +115,11 @@ export class Selection {
       },
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
       chosen.length > 0 &&
-        (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
+        (this.confirming && able.length
+          ? this.#confirmation(able)
+          : this.writing
+            ? this.#form(chosen)
+            : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen)]),
       this.outcome && this.#result(),
     );
   }
@@ -104,6 +133,106 @@ export class Selection {
       this.#button("resume", `Resume ${held.length}`, act("resume", held), !held.length),
       this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true), !jobs.length),
     ];
+  }
+
+  /** The actions that are for ended jobs as well. */
+  #marks(chosen) {
+    const own = chosen.filter((job) => this.feed.mayAct(job));
+    const put = own.filter((job) => !job.archived);
+    const pinned = own.filter((job) => job.pinned);
+    const again = chosen.filter((job) => this.feed.isOwn(job) && !job.sweep);
+    const archive = put.length ? "archive" : "unarchive";
+    const pin = pinned.length === own.length ? "unpin" : "pin";
+    const words = { archive: "Archive", unarchive: "Put back", pin: "Pin", unpin: "Unpin" };
+    return [
+      this.#button(
+        "rerun",
+        `Run ${again.length} again`,
+        () => this.#again(again),
+        !again.length || again.length > MOST_AGAIN,
+      ),
+      this.#button("tag", "Tag…", () => this.#write("tag"), !own.length),
+      own.length === 1 && chosen.length === 1 && this.#button("note", "Note…", () => this.#write("note", own[0].note)),
+      this.#button(pin, words[pin], () => this.#act(pin, own), !own.length),
+      this.#button(archive, words[archive], () => this.#act(archive, put.length ? put : own), !own.length),
+    ];
+  }
+
+  #write(what, text = "") {
+    this.writing = { what, text };
+    this.changed();
+  }
+
+  /** The field for tags, or for the note of one job. */
+  #form(chosen) {
+    const { what, text } = this.writing;
+    const own = chosen.filter((job) => this.feed.mayAct(job));
+    const submit = (event) => {
+      event.preventDefault();
+      const given = new FormData(event.target).get("text").trim();
+      this.writing = null;
+      if (what === "note") this.#note(own[0], given);
+      else if (given) this.#act("tag", own, { add: given.split(/[\s,]+/).filter(Boolean) });
+      else this.changed();
+    };
+    const close = () => {
+      this.writing = null;
+      this.changed();
+    };
+    const label = what === "note" ? "Note" : "Tags to add, with spaces between";
+    return h(
+      "form",
+      { key: `form ${what}`, class: "st-selection-form", on: { submit } },
+      h("input", {
+        type: "text",
+        name: "text",
+        class: "form-control form-control-sm",
+        "aria-label": label,
+        placeholder: label,
+        maxlength: what === "note" ? 2000 : 200,
+        "data-testid": "selection-text",
+        hook: (field) => fillOnce(field, text),
+      }),
+      h(
+        "button",
+        { type: "submit", class: "st-button", "data-testid": "selection-save" },
+        what === "note" ? "Save" : "Add",
+      ),
+      this.#button("close", "Close", close),
+    );
+  }
+
+  async #note(job, note) {
+    const outcome = { action: "note", done: [], refused: [] };
+    try {
+      this.feed.hearJob(await call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
+      outcome.done.push(job);
+    } catch (error) {
+      outcome.refused.push(clean(error.message));
+    }
+    this.outcome = outcome;
+    this.changed();
+  }
+
+  async #again(jobs) {
+    this.busy = true;
+    this.outcome = null;
+    this.changed();
+    const outcome = { action: "rerun", done: [], refused: [] };
+    for (const job of jobs) {
+      const key = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
+      try {
+        const sent = await call("POST", `jobs/${encodeURIComponent(job.id)}/rerun`, { key });
+        this.list.sent(sent, false);
+        outcome.done.push(sent);
+      } catch (error) {
+        outcome.refused.push(`${clean(job.name) || job.id}: ${clean(error.message)}`);
+      }
+      this.ids.delete(job.id);
+    }
+    this.busy = false;
+    this.outcome = outcome;
+    this.changed();
   }
 
   #confirmation(jobs) {
@@ -129,15 +258,16 @@ export class Selection {
   }
 
   #result() {
-    const { action, done, refused } = this.outcome;
+    const { action, done, refused, tags } = this.outcome;
     const back = BACK[action];
+    const undone = tags && { add: tags.remove ?? [], remove: tags.add ?? [] };
     return h(
       "span",
       { key: "result", role: "status", "data-testid": "selection-result" },
-      done.length > 0 && `${DONE[action]} ${count(done.length, "job")}. `,
+      done.length > 0 && (action === "note" ? "The note is saved. " : `${DONE[action]} ${count(done.length, "job")}. `),
       refused.length > 0 &&
         h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
-      done.length > 0 && back && this.#button("undo", "Undo", () => this.#act(back, done)),
+      done.length > 0 && back && this.#button("undo", "Undo", () => this.#act(back, done, undone)),
     );
   }
 
@@ -146,17 +276,17 @@ export class Selection {
     this.changed();
   }
 
-  async #act(action, jobs) {
+  async #act(action, jobs, tags) {
     this.busy = true;
     this.confirming = false;
     this.outcome = null;
     this.changed();
     const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
-    const outcome = { action, done: [], refused: [] };
+    const outcome = { action, done: [], refused: [], tags };
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
-        const { results } = await call("POST", "jobs/actions", { action, jobs: chosen });
+        const { results } = await call("POST", "jobs/actions", { action, jobs: chosen, ...(tags && { tags }) });
         for (const { id, job, problem } of results) {
           if (job) this.feed.hearJob(job);
           if (job) outcome.done.push(job);
@@ -169,6 +299,16 @@ export class Selection {
     for (const { id } of jobs) this.ids.delete(id);
     this.busy = false;
     this.outcome = outcome;
+    if (MOVES.has(action)) this.list.reread();
     this.changed();
   }
+}
+
+/** Fills a field when it appears, and gives it the focus. */
+function fillOnce(field, text) {
+  const drawn = memory(field, { filled: false });
+  if (drawn.filled) return;
+  drawn.filled = true;
+  field.value = text;
+  field.focus();
 }

@@ -20,8 +20,7 @@ const RESERVED = -1;
  */
 export function drawQueue(pool, jobs, now) {
   const lines = treeOrder(pool.projects).filter(({ project }) => project.waiting_jobs > 0);
-  if (!lines.length)
-    return emptyState("No job waits.", "What is submitted now starts as soon as enough GPUs are idle.");
+  if (!lines.length) return emptyState("No job waits.", "New jobs start as soon as enough GPUs are idle.");
   return h(
     "div",
     { key: "queue", class: "st-wide-table" },
@@ -88,7 +87,7 @@ function placeWords(job) {
 
 function drawJob(job, now) {
   const since = job.attempts.at(-1)?.ended ?? job.submitted;
-  const words = sentencesOf(job.reason, (role) => role !== "place").join(" ");
+  const whole = sentencesOf(job.reason).join(" ");
   const cells = [
     placeWords(job),
     stateMark(job.state),
@@ -96,7 +95,7 @@ function drawJob(job, now) {
     clean(job.user),
     job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
     job.trials?.running ? "–" : duration(now - since),
-    h("span", { key: "reason", class: "st-clamped", title: words }, words),
+    h("span", { key: "reason", title: whole }, clean(job.reason?.headline) || whole),
     startWords(job, now) ?? "–",
   ];
   return h("tr", { key: job.id, "data-testid": "queue-row", "data-job": job.id }, dataCells(HEADS, cells, CLASSES));

@@ -1,0 +1,193 @@
+/** The columns of the table of jobs: which there are, which are chosen, and the chooser. */
+
+import { site } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { button, when } from "../visuals/base/glyphs.js";
+import { amount, clean, duration } from "../visuals/base/words.js";
+import { argumentWords } from "../visuals/views/argument_list.js";
+
+const NONE = "–";
+const AUTO_ARGUMENTS = 3;
+const AUTO_METRICS = 2;
+const MOST_NAMES = 200;
+const KEY = `springtide-columns-${site.user}`;
+
+/** Columns beside those that are always there. */
+const MORE = [
+  { name: "started", order: "-started", draw: ({ job, now }) => (job.started ? when(job.started, now) : NONE) },
+  {
+    name: "duration",
+    order: "-duration",
+    draw: ({ job, now }) => (job.started ? duration((job.ended ?? now) - job.started) : NONE),
+  },
+  { name: "note", order: "note", draw: ({ job }) => drawNote(job) },
+];
+
+function drawNote({ note }) {
+  return note ? h("span", { key: "note", class: "st-clamped st-note", title: clean(note) }, clean(note)) : NONE;
+}
+
+/** The names of the arguments, or of the metrics, of jobs; those that are written for most come first. */
+function namesOf(jobs, kept) {
+  const counts = new Map();
+  for (const job of jobs) for (const name of kept(job)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts.keys()].sort((one, other) => counts.get(other) - counts.get(one)).slice(0, MOST_NAMES);
+}
+
+const argumentsOf = (job) => Object.keys(job.arguments);
+const metricsOf = (job) => Object.keys(job.progress.values);
+
+function argumentColumn(name) {
+  return {
+    name: clean(name),
+    key: `argument.${name}`,
+    order: `argument.${name}`,
+    draw: ({ job }) => (Object.hasOwn(job.arguments, name) ? argumentWords(job.arguments[name]) : NONE),
+  };
+}
+
+function lastColumn(name) {
+  const of = ({ values }) => (Object.hasOwn(values, name) ? values[name] : null);
+  return {
+    name: clean(name),
+    key: `last.${name}`,
+    order: `last.${name}`,
+    draw: ({ job }) => (Number.isFinite(of(job.progress)) ? amount(of(job.progress)) : NONE),
+  };
+}
+
+function bestColumn(name) {
+  return {
+    name: `best ${clean(name)}`,
+    key: `best.${name}`,
+    order: `best.${name}`,
+    draw: ({ job }) => {
+      const best = Object.hasOwn(job.progress.best, name) ? job.progress.best[name] : null;
+      if (!best) return NONE;
+      const title = Number.isFinite(best.step) ? `at step ${amount(best.step)}` : null;
+      return h("span", { key: "best", title }, amount(best.value));
+    },
+  };
+}
+
+/** The chosen columns of a person: keys, or null while they follow the jobs. */
+export class ChosenColumns {
+  constructor(changed) {
+    this.changed = changed;
+    this.keys = kept();
+  }
+
+  #choose(keys) {
+    this.keys = keys;
+    try {
+      if (keys) window.localStorage.setItem(KEY, JSON.stringify(keys));
+      else window.localStorage.removeItem(KEY);
+    } catch {
+      // a browser that keeps nothing: the choice holds for this page
+    }
+    this.changed();
+  }
+
+  /** The columns to draw for jobs, beside those that are always there. */
+  of(jobs) {
+    const known = offered(jobs);
+    const shown = this.keys ?? usual(jobs);
+    return shown.map((key) => known.get(key) ?? columnOf(key)).filter(Boolean);
+  }
+
+  /** The chooser: every column that the listed jobs have. */
+  draw(jobs) {
+    const known = offered(jobs);
+    const shown = this.keys ?? usual(jobs);
+    for (const key of shown) if (!known.has(key)) known.set(key, columnOf(key));
+    const set = (key, wanted) => this.#choose(wanted ? [...shown, key] : shown.filter((other) => other !== key));
+    return h(
+      "details",
+      { key: "columns", class: "st-columns", "data-testid": "columns" },
+      h("summary", { key: "summary", class: "st-button" }, "Columns"),
+      h(
+        "div",
+        { key: "choices", class: "st-columns-choices", role: "group", "aria-label": "Columns" },
+        GROUPS.map(([title, belongs]) => drawGroup(title, [...known.values()].filter(belongs), shown, set)),
+        this.keys &&
+          button("columns-usual", "As they come", () => this.#choose(null), {
+            title: "Shows the arguments that differ and the main metrics",
+          }),
+      ),
+    );
+  }
+}
+
+const GROUPS = [
+  ["Job", ({ key }) => !key],
+  ["Arguments", ({ key }) => key?.startsWith("argument.")],
+  ["Metrics", ({ key }) => key?.startsWith("last.") || key?.startsWith("best.")],
+];
+
+function drawGroup(title, columns, shown, set) {
+  if (!columns.length) return null;
+  return h(
+    "fieldset",
+    { key: title },
+    h("legend", { key: "legend" }, title),
+    columns.map((column) => {
+      const key = keyOf(column);
+      return h(
+        "label",
+        { key },
+        h("input", {
+          type: "checkbox",
+          checked: shown.includes(key),
+          "data-testid": `column-${key}`,
+          on: { change: (event) => set(key, event.target.checked) },
+        }),
+        " ",
+        column.name,
+      );
+    }),
+  );
+}
+
+/** The key of a column, by which it is chosen and kept. */
+export function keyOf({ key, name }) {
+  return key ?? name;
+}
+
+function kept() {
+  try {
+    const keys = JSON.parse(window.localStorage.getItem(KEY));
+    return Array.isArray(keys) && keys.every((key) => typeof key === "string") ? keys.slice(0, MOST_NAMES) : null;
+  } catch {
+    return null;
+  }
+}
+
+function offered(jobs) {
+  const metrics = namesOf(jobs, metricsOf);
+  const columns = [
+    ...MORE,
+    ...namesOf(jobs, argumentsOf).map(argumentColumn),
+    ...metrics.flatMap((name) => [lastColumn(name), bestColumn(name)]),
+  ];
+  return new Map(columns.map((column) => [keyOf(column), column]));
+}
+
+function columnOf(key) {
+  const makers = { "argument.": argumentColumn, "last.": lastColumn, "best.": bestColumn };
+  const kind = Object.keys(makers).find((start) => key.startsWith(start));
+  return kind ? makers[kind](key.slice(kind.length)) : MORE.find(({ name }) => name === key);
+}
+
+/** Without a choice: the arguments in which the jobs differ, and the metrics that most of them have. */
+function usual(jobs) {
+  const differ = namesOf(jobs, argumentsOf).filter(
+    (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean)).size > 1,
+  );
+  return [
+    ...(jobs.some(({ ended }) => ended) ? ["duration"] : []),
+    ...differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`),
+    ...namesOf(jobs, metricsOf)
+      .slice(0, AUTO_METRICS)
+      .map((name) => `last.${name}`),
+  ];
+}

@@ -1,0 +1,64 @@
+/** The fields for how the compared curves are drawn: smoothing, a logarithmic axis, and the shown span. */
+
+import { h } from "../visuals/base/dom.js";
+import { button } from "../visuals/base/glyphs.js";
+
+export const FIRST_SHAPE = { smooth: 0, log: false, from: null, to: null };
+
+/** The fields; the choices are kept as `shape` of `shown`. */
+export function drawShapeFields(shown, redraw) {
+  const { shape, across } = shown;
+  const change = (changes) => {
+    shown.shape = { ...shape, ...changes };
+    redraw();
+  };
+  const number = (event) => (event.target.value.trim() === "" ? null : Number(event.target.value));
+  const unit = across === "step" ? "steps" : "seconds";
+  const isZoomed = shape.from !== null || shape.to !== null;
+  return h(
+    "div",
+    { key: "shape", class: "st-shape", role: "group", "aria-label": "How curves are drawn" },
+    h(
+      "label",
+      { key: "smooth" },
+      "Smoothing ",
+      h("input", {
+        type: "range",
+        min: 0,
+        max: 0.99,
+        step: 0.01,
+        value: shape.smooth,
+        "data-testid": "shape-smooth",
+        on: { input: (event) => change({ smooth: Number(event.target.value) }) },
+      }),
+      ` ${shape.smooth ? shape.smooth.toFixed(2) : "none"}`,
+    ),
+    h(
+      "label",
+      { key: "log" },
+      h("input", {
+        type: "checkbox",
+        checked: shape.log,
+        "data-testid": "shape-log",
+        on: { change: (event) => change({ log: event.target.checked }) },
+      }),
+      " Logarithmic",
+    ),
+    ["from", "to"].map((end) =>
+      h(
+        "label",
+        { key: end },
+        end === "from" ? `From ${unit} ` : "to ",
+        h("input", {
+          type: "number",
+          class: "form-control form-control-sm",
+          value: shape[end] ?? "",
+          min: 0,
+          "data-testid": `shape-${end}`,
+          on: { change: (event) => change({ [end]: number(event) }) },
+        }),
+      ),
+    ),
+    isZoomed && button("shape-whole", "Show all", () => change({ from: null, to: null })),
+  );
+}

@@ -1,0 +1,412 @@
+"""The arguments of a job as data: those of a function, a command, a notebook or a trial, by name; pure.
+
+A command's arguments are read from its words as programs usually read them: ``--lr 0.1``, ``--lr=0.1``, flags,
+and ``lr=0.1`` as Hydra takes it. Those of functions and notebooks are sent by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.wording import given, is_printable
+
+MAX_ARGUMENTS: Final = 64
+"""Maximum number of arguments that are kept of a job."""
+MAX_NAME: Final = 128
+"""Maximum length of an argument's name, in characters."""
+MAX_TEXT: Final = 200
+"""Maximum length of an argument's text, in characters: a longer one is shortened."""
+MAX_TOTAL: Final = 6_000
+"""Maximum length of all names and texts of a job's arguments together, in characters."""
+MAX_TYPED: Final = 10_000
+"""Maximum length of an argument that is typed for a run again, in characters."""
+WHOLE: Final = 1 << 53
+"""Bound of the whole numbers that stay numbers: all readers of JSON take these."""
+HIDDEN: Final = "…"
+"""What is shown in place of a secret in a command."""
+
+Value: TypeAlias = str | int | float | bool | None
+
+_SCRIPT = re.compile(r"[^-].*\.(py|pyc|sh|bash|ipynb|R|jl|pl|rb|js|lua)")
+_INTERPRETER = re.compile(r"(python|pypy)[\d.]*|ba?sh|zsh|dash|Rscript|julia|perl|ruby|node|lua")
+_LAUNCHER = re.compile(
+    r"torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|uv|poetry|pipenv|conda|mamba|micromamba|pixi|hatch"
+    r"|pdm|nohup|time|nice|env|stdbuf|numactl|coverage|composer"
+)
+_LAUNCHING_MODULE = re.compile(
+    r"torch\.distributed\.(run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner|cProfile|coverage"
+)
+_INLINE: Final = frozenset({"-c", "-lc", "-e"})
+"""Options of interpreters after which the program itself is written."""
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,16}")
+_OPTION = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(=(?P<value>.*))?", re.DOTALL)
+_OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w./@-]*)=(?P<value>.*)", re.DOTALL)
+_SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
+_NO: Final = "no_"
+_SECRET_WORDS: Final = frozenset(
+    ["password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials", "apikey"]
+)
+_SECRET_TEXT_WORDS: Final = frozenset({"token", "key", "auth"})
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PLACED = re.compile(rf"{re.escape(PLACE)}/?")
+_EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
+
+
+class Argument(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The value of an argument: a number, a text, true, false or none.
+
+    A value of another ``type`` is a short text, and so is a shortened text, whose type is ``text``. ``hidden``
+    says that its name is that of a secret: ``value`` is then None.
+    """
+
+    value: Value
+    type: str = ""
+    hidden: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value as people read and type it; empty for a hidden one."""
+        if self.hidden:
+            return ""
+        return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
+
+    @property
+    def shown(self) -> str:
+        """The value as tables show it."""
+        return "hidden" if self.hidden else self.text
+
+
+Arguments: TypeAlias = Mapping[str, Argument]
+"""Arguments by name, in their order."""
+
+
+class BadArgument(Exception):  # noqa: N818 - like `BadOption`
+    """An argument that cannot be changed like this: ``name``, and ``message`` and ``hint`` in sentences."""
+
+    def __init__(self, name: str, message: str, hint: str) -> None:
+        super().__init__(f"{message} {hint}")
+        self.name = name
+        self.message = message
+        self.hint = hint
+
+
+class _Form(Enum):
+    FLAG = auto()
+    """``--amp``."""
+    NEXT = auto()
+    """``--lr 0.1``: the words after the option."""
+    JOINED = auto()
+    """``--lr=0.1`` and ``lr=0.1``."""
+    PLACE = auto()
+    """A word by itself."""
+
+
+class _Found(NamedTuple):
+    """An argument in a command: its name, its texts, and the place of its first word."""
+
+    name: str
+    texts: tuple[str, ...]
+    place: int
+    form: _Form
+
+
+def arguments_of(kind: str, argv: Sequence[str], sent: Arguments) -> dict[str, Argument]:
+    """Return the arguments of a submission: those of a command's words, else those ``sent`` with it.
+
+    Names are plain and each is there once, texts are short, and secrets are hidden.
+    """
+    return bounded(of_command(argv) if kind == "command" else sent)
+
+
+def of_command(argv: Sequence[str]) -> dict[str, Argument]:
+    """Return the arguments in the words of a command, by name."""
+    found: dict[str, list[_Found]] = {}
+    for each in _found(argv):
+        found.setdefault(each.name, []).append(each)
+    return {name: _value(several) for name, several in found.items()}
+
+
+def of_values(values: Mapping[str, Value]) -> dict[str, Argument]:
+    """Return arguments that are plain values, such as the parameters of a trial."""
+    return bounded({name: Argument(value=value) for name, value in values.items()})
+
+
+def bounded(arguments: Arguments) -> dict[str, Argument]:
+    """Return as many of the arguments as are kept, with short texts, and without the values of secrets."""
+    kept: dict[str, Argument] = {}
+    total = 0
+    for name, argument in arguments.items():
+        if not 0 < len(name) <= MAX_NAME or not is_printable(name):
+            continue
+        short = _short(name, argument)
+        total += len(name) + len(short.type) + (len(short.value) if isinstance(short.value, str) else 0)
+        if len(kept) == MAX_ARGUMENTS or total > MAX_TOTAL:
+            break
+        kept[name] = short
+    return kept
+
+
+def _short(name: str, argument: Argument) -> Argument:
+    value, kind = argument.value, argument.type[:MAX_NAME]
+    if argument.hidden or is_secret(name, value):
+        return Argument(value=None, hidden=True)
+    if isinstance(value, float) and not math.isfinite(value):
+        return Argument(value=str(value), type="float")
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > WHOLE:
+        value, kind = str(value) if abs(value) < 1 << 256 else "a large number", "int"
+    if isinstance(value, str):
+        text = "".join(letter if is_printable(letter) else " " for letter in value[: MAX_TEXT + 1])
+        if len(text) > MAX_TEXT:
+            return Argument(value=f"{text[: MAX_TEXT - 1]}…", type=kind or "text")
+        value = text
+    return Argument(value=value, type=kind if is_printable(kind) else "")
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Return whether an argument is taken for a secret by its name.
+
+    Names with the word token, key or auth are secrets if the value is a text: ``max_tokens=512`` is none.
+    """
+    words = {word.lower() for word in _WORDS.findall(name)}
+    if value is None or isinstance(value, bool):
+        return False
+    return bool(words & _SECRET_WORDS) or (isinstance(value, str) and bool(words & _SECRET_TEXT_WORDS))
+
+
+def program_words(argv: Sequence[str]) -> Sequence[str]:
+    """Return the words of a command before its arguments."""
+    return argv[: _first(argv)]
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """Return the words of a command with the values of secrets left out."""
+    words = list(argv)
+    for each in _found(argv):
+        value = None if each.form is _Form.FLAG else _value([each]).value
+        if not is_secret(each.name, value):
+            continue
+        if each.form is _Form.JOINED:
+            head = words[each.place].partition("=")[0]
+            words[each.place] = f"{head}={HIDDEN}"
+        elif each.form is _Form.NEXT:
+            for place in range(each.place + 1, each.place + 1 + len(each.texts)):
+                words[place] = HIDDEN
+    return words
+
+
+def without_secrets_in_text(command: str) -> str:
+    """Return a command as text with the values of secrets left out; text that is no command stays."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return command
+    shown = without_secrets(words)
+    return command if shown == words else shlex.join(shown)
+
+
+def _value(found: Sequence[_Found]) -> Argument:
+    if len(found) > 1:
+        return Argument(
+            value=" ".join(text for each in found for text in each.texts) or str(len(found)), type="list"
+        )
+    each = found[0]
+    if each.form is _Form.FLAG:
+        return Argument(value=not each.name.startswith(_NO))
+    if len(each.texts) > 1:
+        return Argument(value=" ".join(each.texts), type="list")
+    return Argument(value=read(_PLACED.sub("", each.texts[0], count=1)))
+
+
+def read(text: str) -> Value:
+    """Return the value of a word: a number, true, false, or the text itself."""
+    if text in _SWITCHES:
+        return _SWITCHES[text]
+    if _WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    if len(text) <= MAX_NAME and _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
+        return number
+    return text
+
+
+def _found(argv: Sequence[str]) -> Iterator[_Found]:
+    """Yield the arguments of a command in their order."""
+    place, unnamed = _first(argv), 0
+    while place < len(argv):
+        word = argv[place]
+        option, override = _OPTION.fullmatch(word), _OVERRIDE.fullmatch(word)
+        if option is not None and not _NUMBER.fullmatch(word):
+            name = option["name"].replace("-", "_")
+            if option["value"] is not None:
+                yield _Found(name, (option["value"],), place, _Form.JOINED)
+            else:
+                texts = _values_after(argv, place + 1)
+                yield _Found(name, texts, place, _Form.NEXT if texts else _Form.FLAG)
+                place += len(texts)
+        elif override is not None:
+            yield _Found(override["name"], (override["value"],), place, _Form.JOINED)
+        elif word != "--":
+            unnamed += 1
+            yield _Found(f"argument {unnamed}", (word,), place, _Form.PLACE)
+        place += 1
+
+
+def _values_after(argv: Sequence[str], place: int) -> tuple[str, ...]:
+    """Return the value of an option: the word after it, and further numbers after a number."""
+    texts: list[str] = []
+    while place < len(argv) and _is_value(argv[place]):
+        is_number = _NUMBER.fullmatch(argv[place]) is not None
+        if texts and not (is_number and _NUMBER.fullmatch(texts[0])):
+            break
+        texts.append(argv[place])
+        place += 1
+    return tuple(texts)
+
+
+def _is_value(word: str) -> bool:
+    if word.startswith("-"):
+        return word == "-" or _NUMBER.fullmatch(word) is not None
+    return _OVERRIDE.fullmatch(word) is None
+
+
+def _first(argv: Sequence[str]) -> int:
+    """Return the place of the first word that is the program's own, after interpreters and launchers."""
+    program = PurePosixPath(argv[0]).name if argv else ""
+    interprets = _INTERPRETER.fullmatch(program) is not None
+    if not (interprets or _LAUNCHER.fullmatch(program)):
+        return 1
+    place = 1
+    while place < len(argv):
+        word = argv[place]
+        interprets = interprets or _INTERPRETER.fullmatch(PurePosixPath(word).name) is not None
+        if interprets and word in _INLINE:
+            return len(argv)
+        if interprets and word == "-m" and place + 1 < len(argv):
+            if not _LAUNCHING_MODULE.fullmatch(argv[place + 1]):
+                return place + 2
+            place += 1
+        elif _SCRIPT.fullmatch(word):
+            return place + 1
+        place += 1
+    return next((at + 1 for at, word in enumerate(argv) if at and not word.startswith("-")), 1)
+
+
+# ---------- changes
+
+
+def is_editable(kind: str, argv: Sequence[str], name: str, argument: Argument) -> bool:
+    """Return whether an argument can be changed for a run again."""
+    if kind == "command":
+        return sum(each.name == name for each in _found(argv)) == 1
+    return kind == "function" and name.isidentifier() and argument.type in _EDITED_TYPES
+
+
+def changed(
+    kind: str, argv: Sequence[str], arguments: Arguments, typed: Mapping[str, str]
+) -> tuple[list[str], dict[str, Argument]]:
+    """Return the words and the arguments of a job with other arguments, given as people type them.
+
+    Raises `BadArgument` for one that it does not have, that cannot be changed, or that is no such value.
+    """
+    for name, text in typed.items():
+        if name not in arguments or not is_editable(kind, argv, name, arguments[name]):
+            raise _refused(kind, argv, arguments, name)
+        if len(text) > MAX_TYPED or "\0" in text:
+            raise BadArgument(
+                name, f"The value of {name} is too long, or has a NUL character.", "Send it as a file."
+            )
+    if kind == "command":
+        words = _changed_words(argv, typed)
+        return words, arguments_of(kind, words, {})
+    words = list(argv)
+    after = dict(arguments)
+    for name, text in typed.items():
+        value = _literal(name, arguments[name], text)
+        words = [word for word in words if not word.startswith(f"{name}=")] + [f"{name}={value!r}"]
+        plain = value is None or isinstance(value, str | int | float | bool)
+        after[name] = Argument(value=value) if plain else Argument(value=repr(value), type=type(value).__name__)
+    return words, bounded(after)
+
+
+def _refused(kind: str, argv: Sequence[str], arguments: Arguments, name: str) -> BadArgument:
+    shown = given(name, MAX_NAME)
+    names = [each for each in arguments if is_editable(kind, argv, each, arguments[each])]
+    hint = f"Known are: {', '.join(names)}." if names else "Submit it again with other arguments."
+    if name in arguments:
+        return BadArgument(name, f"The argument {shown} of this job cannot be changed here.", hint)
+    return BadArgument(name, f"{shown} is no argument of this job.", hint)
+
+
+def _changed_words(argv: Sequence[str], typed: Mapping[str, str]) -> list[str]:
+    words: list[list[str]] = [[word] for word in argv]
+    for each in _found(argv):
+        if each.name not in typed:
+            continue
+        text = typed[each.name]
+        if each.form is _Form.FLAG:
+            now = _switch(each.name, text)
+            if now is each.name.startswith(_NO):
+                words[each.place] = []
+        elif each.form is _Form.JOINED:
+            words[each.place] = [f"{argv[each.place].partition('=')[0]}={text}"]
+        elif each.form is _Form.PLACE:
+            words[each.place] = [_plain(each.name, text)]
+        else:
+            several = _split(each.name, text) if len(each.texts) > 1 else [text]
+            for place in range(each.place + 1, each.place + 1 + len(each.texts)):
+                words[place] = []
+            words[each.place] += [_plain(each.name, one) for one in several]
+    return [word for parts in words for word in parts]
+
+
+def _switch(name: str, text: str) -> bool:
+    now = {"true": True, "yes": True, "false": False, "no": False}.get(text.strip().lower())
+    if now is None:
+        raise BadArgument(
+            name, f"{name} is a flag; {given(text)} is neither true nor false.", "Write true or false."
+        )
+    return now
+
+
+def _split(name: str, text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if not words:
+        raise BadArgument(name, f"{given(text)} is no list of words.", "Write the values with spaces between.")
+    return words
+
+
+def _plain(name: str, text: str) -> str:
+    if text.startswith("-") and not _NUMBER.fullmatch(text) and text != "-":
+        message = f"{given(text)} would be read as an option, not as the value of {name}."
+        raise BadArgument(name, message, "Write a value that does not begin with a minus.")
+    return text
+
+
+def _literal(name: str, before: Argument, text: str) -> Any:
+    """Return the value typed for an argument of a function: text for a text, else as in Python."""
+    if before.hidden or (isinstance(before.value, str) and not before.type):
+        return text
+    word = text.strip()
+    if word in _SWITCHES:
+        return _SWITCHES[word]
+    try:
+        value = ast.literal_eval(word)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        message = f"{name} was {given(before.shown, MAX_TEXT)}; {given(text)} is no value of Python."
+        raise BadArgument(
+            name, message, "Write a number, true, false, 'text' in quotes, or a list: [1, 2]."
+        ) from None
+    return value

@@ -1,0 +1,338 @@
+"""Runs as rows of a table: their values by name, conditions on them, and their order; pure.
+
+A condition is text such as ``lr > 0.1 and val_loss < 0.3``. Names are those of arguments, of metrics (their last
+value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from springtide.scheduler.arguments import Argument, Value
+from springtide.scheduler.metrics import Extremes, best_of, goal_of
+from springtide.scheduler.wording import given
+
+MAX_CONDITION: Final = 500
+"""Maximum length of a condition, in characters."""
+MAX_DEPTH: Final = 20
+"""Maximum depth of brackets in a condition."""
+EXAMPLE: Final = "Example: lr > 0.01 and best.val_loss < 0.3"
+UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+ARGUMENT, LAST, BEST = "argument.", "last.", "best."
+
+_NAME = r"[A-Za-z_*][\w*@/:-]*(?:\.[\w*@/:-]+)*"
+_TOKEN = re.compile(
+    rf"\s*(?:(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
+    rf"|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~]+))"
+)
+_CONSTANTS: Final[Mapping[str, Value]] = {"true": True, "false": False, "none": None}
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """A job as a row of the table. ``gpus`` are those of all its workers."""
+
+    id: str
+    seq: int
+    name: str
+    user: str
+    project: str
+    state: str
+    submitted: float
+    started: float | None = None
+    ended: float | None = None
+    gpus: int = 0
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    step: float | None = None
+    arguments: Mapping[str, Argument] = {}
+    values: Mapping[str, float] = {}
+    extremes: Mapping[str, Extremes] = {}
+
+
+_STATES: Final = ("running", "starting", "pausing", "paused", "queued")
+"""The states of unfinished jobs, in the order of lists that begin with running ones."""
+
+Texts: TypeAlias = tuple[str, ...]
+Cell: TypeAlias = Value | Texts
+"""A value of a run; a tuple holds several words, of which any one may match."""
+
+FIELDS: Final[Mapping[str, Callable[[Run, float], Cell]]] = {
+    "id": lambda run, _: run.id,
+    "name": lambda run, _: run.name,
+    "user": lambda run, _: run.user,
+    "project": lambda run, _: run.project,
+    "state": lambda run, _: run.state,
+    "active": lambda run, _: _STATES.index(run.state) if run.state in _STATES else len(_STATES),
+    "gpus": lambda run, _: run.gpus,
+    "tag": lambda run, _: run.tags,
+    "note": lambda run, _: run.note,
+    "step": lambda run, _: run.step,
+    "submitted": lambda run, _: run.submitted,
+    "started": lambda run, _: run.started,
+    "duration": lambda run, now: None if run.started is None else (run.ended or now) - run.started,
+}
+"""The names that every run has. ``duration`` is the time from its first start to its end, else to now, in s."""
+
+
+class ConditionError(Exception):
+    """A condition that cannot be read. ``message`` says what is wrong and at which character."""
+
+    def __init__(self, message: str, place: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+
+
+def value_of(run: Run, name: str, now: float) -> Cell:
+    """Return a value of a run by its name in conditions and orders; None if it has none."""
+    if name in run.arguments:
+        return _shown(run.arguments[name])
+    if name in FIELDS:
+        return FIELDS[name](run, now)
+    if name in run.values:
+        return run.values[name]
+    if name.startswith(ARGUMENT):
+        argument = run.arguments.get(name.removeprefix(ARGUMENT))
+        return None if argument is None else _shown(argument)
+    if name.startswith(LAST):
+        return run.values.get(name.removeprefix(LAST))
+    if name.startswith(BEST):
+        metric = name.removeprefix(BEST)
+        extremes = run.extremes.get(metric)
+        return None if extremes is None else best_of(extremes, goal_of(metric)).value
+    return None
+
+
+def _shown(argument: Argument) -> Value:
+    return argument.shown if argument.hidden else argument.value
+
+
+# ---------- conditions
+
+
+class Comparison(Struct, frozen=True, tag=True):
+    """``name operator value``; without an operator the run has the value, and it is not false."""
+
+    name: str
+    operator: str = ""
+    value: Value = None
+
+
+class Both(Struct, frozen=True, tag=True):
+    """All of the conditions hold."""
+
+    parts: tuple[Condition, ...]
+
+
+class Either(Struct, frozen=True, tag=True):
+    """One of the conditions holds."""
+
+    parts: tuple[Condition, ...]
+
+
+class Not(Struct, frozen=True, tag=True):
+    """The condition does not hold."""
+
+    part: Condition
+
+
+Condition: TypeAlias = Comparison | Both | Either | Not
+
+
+def holds(condition: Condition, run: Run, now: float) -> bool:
+    """Return whether a condition holds. A comparison of a value that the run does not have never does."""
+    match condition:
+        case Comparison(name, operator, value):
+            return _compared(value_of(run, name, now), operator, value)
+        case Both(parts):
+            return all(holds(part, run, now) for part in parts)
+        case Either(parts):
+            return any(holds(part, run, now) for part in parts)
+        case Not(part):
+            return not holds(part, run, now)
+
+
+def _compared(cell: Cell, operator: str, value: Value) -> bool:
+    if isinstance(cell, tuple):
+        if operator == "!=":
+            return all(_compared(word, operator, value) for word in cell)
+        return bool(cell) if not operator else any(_compared(word, operator, value) for word in cell)
+    if not operator:
+        return cell is not None and cell is not False
+    if cell is None or value is None:
+        same = cell is value
+        return same if operator == "=" else not same if operator == "!=" and value is None else False
+    if operator == "~":
+        return str(value).lower() in str(cell).lower()
+    if _is_number(cell) and _is_number(value):
+        return _ordered(operator, cell, value)
+    if operator not in {"=", "!="} and (_is_number(cell) or _is_number(value)):
+        return False
+    return _ordered(operator, _text(cell), _text(value))
+
+
+def _ordered(operator: str, one: float | str, other: float | str) -> bool:
+    match operator:
+        case "=":
+            return one == other
+        case "!=":
+            return one != other
+        case "<":
+            return one < other  # type: ignore[operator]
+        case "<=":
+            return one <= other  # type: ignore[operator]
+        case ">":
+            return one > other  # type: ignore[operator]
+        case _:
+            return one >= other  # type: ignore[operator]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    value: Value
+    place: int
+
+
+def parse(text: str) -> Condition:
+    """Return the condition in a text. Raises `ConditionError` with the place of what is wrong, counted from 1."""
+    if len(text) > MAX_CONDITION:
+        message = f"The condition has {len(text)} characters; at most {MAX_CONDITION} are read."
+        raise ConditionError(message, MAX_CONDITION)
+    reader = _Reader([*_tokens(text), _Token("end", "", None, len(text) + 1)])
+    found = reader.either(0)
+    rest = reader.token
+    if rest.kind != "end":
+        raise _unexpected(rest, "and, or, or the end")
+    return found
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    place = 0
+    while text[place:].strip():
+        found = _TOKEN.match(text, place)
+        if found is None:
+            place += len(text[place:]) - len(text[place:].lstrip())
+            raise ConditionError(f"{given(text[place])} at character {place + 1} has no meaning here.", place + 1)
+        kind = str(found.lastgroup) if found.lastgroup != "unit" else "number"
+        word = found[kind]
+        value: Value = word
+        if kind == "number":
+            unit = found["unit"] or ""
+            number = float(word.removesuffix(unit)) * UNITS.get(unit, 1)
+            if not math.isfinite(number):
+                raise ConditionError(
+                    f"The number at character {found.start(kind) + 1} is too large.", found.start(kind) + 1
+                )
+            value = number
+        elif kind == "quoted":
+            value = word[1:-1]
+        elif word.lower() in _CONSTANTS:
+            value = _CONSTANTS[word.lower()]
+        yield _Token(kind, word, value, found.start(kind) + 1)
+        place = found.end()
+
+
+def _unexpected(token: _Token, expected: str) -> ConditionError:
+    if token.kind == "end":
+        return ConditionError(f"The condition ends too early: expected {expected}.", token.place)
+    message = f"Expected {expected} at character {token.place}, not {given(token.text)}."
+    return ConditionError(message, token.place)
+
+
+class _Reader:
+    def __init__(self, tokens: Sequence[_Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def token(self) -> _Token:
+        return self._tokens[self._at]
+
+    def either(self, depth: int) -> Condition:
+        parts = [self._both(depth)]
+        while self._takes("or"):
+            parts.append(self._both(depth))
+        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+
+    def _both(self, depth: int) -> Condition:
+        parts = [self._one(depth)]
+        while self._takes("and"):
+            parts.append(self._one(depth))
+        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+
+    def _one(self, depth: int) -> Condition:
+        token = self.token
+        if depth > MAX_DEPTH:
+            raise ConditionError(f"There are more than {MAX_DEPTH} brackets inside each other.", token.place)
+        if self._takes("not"):
+            return Not(self._one(depth + 1))
+        if token.text == "(" and token.kind == "bracket":
+            self._at += 1
+            inside = self.either(depth + 1)
+            if self.token.text != ")":
+                raise _unexpected(self.token, "a closing bracket")
+            self._at += 1
+            return inside
+        return self._comparison()
+
+    def _comparison(self) -> Condition:
+        name = self.token
+        if name.kind not in {"name", "quoted"} or self._is_word("and", "or", "not"):
+            raise _unexpected(name, "the name of an argument, a metric or a column")
+        self._at += 1
+        if self.token.kind != "operator":
+            return Comparison(str(name.value) if name.kind == "quoted" else name.text)
+        operator = "=" if self.token.text == "==" else self.token.text
+        self._at += 1
+        value = self.token
+        if value.kind not in {"number", "quoted", "name", "word"}:
+            raise _unexpected(value, f"a value after {given(operator)}")
+        self._at += 1
+        return Comparison(str(name.value) if name.kind == "quoted" else name.text, operator, value.value)
+
+    def _is_word(self, *words: str) -> bool:
+        return self.token.kind == "name" and self.token.text.lower() in words
+
+    def _takes(self, word: str) -> bool:
+        if not self._is_word(word):
+            return False
+        self._at += 1
+        return True
+
+
+# ---------- order
+
+
+def ordered(runs: Iterable[Run], name: str, now: float, *, reverse: bool) -> list[Run]:
+    """Return the runs in the order by a value: numbers, texts, then runs without it; equal ones newest first."""
+    numbers: list[tuple[float, Run]] = []
+    texts: list[tuple[str, Run]] = []
+    without: list[Run] = []
+    for run in sorted(runs, key=lambda run: -run.seq):
+        cell = value_of(run, name, now)
+        if isinstance(cell, tuple):
+            cell = " ".join(cell) or None
+        if isinstance(cell, bool | int | float):
+            numbers.append((float(cell), run))
+        elif cell is not None:
+            texts.append((cell, run))
+        else:
+            without.append(run)
+    numbers.sort(key=itemgetter(0), reverse=reverse)
+    texts.sort(key=itemgetter(0), reverse=reverse)
+    return [*(run for _, run in numbers), *(run for _, run in texts), *without]

@@ -1,0 +1,456 @@
+"""Headlines: the reason of a job in one line; `render` has the whole sentences, which a front end unfolds.
+
+A reason gives its parts, the most important first. The headline has the first one and those of the following that
+still fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from springtide.scheduler.model import Reason
+from springtide.scheduler.sentences.sentence import Params, gpu_noun, names, number, real, typed_gpus
+from springtide.scheduler.wording import (
+    amount,
+    cores_and_memory,
+    count,
+    duration,
+    gpus,
+    listed,
+    ordinal_place,
+    plural,
+    quoted,
+)
+
+LONGEST_HEADLINE: Final = 90
+"""Maximum length of a headline, in characters."""
+LONGEST_NAME: Final = 24
+"""Length to which a name is shortened in a headline, in characters."""
+LONGEST_TYPE: Final = 12
+"""Length to which the GPU types of a job are shortened, in characters."""
+MOST_NAMED: Final = 2
+"""Maximum number of jobs that a headline names."""
+CANNOT: Final = "Cannot start"
+
+Parts: TypeAlias = Iterator[str]
+
+
+def headline(*reasons: Reason) -> str:
+    """Return the reasons in one line of at most `LONGEST_HEADLINE` characters; empty if none has a headline."""
+    parts = [part for why in reasons if why.code in HEADLINES for part in HEADLINES[why.code](why.params)]
+    line = parts[0] if parts else ""
+    for part in parts[1:]:
+        longer = f"{line} {part}"
+        if len(longer) > LONGEST_HEADLINE:
+            break
+        line = longer
+    return shortened(line, LONGEST_HEADLINE)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text on one line, which ends in ``…`` if it has more than ``most`` characters."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else f"{words[: most - 1].rstrip()}…"
+
+
+def _name(p: Params, key: str) -> str:
+    """Return the name of a project, person or node among the parameters, in quotes if it needs them."""
+    return quoted(shortened(str(p.get(key) or ""), LONGEST_NAME))
+
+
+def _job(name: str) -> str:
+    """Return the name of a job, which may read as any words, in quotes."""
+    return f"“{shortened(name, LONGEST_NAME)}”"
+
+
+def _jobs(p: Params) -> str:
+    """Return the names of the jobs among the parameters, or their number."""
+    jobs = names(p, "names")
+    return count(len(jobs), "job") if len(jobs) > MOST_NAMED else listed([_job(each) for each in jobs])
+
+
+def _typed(p: Params) -> str:
+    types = names(p, "gpu_types")
+    return f"{shortened(' or '.join(types), LONGEST_TYPE)} " if types else ""
+
+
+def _gpus(p: Params) -> str:
+    return count(number(p, "gpus"), f"{_typed(p)}GPU")
+
+
+def _request(p: Params) -> str:
+    """Return ``4 GPUs`` or ``2 workers with 4 GPUs``."""
+    many = number(p, "workers")
+    return f"{count(many, 'worker')} with {_gpus(p)}" if many > 1 else _gpus(p)
+
+
+def _on(p: Params) -> str:
+    """Return ``on 4 GPUs (3 borrowed)``."""
+    held, borrowed = number(p, "gpus"), number(p, "borrowed")
+    if not held:
+        return "without GPUs"
+    return f"on {gpus(held)}{f' ({amount(borrowed)} borrowed)' if borrowed else ''}"
+
+
+def _said(text: str) -> Callable[[Params], Parts]:
+    def parts(_: Params) -> Parts:
+        yield text
+
+    return parts
+
+
+def _by(text: str) -> Callable[[Params], Parts]:
+    """Return the parts of an act of the person or job whose name is ``by``."""
+
+    def parts(p: Params) -> Parts:
+        yield f"{text} by {_name(p, 'by')}." if p.get("by") else f"{text}."
+
+    return parts
+
+
+def _for(text: str, why: str) -> Callable[[Params], Parts]:
+    """Return the parts of a pause for another job."""
+
+    def parts(p: Params) -> Parts:
+        yield f"{text} for {_job(str(p.get('for_name')))} ({why})."
+
+    return parts
+
+
+def _reclaimed(p: Params) -> Parts:
+    owned = "GPUs" if p.get("within") else "share"
+    yield f"Pause for {_job(str(p.get('for_name')))} ({owned} of {_name(p, 'for_project')})."
+
+
+def _place(p: Params) -> Parts:
+    if place := number(p, "place"):
+        yield f"{ordinal_place(place)}{f' for {gpu_noun(p)}s' if p.get('of_type') else ''}."
+
+
+def _back_off(p: Params) -> Parts:
+    yield f"Runs again in {duration(max(1.0, real(p, 'seconds')))}."
+
+
+def _unknown_project(p: Params) -> Parts:
+    yield f"{CANNOT}: there is no project {_name(p, 'project')}."
+
+
+def _over_limit(p: Params) -> Parts:
+    need, limit, at = number(p, "gpus"), number(p, "limit"), _name(p, "at")
+    if need > limit:
+        yield f"{CANNOT}: needs {gpus(need)}, and {at} may hold {amount(limit) if limit else 'none'}."
+    else:
+        held = amount(number(p, "held")) if number(p, "held") else "none"
+        yield f"Waiting for {gpus(need)}: {at} holds {held} of at most {amount(limit)}."
+
+
+def _limit_held(p: Params) -> Parts:
+    yield f"Starts when pausing jobs of {_name(p, 'at')} have stopped."
+
+
+def _bound(p: Params) -> Parts:
+    yield f"{gpus(number(p, 'gpus'))} reserved: starts when other jobs of {_name(p, 'at')} end."
+
+
+def _beyond_quota(p: Params) -> Parts:
+    need, quota, at = number(p, "gpus"), number(p, "quota"), _name(p, "at")
+    if need > quota:
+        yield f"{CANNOT} as not preemptible: needs {gpus(need)}, the quota of {at} is {amount(quota)}."
+    else:
+        yield f"Waiting for {gpus(need)} within the quota of {at}: it is not preemptible."
+
+
+def _too_large(p: Params) -> Parts:
+    need, largest = gpus(number(p, "gpus")), number(p, "largest")
+    if largest:
+        yield f"{CANNOT}: needs {need} on one node, the largest {_typed(p)}node has {amount(largest)}."
+    else:
+        yield f"Waiting for {need} on one node: no {_typed(p)}node can be used now."
+
+
+def _per_gpu_too_large(p: Params) -> Parts:
+    yield f"{CANNOT}: no node has {cores_and_memory(real(p, 'cpus'), real(p, 'memory'))} for {_gpus(p)}."
+
+
+def _no_rdma(p: Params) -> Parts:
+    yield f"{CANNOT}: no node has RDMA for {_gpus(p)}."
+
+
+def _gang_too_large(p: Params) -> Parts:
+    yield f"{CANNOT}: needs {_request(p)}, there is room for {amount(number(p, 'most'))}."
+
+
+def _no_level(p: Params) -> Parts:
+    yield f"{CANNOT}: no node has the label {_name(p, 'level')}."
+
+
+def _domain_too_small(p: Params) -> Parts:
+    yield f"{CANNOT}: no {_name(p, 'level')} has room for {_request(p)}."
+    if most := number(p, "most"):
+        yield f"The largest has room for {amount(most)}."
+
+
+def _awaits(p: Params) -> Parts:
+    need = number(p, "gpus")
+    if p.get("seconds") is not None:
+        yield f"{gpus(need)} reserved: can be freed in {duration(max(1.0, real(p, 'seconds')))}."
+    elif not p.get("pausing", 1) and names(p, "names"):
+        yield f"{gpus(need)} reserved: starts when {_jobs(p)} {plural(len(names(p, 'names')), 'ends', 'end')}."
+    elif names(p, "names"):
+        yield f"{gpus(need)} {plural(need, 'is', 'are')} being freed for it by {_jobs(p)}."
+    else:
+        yield f"{gpus(need)} {plural(need, 'is', 'are')} being freed for it."
+
+
+def _room(p: Params) -> Parts:
+    need, many = number(p, "gpus"), number(p, "workers")
+    level, free, room = p.get("require"), number(p, "node_free"), number(p, "room")
+    if room >= many and level is not None:
+        yield f"Waiting for {_request(p)} in one {_name(p, 'require')}."
+    elif many > 1:
+        yield f"Waiting for {_request(p)}: {f'room for {amount(room)}' if room else 'no room'} now."
+    elif need == 1 or not free:
+        yield f"Waiting for {_request(p)}: none is free."
+    else:
+        yield f"Waiting for {_request(p)} on one node: {amount(free)} {plural(free, 'is', 'are')} free."
+    yield from _place(p)
+
+
+def _share_used(p: Params) -> Parts:
+    held, quota = number(p, "held"), number(p, "quota")
+    if p.get("quota") is not None and held > quota:
+        yield f"Waiting for {_request(p)}: {_name(p, 'at')} borrows {amount(held - quota)} already."
+    else:
+        yield f"Waiting for {_request(p)}: {_name(p, 'at')} holds {typed_gpus(p, held) if held else 'none'}."
+    yield from _place(p)
+
+
+def _too_soon(p: Params) -> Parts:
+    rest = duration(max(1.0, real(p, "seconds")))
+    yield f"Waiting for {_request(p)}: others can make way in {rest}."
+    yield from _place(p)
+
+
+def _awaits_node(p: Params) -> Parts:
+    requested, group = number(p, "asked"), _name(p, "group")
+    if not requested and p.get("error"):
+        yield f"Waiting for a node of {group}, which the cluster refuses."
+    elif not requested:
+        yield f"Waiting for {_request(p)}: a node of {group} comes next."
+    elif p.get("late"):
+        yield f"{count(requested, 'new node')} of {group} {plural(requested, 'is', 'are')} late."
+    else:
+        yield f"Waiting for {count(requested, 'new node')} of {group}."
+
+
+def _enough_without_gpus(p: Params) -> Parts:
+    project, most = _name(p, "project"), number(p, "most")
+    if not most:
+        yield f"{CANNOT}: {project} may not run jobs without GPUs."
+        return
+    yield f"Waiting: {project} runs {count(number(p, 'running'), 'job')} without GPUs, the most that it may."
+    yield from _place(p)
+
+
+def _starting(p: Params) -> Parts:
+    if packages := number(p, "packages"):
+        yield f"Installing {count(packages, 'package')}: progress is in the log."
+    else:
+        yield f"Starting {_on(p)}."
+
+
+def _running(p: Params) -> Parts:
+    yield f"Running {_on(p)}."
+    if p.get("unsaved"):
+        yield "The disk is full: its newest checkpoint is not saved."
+    elif p.get("lost"):
+        yield f"A pause would lose over {duration(real(p, 'lost'))} of work."
+    elif p.get("never_saved"):
+        yield "No checkpoint yet."
+    if p.get("unused_seconds"):
+        yield f"{number(p, 'used_percent')} % used for {duration(real(p, 'unused_seconds'))}."
+
+
+def _pausing(p: Params) -> Parts:
+    yield "Saving its work." if p.get("saved", 1) and not p.get("found") else "Stopping for a pause."
+
+
+def _sweep(p: Params) -> Parts:
+    running, ended, trials = number(p, "running"), number(p, "ended"), number(p, "number")
+    if running:
+        yield f"Running {count(running, 'trial')} {_on(p)}."
+    yield f"{amount(ended)} of {count(trials, 'trial')} ended."
+
+
+def _sweep_stopping(p: Params) -> Parts:
+    yield f"Stopping {count(number(p, 'trials'), 'trial')}."
+
+
+def _sweep_ended(p: Params) -> Parts:
+    parts = [
+        f"{amount(number(p, key))} {word}"
+        for key, word in (("good", "succeeded"), ("failed", "failed"), ("cancelled", "cancelled"))
+        if number(p, key)
+    ]
+    yield f"{count(number(p, 'number'), 'trial')}: {listed(parts)}."
+
+
+def _sweep_failing(p: Params) -> Parts:
+    yield f"Paused: the last {count(number(p, 'failed'), 'trial')} failed. Resume or cancel it."
+
+
+def _test_run(p: Params) -> Parts:
+    now = "in progress" if p.get("stage") == "running" else "waits for a GPU"
+    yield f"Test run {now}: if it passes, the job joins the queue."
+
+
+def _drained(p: Params) -> Parts:
+    yield f"The node {_name(p, 'node')} was drained."
+
+
+def _gpu_drained(p: Params) -> Parts:
+    yield f"GPU {number(p, 'gpu')} of {_name(p, 'node')} was drained."
+
+
+def _time_limit(p: Params) -> Parts:
+    yield f"Ended by its time limit of {duration(real(p, 'seconds'))}."
+
+
+def _succeeded(p: Params) -> Parts:
+    yield "Finished. Its result could not be kept." if p.get("lost_result") else "Finished."
+
+
+def _fruitless(p: Params) -> Parts:
+    yield f"Asked to run again {count(number(p, 'times'), 'time')} without progress."
+
+
+def _lost(p: Params) -> Parts:
+    yield "Its node was lost." if p.get("saved", 1) else "Its node was lost, and no checkpoint is known."
+
+
+def _failed(p: Params) -> Parts:
+    kind = p.get("kind")
+    if kind == "refused":
+        yield "It could not be started."
+    elif kind == "lost":
+        yield "It was lost: nothing is known of its end."
+    elif kind == "over-disk":
+        yield "It kept too much on the disk."
+    elif "signal" in p:
+        yield f"Ended by {p['signal']}{', often a lack of memory' if p['signal'] == 'SIGKILL' else ''}."
+    else:
+        yield f"Ended with exit code {p['code']}." if "code" in p else "Ended without an exit code."
+    if "retry" in p:
+        yield f"Retry {amount(number(p, 'retry'))} of {amount(number(p, 'retries'))}."
+
+
+def _limit_lowered(p: Params) -> Parts:
+    yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
+
+
+def _grows(p: Params) -> Parts:
+    yield f"Grows from {amount(number(p, 'before'))} to {count(number(p, 'workers'), 'worker')}."
+
+
+def _gang_broken(p: Params) -> Parts:
+    yield f"{amount(number(p, 'workers'))} of {count(number(p, 'min_workers'), 'worker')} left."
+
+
+def _gang_mended(p: Params) -> Parts:
+    yield f"Continues with {count(number(p, 'workers'), 'worker')}."
+
+
+def _reserved(p: Params) -> Parts:
+    need = number(p, "gpus")
+    holders = f" held by {_jobs(p)}" if names(p, "names") else ""
+    yield f"{count(need, gpu_noun(p))} reserved{holders}."
+
+
+def _started(p: Params) -> Parts:
+    yield f"Started {_on(p)}."
+
+
+HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
+    "held": _said("Paused by its user: resume it to continue."),
+    "back-off": _back_off,
+    "unknown-project": _unknown_project,
+    "over-limit": _over_limit,
+    "limit-held": _limit_held,
+    "bound": _bound,
+    "beyond-quota": _beyond_quota,
+    "too-large": _too_large,
+    "per-gpu-too-large": _per_gpu_too_large,
+    "no-rdma": _no_rdma,
+    "gang-too-large": _gang_too_large,
+    "no-level": _no_level,
+    "domain-too-small": _domain_too_small,
+    "awaits-pause": _awaits,
+    "awaits-node": _awaits_node,
+    "next": _said("Starts next."),
+    "share-used": _share_used,
+    "too-soon": _too_soon,
+    "no-room": _room,
+    "without-gpus-limit": _enough_without_gpus,
+    "without-gpus-next": _said("Starts next."),
+    "without-gpus-drained": _said("Waiting: the machine is drained."),
+    "starting": _starting,
+    "running": _running,
+    "pausing": _pausing,
+    "stopping": _said("Stopping."),
+    "sweep": _sweep,
+    "sweep-waits": _said("The next trial waits."),
+    "sweep-stopping": _sweep_stopping,
+    "sweep-ended": _sweep_ended,
+    "sweep-failing": _sweep_failing,
+    "test-run-first": _test_run,
+    "test-run-long-enough": _said("Its test run ran long enough."),
+    "test-run-failed": _said("Its test run failed: see its log."),
+    "test-run-cancelled": _by("Test run cancelled"),
+    "engine-on-hold": _by("Put on hold"),
+    "engine-on-hold-runs": _by("Put on hold for later runs"),
+    "engine-held": _by("Paused"),
+    "engine-drained": _drained,
+    "without-gpus-paused": _drained,
+    "engine-gpu-drained": _gpu_drained,
+    "engine-moved-off": _by("Moved off its GPUs"),
+    "engine-cancelled": _by("Cancelled"),
+    "engine-time-limit": _time_limit,
+    "engine-succeeded": _succeeded,
+    "engine-finished": _by("Marked as finished"),
+    "engine-ended-cleanly": _said("It ended with 0 when asked to pause: finished?"),
+    "engine-never-saved": _said("No checkpoint is known."),
+    "engine-evicted": _said("Ended from outside the pool."),
+    "engine-held-and-resumed": _said("Paused and resumed."),
+    "engine-paused": _said("Asked to pause."),
+    "engine-again": _said("It asked to run again."),
+    "engine-again-in-vain": _said("It asked to run again, without progress."),
+    "engine-fruitless": _fruitless,
+    "engine-lost": _lost,
+    "engine-blocked": _said("It could not be started here, and is tried again."),
+    "engine-withheld": _said("Launching has stopped for now: several jobs could not be started."),
+    "engine-not-launched": _said("It could not be started so far, and is tried again."),
+    "engine-failed": _failed,
+    "started": _started,
+    "started-borrowing": _started,
+    "started-before": _started,
+    "without-gpus-started": _said("Started without GPUs."),
+    "reservation-fulfilled": _said("Its reserved GPUs are free."),
+    "reservation-lost": _said("Its reserved GPUs are gone."),
+    "reservation-refused": _said("Its project may not hold its reserved GPUs any more."),
+    "reservation-outranked": _said("A job that goes first needs its reserved GPUs."),
+    "reservation-replaced": _said("It can have other GPUs sooner."),
+    "grows": _grows,
+    "gang-broken": _gang_broken,
+    "gang-mended": _gang_mended,
+    "moved": _for("Move", "it needs these GPUs"),
+    "room-made": _reserved,
+    "promised": _reserved,
+    "reserved-ahead": _reserved,
+    "reclaimed": _reclaimed,
+    "limit-lowered": _limit_lowered,
+    "preempted": _for("Pause", "higher priority"),
+    "rotated": _for("Pause", "less GPU time so far"),
+    "rotated-for-shorter": _for("Pause", "usually shorter"),
+}
+"""The parts of headlines by code, for all codes that a job can have as its reason."""

@@ -1,0 +1,86 @@
+"""The table of runs as text that spreadsheets read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from springtide.scheduler.wire.jobs import Job
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of texts that a spreadsheet would compute."""
+COLUMNS: Final = (
+    "id",
+    "name",
+    "state",
+    "user",
+    "project",
+    "submitted",
+    "started",
+    "ended",
+    "duration_s",
+    "gpus",
+    "gpu_hours",
+    "tags",
+    "note",
+)
+
+
+def csv_of(jobs: Sequence[Job], now: float) -> str:
+    """Return jobs as CSV: a row each, with the columns of all of them for arguments and for metrics.
+
+    These are ``argument.NAME``, ``last.NAME`` and ``best.NAME``. Texts that begin like a formula get an apostrophe
+    before them.
+    """
+    arguments = dict.fromkeys(name for job in jobs for name in job.arguments)
+    metrics = dict.fromkeys(name for job in jobs for name in job.progress.values)
+    heads = [*COLUMNS, *(f"argument.{name}" for name in arguments)]
+    heads += [f"{kind}.{name}" for name in metrics for kind in ("last", "best")]
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(map(_cell, heads))
+    for job in jobs:
+        given = [job.arguments[name].shown if name in job.arguments else None for name in arguments]
+        writer.writerow(map(_cell, [*_own(job, now), *given, *_metrics(job, metrics)]))
+    return text.getvalue()
+
+
+def _own(job: Job, now: float) -> list[object]:
+    options = job.options
+    duration = None if job.started is None else round((job.ended or now) - job.started, 1)
+    return [
+        *(job.id, job.name, job.state, job.user, job.project),
+        *(_moment(job.submitted), _moment(job.started), _moment(job.ended), duration),
+        *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
+    ]
+
+
+def _metrics(job: Job, names: Iterable[str]) -> list[object]:
+    progress = job.progress
+    return [
+        value
+        for name in names
+        for value in (progress.values.get(name), progress.best[name].value if name in progress.best else None)
+    ]
+
+
+def _moment(at: float | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _cell(value: object) -> object:
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = "".join(letter for letter in value if letter.isprintable() or letter == "\n")
+    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

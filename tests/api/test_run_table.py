@@ -1,0 +1,122 @@
+"""The table of runs: conditions, orders by values, marks, and its export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from typing import Any
+
+import pytest
+
+REPORT = """
+import json, os, sys
+lr = float(sys.argv[1].partition("=")[2])
+for step, loss in enumerate([1.0, lr, 0.9]):
+    line = {"attempt": 1, "step": step, "values": {"loss": loss}}
+    open(os.environ["SPRINGTIDE_REPORT"], "a").write(json.dumps(line) + chr(10))
+"""
+
+
+async def names(api: Any, **query: Any) -> list[str]:
+    answer = await api.get("/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    return [job["name"] for job in answer.json()["items"]]
+
+
+@pytest.fixture
+async def runs(running: Any, tmp_path: Any) -> dict[str, Any]:
+    script = tmp_path / "train.py"
+    script.write_text(REPORT)
+    found = {}
+    for lr in (0.3, 0.1, 0.2):
+        job = await running.submit("susan", sys.executable, str(script), f"--lr={lr}", name=f"lr {lr}", gpus=1)
+        found[job["name"]] = job
+    for job in found.values():
+        await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    plain = await running.submit("susan", "true", name="plain")
+    return {**found, "plain": plain}
+
+
+async def test_jobs_are_found_and_sorted_by_arguments_and_metrics(running: Any, runs: Any) -> None:
+    api = running.as_("susan")
+    assert await names(api, where="lr > 0.1 and best.loss < 0.25") == ["lr 0.2"]
+    assert await names(api, where="loss = 0.9", order="argument.lr") == ["lr 0.1", "lr 0.2", "lr 0.3"]
+    assert await names(api, order="-best.loss") == ["lr 0.3", "lr 0.2", "lr 0.1", "plain"]
+    assert await names(api, where="not lr") == ["plain"]
+    assert await names(api, where="lr", order="name") == ["lr 0.1", "lr 0.2", "lr 0.3"]
+    assert await names(api, where="lr", order="newest", limit=2) == ["lr 0.2", "lr 0.1"]
+    assert await names(api, where="lr", search="0.3") == ["lr 0.3"]
+    assert await names(running.as_("jemma"), where="lr > 0") == []
+    first = (await api.get("/jobs", params={"order": "argument.lr", "limit": 3})).json()
+    assert [job["name"] for job in first["items"]] == ["lr 0.1", "lr 0.2", "lr 0.3"]
+    assert await names(api, order="argument.lr", limit=3, cursor=first["next"]) == ["plain"]
+    assert first["looked_at"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "message"),
+    [
+        ({"where": "lr >"}, "where", "The condition ends too early: expected a value after “>”."),
+        ({"where": "(" * 100}, "where", "There are more than 20 brackets inside each other."),
+        ({"order": "loss"}, "order", "“loss” is no order of jobs."),
+        ({"order": "best.loss", "cursor": "x"}, "cursor", "“x” is not a cursor of this list."),
+    ],
+)
+async def test_a_wrong_condition_or_order_is_refused_in_words(
+    running: Any, query: Any, field: str, message: str
+) -> None:
+    answer = await running.as_("susan").get("/jobs", params=query)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert answer.json()["message"] == message
+
+
+async def test_marks_are_kept_and_lists_follow_them(running: Any) -> None:
+    one, other = [await running.submit("susan", "true", name=name) for name in ("one", "other")]
+    api = running.as_("susan")
+    for job in (one, other):
+        await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    marked = await api.patch(f"/jobs/{one['id']}", json={"note": " good\nstart ", "pinned": True})
+    assert (marked.json()["note"], marked.json()["pinned"]) == ("good\nstart", True)
+    assert await names(api, pinned="1") == ["one"]
+    assert await names(api, where="note ~ start") == ["one"]
+    acted = await api.post("/jobs/actions", json={"action": "archive", "jobs": [other["id"]]})
+    assert acted.json()["results"][0]["job"]["archived"] is True
+    assert await names(api) == ["one"]
+    assert await names(api, archived="yes") == ["other"]
+    assert await names(api, archived="all") == ["other", "one"]
+    await api.post("/jobs/actions", json={"action": "unarchive", "jobs": [other["id"]]})
+    assert await names(api) == ["other", "one"]
+    change = {"action": "tag", "jobs": [one["id"], other["id"]], "tags": {"add": ["x"]}}
+    await api.post("/jobs/actions", json=change)
+    assert await names(api, tag="x") == ["other", "one"]
+
+
+async def test_an_archived_job_that_still_runs_is_listed(running: Any) -> None:
+    job = await running.submit("susan", "sleep", "600", name="runs")
+    api = running.as_("susan")
+    await api.patch(f"/jobs/{job['id']}", json={"archived": True})
+    assert (await names(api), await names(api, archived="yes")) == (["runs"], ["runs"])
+    await api.post(f"/jobs/{job['id']}/cancel")
+    await running.until("susan", job["id"], lambda job: job["state"] == "cancelled")
+    assert (await names(api), await names(api, archived="yes")) == ([], ["runs"])
+
+
+async def test_only_owners_and_administrators_mark_a_job(running: Any) -> None:
+    job = await running.submit("susan", "true")
+    assert (await running.as_("jemma").patch(f"/jobs/{job['id']}", json={"note": "x"})).status_code == 404
+    assert (await running.as_("admin").patch(f"/jobs/{job['id']}", json={"note": "x"})).status_code == 200
+    refused = await running.as_("susan").patch(f"/jobs/{job['id']}", json={"note": "a\u202eb"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "note")
+
+
+async def test_the_table_is_exported_as_it_is_filtered_without_formulas(running: Any) -> None:
+    words = ("python3", "t.py", "--lr=0.1", "--cmd", "=1+1", "--token=abc")
+    await running.submit("susan", *words, name="=HYPERLINK(1)")
+    await running.submit("susan", "python3", "t.py", "--lr=0.5", name="other")
+    await running.submit("jemma", "python3", "t.py", "--lr=0.1", name="hers")
+    answer = await running.as_("susan").get("/jobs.csv", params={"where": "lr < 0.2"})
+    assert answer.status_code == 200
+    (row,) = csv.DictReader(io.StringIO(answer.text))
+    assert (row["name"], row["argument.lr"], row["argument.cmd"]) == ("'=HYPERLINK(1)", "0.1", "'=1+1")
+    assert row["argument.token"] == "hidden"

@@ -1,0 +1,147 @@
+"""My jobs as a table of runs: columns, conditions, groups, marks and the export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine import JobFilter
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def runs(service: Service) -> dict[str, wire.Job]:
+    """Three ended runs; those of other tests are archived."""
+    for job in service.run(service.engine.jobs(JobFilter(user="susan"), None, 200)).items:
+        service.run(service.engine.tags.mark(job.id, wire.MarksEdit(archived=True, pinned=False), "susan"))
+    rates = {"slow": "0.01", "middle": "0.1", "fast": "1"}
+    found = {}
+    for name, rate in rates.items():
+        found[name] = service.submit("susan", "true", f"--lr={rate}", "--opt", "adam", name=name)
+    for job in found.values():
+        service.until(job.id, lambda job: job.state == "succeeded")
+    return found
+
+
+def shown(page: Page) -> list[str]:
+    return page.get_by_test_id("row-name").all_inner_texts()
+
+
+def open_ended(visit: Visit) -> Page:
+    page = visit("susan")
+    page.get_by_test_id("filter-ended").click()
+    expect(page.get_by_test_id("job-row")).to_have_count(3)
+    return page
+
+
+def test_runs_are_sorted_and_found_by_their_arguments(visit: Visit, service: Service, runs: object) -> None:
+    page = open_ended(visit)
+    expect(page.locator("th[data-column='argument.lr']")).to_be_visible()
+    expect(page.locator("th[data-column='argument.opt']")).to_have_count(0)
+    page.get_by_test_id("sort-argument.lr").click()
+    expect(page.locator("th[data-column='argument.lr']")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_test_id("row-name").first).to_have_text("slow")
+    page.get_by_test_id("sort-argument.lr").click()
+    expect(page.get_by_test_id("row-name").first).to_have_text("fast")
+    page.get_by_test_id("search-jobs").fill("lr > 0.05 and not name = fast")
+    expect(page.get_by_test_id("job-row")).to_have_count(1)
+    assert shown(page) == ["middle"]
+    page.get_by_test_id("search-jobs").fill("lr > ")
+    expect(page.locator("#message")).to_contain_text("The condition ends too early: expected a value after")
+
+
+def test_columns_are_chosen_and_kept(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+    page.get_by_test_id("columns").locator("summary").click()
+    page.get_by_test_id("column-argument.opt").check()
+    page.get_by_test_id("column-duration").uncheck()
+    expect(page.locator("td[data-column='argument.opt']").first).to_have_text("adam")
+    page.reload()
+    expect(page.locator("th[data-column='argument.opt']")).to_be_visible()
+    expect(page.locator("th[data-column='duration']")).to_have_count(0)
+    page.get_by_test_id("columns").locator("summary").click()
+    page.get_by_test_id("columns-usual").click()
+    expect(page.locator("th[data-column='argument.opt']")).to_have_count(0)
+
+
+def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
+    visit: Visit, service: Service, runs: dict[str, wire.Job]
+) -> None:
+    page = open_ended(visit)
+
+    def select(name: str) -> None:
+        page.get_by_role("checkbox", name=f"Select {name}", exact=True).check()
+
+    select("slow")
+    page.get_by_test_id("selected-pin").click()
+    expect(page.get_by_test_id("job-group").first).to_contain_text("Pinned · 1")
+    expect(page.get_by_test_id("row-name").first).to_have_text("slow")
+    page.get_by_test_id("filter-active").click()
+    expect(page.get_by_test_id("row-name")).to_have_text(["slow"])
+    page.get_by_test_id("filter-ended").click()
+    expect(page.get_by_test_id("job-row")).to_have_count(3)
+    select("slow")
+    page.get_by_test_id("selected-unpin").click()
+    expect(page.get_by_test_id("job-group")).to_have_count(0)
+
+    select("fast")
+    page.get_by_test_id("selected-archive").click()
+    expect(page.get_by_test_id("job-row")).to_have_count(2)
+    page.get_by_test_id("selected-undo").click()
+    expect(page.get_by_test_id("job-row")).to_have_count(3)
+
+    select("fast")
+    select("slow")
+    page.get_by_test_id("selected-tag").click()
+    page.get_by_test_id("selection-text").fill("best, keep")
+    page.get_by_test_id("selection-save").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Tagged 2 jobs.")
+    assert service.run(service.engine.job(runs["fast"].id)).options.tags == ("best", "keep")
+    page.get_by_test_id("selected-undo").click()
+    service.until(runs["fast"].id, lambda job: job.options.tags == ())
+
+    select("middle")
+    page.get_by_test_id("selected-note").click()
+    page.get_by_test_id("selection-text").fill("the best start")
+    page.keyboard.press("Enter")
+    service.until(runs["middle"].id, lambda job: job.note == "the best start")
+
+
+def test_the_list_is_downloaded_as_csv(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+    page.get_by_test_id("search-jobs").fill("lr > 0.05")
+    expect(page.get_by_test_id("job-row")).to_have_count(2)
+    with page.expect_download() as started:
+        page.get_by_test_id("export-jobs").click()
+    head, *rows = started.value.path().read_text().splitlines()
+    assert head.endswith("argument.lr,argument.opt")
+    assert len(rows) == 2
+
+
+def test_runs_are_grouped_and_sent_again(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+    page.get_by_test_id("filter-group").select_option("state")
+    expect(page.get_by_test_id("job-group")).to_have_text(["Succeeded · 3"])
+    page.get_by_role("checkbox", name="Select fast", exact=True).check()
+    page.get_by_test_id("selected-rerun").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Sent again 1 job.")
+
+
+def test_arguments_are_edited_before_a_run_again(
+    visit: Visit, service: Service, runs: dict[str, wire.Job]
+) -> None:
+    page = visit("susan", f"jobs/{runs['slow'].id}")
+    expect(page.get_by_test_id("job-arguments")).to_have_text("lr 0.01 · opt adam")
+    expect(page.get_by_test_id("arguments")).to_contain_text("adam")
+    page.get_by_test_id("job-edit").click()
+    fields = page.get_by_test_id("rerun-arguments")
+    fields.get_by_label("lr").fill("0.02")
+    expect(page.get_by_test_id("rerun-notice")).to_have_text("1 argument changed")
+    page.get_by_test_id("rerun-send").click()
+    expect(page.get_by_test_id("job-first")).to_contain_text("lr 0.01 → 0.02")
+    expect(page.get_by_test_id("job-arguments")).to_have_text("lr 0.02 · opt adam")

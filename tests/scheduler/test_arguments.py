@@ -1,0 +1,167 @@
+"""Arguments as data: read from a command's words, kept short, changed for a run again, secrets hidden."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from springtide.scheduler.arguments import (
+    MAX_ARGUMENTS,
+    MAX_TEXT,
+    MAX_TOTAL,
+    Argument,
+    BadArgument,
+    arguments_of,
+    bounded,
+    changed,
+    of_values,
+    without_secrets,
+    without_secrets_in_text,
+)
+
+
+def values(command: str) -> dict[str, object]:
+    found = arguments_of("command", shlex.split(command), {})
+    return {name: "hidden" if argument.hidden else argument.value for name, argument in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python train.py --lr 0.1 --epochs=30", {"lr": 0.1, "epochs": 30}),
+        ("python -u train.py --weight-decay 1e-3", {"weight_decay": 0.001}),
+        ("python -m package.train --lr .5 --name run-1", {"lr": 0.5, "name": "run-1"}),
+        ("python train.py --amp --no-cache --seed -1", {"amp": True, "no_cache": False, "seed": -1}),
+        ("python train.py data.csv out --lr 1", {"argument 1": "data.csv", "argument 2": "out", "lr": 1}),
+        (
+            "python train.py model.depth=3 +data=cifar ++opt.lr=0.1",
+            {"model.depth": 3, "data": "cifar", "opt.lr": 0.1},
+        ),
+        ("python train.py --multirun lr=0.1,0.2", {"multirun": True, "lr": "0.1,0.2"}),
+        ("python train.py --layers 64 64 32", {"layers": "64 64 32"}),
+        ("python train.py --tag a --tag b", {"tag": "a b"}),
+        ("python train.py --pretrained true --debug=False", {"pretrained": True, "debug": False}),
+        ("torchrun --nproc_per_node 4 train.py --lr 0.1", {"lr": 0.1}),
+        ("python -m torch.distributed.run --nnodes 2 train.py -b 32", {"b": 32}),
+        ("accelerate launch --config_file c.yaml train.py --lr 2", {"lr": 2}),
+        ("bash run.sh 3", {"argument 1": 3}),
+        ("./train --script x.py", {"script": "x.py"}),
+        ("python -c 'print(1)' --lr 3", {}),
+        ("bash -lc 'python train.py --lr 3'", {}),
+        ("python train.py --data {project_tree}/data --out -", {"data": "data", "out": "-"}),
+        ("python train.py -- --lr 1", {"lr": 1}),
+        ("python train.py --x nan --y 1_000 --z 1e999", {"x": "nan", "y": "1_000", "z": "1e999"}),
+        ("python", {}),
+    ],
+)
+def test_a_commands_arguments_are_read_as_programs_read_them(command: str, expected: dict[str, object]) -> None:
+    assert values(command) == expected
+
+
+def test_secrets_are_hidden_in_arguments_and_in_the_command() -> None:
+    command = "python train.py --api-key abc --password 123 --hfToken=x --max-tokens 512 --token 7 --monkey a"
+    hidden = "hidden"
+    assert values(command) == {
+        "api_key": hidden,
+        "password": hidden,
+        "hfToken": hidden,
+        "max_tokens": 512,
+        "token": 7,
+        "monkey": "a",
+    }
+    words = without_secrets(shlex.split(command))
+    assert words == shlex.split(
+        "python train.py --api-key … --password … --hfToken=… --max-tokens 512 --token 7 --monkey a"
+    )
+    assert "abc" not in without_secrets_in_text(command)
+    assert without_secrets_in_text("it's no command") == "it's no command"
+    assert of_values({"secret": "x"})["secret"] == Argument(value=None, hidden=True)
+
+
+def test_hostile_arguments_are_kept_short_and_plain() -> None:
+    many = bounded({f"a{n}": Argument(value=n) for n in range(1000)})
+    assert len(many) == MAX_ARGUMENTS
+    large = bounded({f"a{n}": Argument(value="x" * 10_000) for n in range(60)})
+    assert sum(len(name) + len(str(each.value)) for name, each in large.items()) <= MAX_TOTAL
+    odd = bounded(
+        {
+            "": Argument(value=1),
+            "n" * 200: Argument(value=1),
+            "a\u202eb": Argument(value=1),
+            "line": Argument(value="a\nb\u202e\x1b[31m"),
+            "long": Argument(value="y" * 5000),
+            "huge": Argument(value=10**300),
+            "infinite": Argument(value=float("inf")),
+            "typed": Argument(value="x", type="t\u202e"),
+        }
+    )
+    assert {name: each.value for name, each in odd.items()} == {
+        "line": "a b  [31m",
+        "long": f"{'y' * (MAX_TEXT - 1)}…",
+        "huge": "a large number",
+        "infinite": "inf",
+        "typed": "x",
+    }
+    assert (odd["long"].type, odd["typed"].type) == ("text", "")
+
+
+def rerun(command: str, **typed: str) -> str:
+    words, arguments = changed(
+        "command", shlex.split(command), arguments_of("command", shlex.split(command), {}), typed
+    )
+    assert arguments == arguments_of("command", words, {})
+    return shlex.join(words)
+
+
+def test_arguments_of_a_command_change_where_they_stand() -> None:
+    command = "python train.py --lr 0.1 --epochs=30 --amp --layers 64 64 model.depth=3"
+    assert rerun(command, lr="0.01") == command.replace("0.1", "0.01")
+    assert (
+        rerun(command, epochs="3 0")
+        == "python train.py --lr 0.1 '--epochs=3 0' --amp --layers 64 64 model.depth=3"
+    )
+    assert rerun(command, amp="false") == command.replace(" --amp", "")
+    assert rerun(command, amp="true") == command
+    assert rerun(command, layers="8 8 8") == command.replace("64 64", "8 8 8")
+    assert rerun(command, **{"model.depth": "9"}) == command.replace("depth=3", "depth=9")
+    assert rerun("python train.py a.csv", **{"argument 1": "b.csv"}) == "python train.py b.csv"
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "message"),
+    [
+        ("python t.py --lr 1", {"rate": "2"}, "“rate” is no argument of this job. Known are: lr."),
+        ("python t.py --lr 1", {"lr": "--x"}, "“--x” would be read as an option"),
+        ("python t.py --amp", {"amp": "maybe"}, "amp is a flag; “maybe” is neither true nor false."),
+        ("python t.py --a 1 --a 2", {"a": "3"}, "The argument “a” of this job cannot be changed here."),
+        ("python t.py --lr 1", {"lr": "x" * 20_000}, "too long"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_with_a_hint(command: str, typed: dict[str, str], message: str) -> None:
+    with pytest.raises(BadArgument) as refused:
+        rerun(command, **typed)
+    assert message in str(refused.value)
+
+
+def test_arguments_of_a_function_are_sent_along_as_literals() -> None:
+    before = {
+        "lr": Argument(value=0.1),
+        "name": Argument(value="a"),
+        "sizes": Argument(value="[1, 2]", type="list"),
+        "frame": Argument(value="<DataFrame>", type="DataFrame"),
+        "token": Argument(value=None, hidden=True),
+    }
+    argv = ["python", "-m", "runner", "function", "{code}/payload.pkl", "lr=0.3"]
+    words, after = changed("function", argv, before, {"lr": "1e-2", "name": "0.5", "sizes": "[3]", "token": "s"})
+    assert words == [*argv[:5], "lr=0.01", "name='0.5'", "sizes=[3]", "token='s'"]
+    assert after == {
+        "lr": Argument(value=0.01),
+        "name": Argument(value="0.5"),
+        "sizes": Argument(value="[3]", type="list"),
+        "frame": before["frame"],
+        "token": Argument(value=None, hidden=True),
+    }
+    for name, text in (("frame", "1"), ("lr", "fast"), ("lr", "__import__('os')")):
+        with pytest.raises(BadArgument):
+            changed("function", argv, before, {name: text})

@@ -1,0 +1,158 @@
+"""Conditions and orders of the table of runs: a small language over arguments, metrics and columns."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from springtide.scheduler.arguments import Argument, Value
+from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.runs import MAX_CONDITION, ConditionError, Run, holds, ordered, parse, value_of
+
+NOW = 10_000.0
+
+
+def run(seq: int = 1, **changes: object) -> Run:
+    fields: dict[str, object] = {
+        "arguments": {
+            "lr": Argument(value=0.5),
+            "optimizer": Argument(value="adam"),
+            "amp": Argument(value=True),
+            "config.depth": Argument(value=3),
+            "token": Argument(value=None, hidden=True),
+        },
+        "values": {"val_loss": 0.4, "acc": 0.7, "val/top-1": 0.2},
+        "extremes": {"val_loss": Extremes(0.2, 5, 0.9, 1), "acc": Extremes(0.1, 1, 0.8, 9)},
+        "tags": ("baseline", "lr-0.1"),
+        "started": NOW - 7200,
+        "gpus": 4,
+        "note": "Best so far",
+    }
+    own = {"id": f"j{seq}", "name": "train", "user": "susan", "project": "vision", "state": "running"}
+    return Run(seq=seq, submitted=0.0, **{**own, **fields, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "lr > 0.1 and val_loss < 0.45",
+        "lr == .5",
+        "lr = 5e-1",
+        "best.val_loss <= 0.2",
+        "best.acc > 0.75 and last.acc < 0.75",
+        "argument.lr >= 0.5",
+        "config.depth = 3",
+        "optimizer = Adam",
+        "optimizer = 'adam'",
+        'optimizer ~ "da"',
+        "optimizer != sgd",
+        "amp",
+        "amp = true",
+        "not missing",
+        "missing = none",
+        "lr != none",
+        "tag = baseline",
+        "tag = lr-0.1",
+        "tag != other",
+        "duration > 1.5h and duration <= 2h and duration < 3d",
+        "state = running and (user = joe or user = susan)",
+        "NOT (lr > 1 OR lr < 0.1) AND gpus = 4",
+        "note ~ best",
+        "'val/top-1' < 0.3",
+        "val/top-1 < 0.3",
+        "token = hidden",
+    ],
+)
+def test_conditions_that_hold(condition: str) -> None:
+    assert holds(parse(condition), run(), NOW)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "lr > 0.5",
+        "missing > 1",
+        "missing != 1",
+        "missing < 1",
+        "lr = adam",
+        "optimizer > 3",
+        "amp = false",
+        "best.missing < 1",
+        "lr > 0.1 and (val_loss < 0.1 or acc > 0.9)",
+        "tag != baseline",
+        "token = secret",
+    ],
+)
+def test_conditions_that_do_not_hold(condition: str) -> None:
+    assert not holds(parse(condition), run(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("lr >", "The condition ends too early: expected a value after “>”."),
+        ("lr > and", "Expected and, or, or the end"),
+        ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
+        ("lr > 1 acc < 2", "Expected and, or, or the end at character 8, not “acc”."),
+        ("(lr > 1", "The condition ends too early: expected a closing bracket."),
+        ("lr > 1)", "Expected and, or, or the end at character 7, not “)”."),
+        ("lr ! 1", "“!” at character 4 has no meaning here."),
+        ("lr > 1e999", "The number at character 6 is too large."),
+        ("", "The condition ends too early"),
+        ("(" * 200 + "lr", "There are more than 20 brackets inside each other."),
+        ("not " * 100 + "lr", "There are more than 20 brackets inside each other."),
+        ("l" * (MAX_CONDITION + 1), f"The condition has {MAX_CONDITION + 1} characters"),
+    ],
+)
+def test_a_condition_that_cannot_be_read_says_where(condition: str, message: str) -> None:
+    if condition == "lr > and":
+        assert not holds(parse(condition), run(), NOW)  # a word
+        return
+    with pytest.raises(ConditionError) as error:
+        parse(condition)
+    assert error.value.message.startswith(message)
+    assert 1 <= error.value.place <= len(condition) + 1
+
+
+def test_any_text_is_a_condition_or_refused() -> None:
+    chance = random.Random(7)
+    parts = [
+        "lr",
+        ">",
+        "<=",
+        "0.1",
+        "(",
+        ")",
+        "and",
+        "or",
+        "not",
+        "'",
+        '"',
+        "~",
+        "é",
+        "\u202e",
+        "\0",
+        "1e9",
+        "-",
+        " ",
+    ]
+    for _ in range(5_000):
+        text = " ".join(chance.choices(parts, k=chance.randrange(8)))
+        with suppress(ConditionError):
+            assert holds(parse(text), run(), NOW) in {True, False}
+
+
+def test_runs_are_ordered_by_a_value_with_those_without_it_last() -> None:
+    values: list[Value] = [0.3, "auto", 0.1, 0.2]
+    runs = [run(n, arguments={"lr": Argument(value=value)}) for n, value in enumerate(values)]
+    runs.append(run(9, arguments={}))
+    assert [each.seq for each in ordered(runs, "lr", NOW, reverse=False)] == [2, 3, 0, 1, 9]
+    assert [each.seq for each in ordered(runs, "lr", NOW, reverse=True)] == [0, 3, 2, 1, 9]
+    same = [run(n) for n in (1, 3, 2)]
+    assert [each.seq for each in ordered(same, "best.val_loss", NOW, reverse=False)] == [3, 2, 1]
+
+
+def test_a_hidden_argument_has_no_value() -> None:
+    assert value_of(run(), "token", NOW) == "hidden"

@@ -1,0 +1,34 @@
+/** How curves are drawn: smoothed, on a logarithmic axis, and within a span. */
+
+/** The points with a metric smoothed by its moving average; of `weight` 0 nothing, up to 0.99. */
+export function smoothed(points, name, weight) {
+  if (!(weight > 0)) return points;
+  let sum = 0;
+  let share = 0;
+  return points.map((point) => {
+    sum = weight * sum + (1 - weight) * point.values[name];
+    share = weight * share + (1 - weight);
+    return { ...point, values: { ...point.values, [name]: sum / share } };
+  });
+}
+
+/** The points with a metric in powers of ten; those that are not positive have none and are left out. */
+export function inPowers(points, name) {
+  return points
+    .filter((point) => point.values[name] > 0)
+    .map((point) => ({ ...point, values: { ...point.values, [name]: Math.log10(point.values[name]) } }));
+}
+
+/** The points within a span; null is no bound. */
+export function within(points, along, from, to) {
+  return points.filter((point) => (from === null || along(point) >= from) && (to === null || along(point) <= to));
+}
+
+/** The marks of an axis of powers of ten from `low` to `high`: whole powers, or what `usual` gives for a small span. */
+export function powerTicks(low, high, usual) {
+  const first = Math.ceil(low - 1e-9);
+  const last = Math.floor(high + 1e-9);
+  if (last - first < 1) return usual(low, high);
+  const step = Math.max(1, Math.ceil((last - first) / 5));
+  return Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, place) => first + place * step);
+}
