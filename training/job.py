@@ -28,8 +28,8 @@ from springtide.training.reports import Reports
 AGAIN = 75
 """Exit code after a saved checkpoint: the job is to be started again."""
 
-PAUSE_SEEN, RETURNED, DONE = "pause-seen", "returned", "done"
-"""Milestones of a job: it has learnt of a pause, its function or notebook has returned, it is complete."""
+PAUSE_SEEN, CALLED, RETURNED, DONE = "pause-seen", "called", "returned", "done"
+"""Milestones of a job: it has learnt of a pause, calls its function, which has returned, it is complete."""
 SIGNAL_WAIT = 5.0
 """Maximum time from the pause file to the signal that follows it, in seconds."""
 
@@ -209,11 +209,16 @@ class Job:
             time.sleep(_LOOK_EVERY)
         return not self._signalled and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
 
+    def called(self) -> None:
+        """Report that the function is called: without a report that it has returned, there is no result of it."""
+        if self.rank == 0:
+            self._reach(CALLED)
+
     def returned(self, *, told_to_stop: bool) -> None:
-        """Report that the function or notebook has returned, or that it may have done so because of a pause."""
+        """Report that the function or notebook has returned, which it may have done because of a pause."""
         if told_to_stop:
             self._reach(PAUSE_SEEN)
-        elif self.rank == 0:
+        if self.rank == 0:
             self._reach(RETURNED)
 
     def _answers_sigterm(self) -> bool:

@@ -108,8 +108,8 @@ class Reports:
         line = {
             "at": self._now(),
             "attempt": self._attempt,
-            "step": step if step is None else float(step),
-            "of": of if of is None else float(of),
+            "step": step if step is None else _number("step", step),
+            "of": of if of is None else _number("of", of),
             "values": values,
             "saved": saved,
             **more,
@@ -137,7 +137,10 @@ def _finite(values: Dict[str, Any]) -> Dict[str, float]:
 
 
 def _number(name: str, value: Any) -> float:
+    """Return a value as a number, infinity for one beyond all floats."""
     try:
         return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         raise TypeError(f"report() takes numbers; {name}={value!r:.80} is not one.") from None

@@ -70,6 +70,7 @@ def run_function(path: Path, changes: Sequence[str] = ()) -> None:
     ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python.
     """
     job, began = Job(os.environ), time.time()
+    job.called()
     sys.path.insert(0, str(path.parent.resolve()))
     payload = become_main(path)
     try:

@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -176,7 +175,7 @@ class Handle(ABC):
     def _changes(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return options as requests carry them. Raises `OptionError` and `CaptureError`."""
         try:
-            return capture.with_carried(checked(options), capture.kernel_place(Path.cwd()))
+            return capture.with_carried(checked(options), capture.kernel_place(capture.working_directory()))
         except BadOption as error:
             raise OptionError(str(error)) from None
         except capture.CaptureError as error:

@@ -101,9 +101,7 @@ class Metrics(list[dict[str, Any]]):
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
-        shown = [
-            point for point in points if point.step is not None or point.values
-        ]  # messages of trials have neither
+        shown = list(points)
         super().__init__(
             with_reported({"attempt": point.attempt, "at": point.at, "step": point.step}, point.values)
             for point in shown

@@ -26,9 +26,11 @@ from springtide.scheduler.capture import (
     submission,
     uncarried_words,
     unsent,
+    working_directory,
 )
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import image_of, missing_words, prospect
+from springtide.scheduler.client.transport import encoded
 from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
@@ -284,7 +286,8 @@ class Pool:
 
     def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
-            check_size(request, self.me.max_body, captured.sizes)
+            length = self.connection.ask(lambda _: len(encoded(request)))
+            check_size(request, length, self.me.max_body, captured.sizes)
         return self.connection.ask(Client.submit, request, captured.packed)
 
     def environment(
@@ -476,7 +479,9 @@ def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
 def here(options: Mapping[str, Any] = NO_OPTIONS) -> Here:
     """Return the notebook's directory, interpreter, file and variables, for a job with these options."""
     session = os.environ.get("JPY_SESSION_NAME")
-    return kernel_place(Path.cwd(), Path(session) if session else None).for_job(options)
+    with own_errors():
+        cwd = working_directory()
+    return kernel_place(cwd, Path(session) if session else None).for_job(options)
 
 
 def namespace() -> dict[str, Any]:

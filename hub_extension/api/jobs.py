@@ -37,6 +37,7 @@ from springtide.scheduler.runs import (
 )
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
+    LONGEST_LOG_PIECE,
     MAX_COMPARED,
     MAX_JOBS_PAGE,
     MAX_TRIALS_PAGE,
@@ -71,7 +72,6 @@ logger = logging.getLogger("springtide")
 READING_S = 3600
 """Time in which a person's readings of a job's log, or of its files, are one entry of the audit trail, in s."""
 LOG_PIECE = 64 * 1024
-LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
 BUSY_RETRY_S = 2
 """Value of ``Retry-After`` for a submission beyond those that the pool takes at once, in seconds."""

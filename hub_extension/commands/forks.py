@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, capture, print_sent
+from springtide.hub_extension.commands.sending import capture
+from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, print_sent
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say
-from springtide.scheduler.capture import submission, terminal_place, with_carried
+from springtide.scheduler.capture import submission, terminal_place, with_carried, working_directory
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import checkpoint_rows
 from springtide.scheduler.wire import Job, Program, Surface, program_of
@@ -77,7 +77,7 @@ def fork(
         _check(arguments, command)
         program, packed = None, None
         with as_usage_errors():
-            changes = with_carried(chosen, terminal_place(Path.cwd()))
+            changes = with_carried(chosen, terminal_place(working_directory()))
         if present_code:
             program, packed, variables = _present(command or _own_command(first), changes)
             changes["env"] = variables
@@ -109,10 +109,10 @@ def _own_command(first: Job) -> tuple[str, ...]:
 
 def _present(command: tuple[str, ...], changes: Mapping[str, Any]) -> tuple[Program, bytes | None, dict[str, str]]:
     """Return the command with the project as it is here now, its packed tree, and the variables it needs."""
-    here = terminal_place(Path.cwd()).for_job(changes)
-    captured = capture(command, here)
+    with as_usage_errors():
+        here = terminal_place(working_directory()).for_job(changes)
+        captured = capture(command, here)
+        request = submission(captured, changes, here=here)
     for note in captured.notes:
         say(one_line(note))
-    with as_usage_errors():
-        request = submission(captured, changes, here=here)
     return program_of(request), captured.packed, dict(request.env)

@@ -16,6 +16,7 @@ import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.errors import PoolError, Unreachable
+from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport
@@ -359,6 +360,12 @@ class Client:
         path = _path("jobs", job_id, "log")
         return self._http.struct(wire.LogChunk, "GET", path, query=query, timeout=self._timeout + wait)
 
+    def log_tail(self, job_id: str, lines: int, *, rank: int = 0) -> list[wire.LogChunk]:
+        """Return the last ``lines`` lines of a worker's log, in pieces; the last one says where to read on."""
+        return last_lines(
+            lambda offset: self.log(job_id, rank=rank, offset=offset, limit=wire.LONGEST_LOG_PIECE), lines
+        )
+
     def compare(self, job_ids: Sequence[str]) -> wire.Comparison:
         """Return 2 to `wire.MAX_COMPARED` jobs side by side, with what differs among them."""
         return self._http.struct(wire.Comparison, "GET", "comparison", query={"jobs": ",".join(job_ids)})
@@ -380,7 +387,7 @@ class Client:
         while True:
             points = self.points(job_id, after=after)
             yield from points.items
-            if not points.items or points.next == after:
+            if points.next == after:
                 return
             after = points.next
 

@@ -205,3 +205,8 @@ def moment(starts: Starts, now: float) -> str:
     assert starts.likely is not None
     first = 0.0 if starts.earliest is None else starts.earliest - now
     return wording.moment(starts.likely - now, first, None if starts.latest is None else starts.latest - now)
+
+
+def ended_without_return(job: Job) -> bool:
+    """Return whether a job has succeeded although its process ended before its function or cell returned."""
+    return job.reason is not None and job.reason.params.get("returned") == 0

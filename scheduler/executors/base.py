@@ -155,7 +155,8 @@ class Exit:
     """The end of an attempt, ``at`` in seconds since the epoch.
 
     ``paused``: a pause was requested before the end; ``killed``: the attempt did not stop within its grace period;
-    ``complete``: the job reported its work as complete. ``ran`` is the run time of its processes in seconds, by a
+    ``complete``: the job reported its work as complete; ``returned``: whether its function has returned,
+    None if it called none. ``ran`` is the run time of its processes in seconds, by a
     monotonic clock, None if unknown. ``block`` is the obstacle to the start, None if it concerns this attempt
     alone.
     """
@@ -169,6 +170,7 @@ class Exit:
     detail: str = ""
     ran: float | None = None
     complete: bool = False
+    returned: bool | None = None
     block: Block | None = None
 
 
@@ -215,8 +217,10 @@ class Milestone(StrEnum):
     """The checkpoint that was recognised last is no longer there."""
     PAUSE_SEEN = "pause-seen"
     """The program has noticed the request to pause."""
+    CALLED = "called"
+    """The function is called, by the first process."""
     RETURNED = "returned"
-    """The function or notebook has returned, without a signal of its own that requested a stop."""
+    """The function or notebook has returned."""
     DONE = "done"
     """The program declares the work of the job complete."""
 

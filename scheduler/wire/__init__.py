@@ -42,6 +42,7 @@ from springtide.scheduler.wire.forks import (
     program_of,
 )
 from springtide.scheduler.wire.jobs import (
+    LONGEST_LOG_PIECE,
     MAX_NOTE,
     Alternative,
     Attempt,
@@ -192,6 +193,7 @@ __all__ = [
     "FREE",
     "IDLE",
     "IMAGE_VARIABLE",
+    "LONGEST_LOG_PIECE",
     "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",

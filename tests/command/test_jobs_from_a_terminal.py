@@ -133,6 +133,9 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path)
     until("the end", lambda: state_of(run, job["id"]) == "cancelled")
     log = run("logs", "--follow", job["id"]).out
     assert re.fullmatch(r"started\n── attempt 2 of tidal, started again \d\d:\d\d on \S+ ──\nstarted\n", log), log
+    last = [run("logs", *follow, "--tail", "1", job["id"]).out for follow in ([], ["-f"])]
+    assert last == ["started\n", "started\n"]
+    assert run("logs", "--tail", "2", job["id"]).out == log
 
 
 def test_a_job_that_cannot_be_paused_does_not_keep_the_others(run: Run, directory: Path) -> None:
@@ -357,7 +360,7 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     assert " ".join(commands) == (
         "up submit advise rerun checkpoints fork jobs show logs exec stack wait result outputs download tag pause "
         "resume hold release finish cancel projects default-project datasets nodes drain undrain free top explain "
-        "env image-contents replay renumber doctor backup restore plan simulate"
+        "mcp env image-contents replay renumber doctor backup restore plan simulate"
     )
 
 

@@ -207,7 +207,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-workspace-stopped": [{"server": ("", "big"), "gpus": (1, 2), "unused": (1.0, 7200.0)}],
     **{f"notify-workspace-{what}": [{}] for what in ("stays", "stopped-next")},
     "engine-time-limit": [{"seconds": (1.0, 90.0, 3600.0)}],
-    "engine-succeeded": [{"lost_result": ("", "TypeError: cannot pickle it")}],
+    "engine-succeeded": [{"lost_result": ("", "TypeError: cannot pickle it")}, {"returned": 0}],
     "engine-paused": [{}],
     "engine-finished": [{"by": NAMES}],
     "engine-ended-cleanly": [{"saved": (0, 1)}],

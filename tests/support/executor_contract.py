@@ -165,6 +165,18 @@ class ExecutorContract:
         assert found.exit is not None
         assert found.exit.complete is complete
 
+    @pytest.mark.parametrize(
+        ("milestones", "returned"),
+        [((), None), (("called",), False), (("called", "returned"), True), (("called", "pause-seen"), False)],
+    )
+    async def test_a_function_that_ends_its_process_with_0_is_known_not_to_have_returned(
+        self, bench: Bench, milestones: tuple[str, ...], returned: bool | None
+    ) -> None:
+        lines = [{"milestone": milestone} for milestone in milestones]
+        ended = (await bench.run(bench.code(ENDS_WHEN_ASKED.format(lines=lines).replace(SLEEPS, "")))).exit
+        assert ended is not None
+        assert (ended.code, ended.returned) == (0, returned)
+
     async def test_what_an_earlier_attempt_has_reported_completes_no_later_one(self, bench: Bench) -> None:
         told = [
             {"attempt": None, "step": 9, "of": 9},

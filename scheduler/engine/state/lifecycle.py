@@ -444,7 +444,7 @@ def _verdict(
         why = messages.cancelled_by(job.standing.by)
         return _end(job, JobState.CANCELLED, at, why), AttemptState.CANCELLED, why
     if clean and (ended.complete or not told_to_stop):
-        why = messages.succeeded(lost_result=job.standing.lost_result)
+        why = messages.succeeded(lost_result=job.standing.lost_result, returned=ended.returned)
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
         why = _time_is_up(job)

@@ -1,6 +1,8 @@
 /** The card of a live job: its content and actions, and its form as an output of a notebook. */
 
 import { isFinal } from "../base/glyphs.js";
+import { wordsLast } from "../base/job_words.js";
+import { whileInSight } from "../base/pace.js";
 import { ago, clockNow } from "../base/words.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
@@ -8,7 +10,6 @@ import { CheckpointBrowser } from "./checkpoint_browser.js";
 import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
-const TICK_MS = 1000;
 const LOG_LINES = 200;
 const LOG_TAIL = 64 * 1024;
 const FILES_LISTED = 20;
@@ -58,7 +59,8 @@ function insideActions({ feed, id, askStack }, owner) {
 export function showJob(element, feed, output) {
   const { id } = output.job;
   const ends = [];
-  const draw = () => drawOutput(element, live, output, editor, outputs, checkpoints);
+  let view = null;
+  const draw = () => view?.draw();
   const shown = (job) => ends.push(showBelow(element, feed, job));
   const editor = new RerunEditor(feed.call, id, draw, shown);
   const forks = new RerunEditor(feed.call, id, draw, shown);
@@ -70,10 +72,11 @@ export function showJob(element, feed, output) {
   });
   const live = feed.live(id);
   const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });
-  const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
-  draw();
+  const lasts = () => wordsLast(live.job ?? output.job, clockNow());
+  const redraw = () => drawOutput(element, live, output, editor, outputs, checkpoints);
+  view = whileInSight(element, redraw, lasts);
   return () => {
-    clearInterval(ticking);
+    view.stop();
     stop();
     for (const end of ends) end();
   };
@@ -96,6 +99,7 @@ function drawOutput(element, live, output, editor, outputs, checkpoints) {
     job,
     now: blocked ? shownAt : clockNow(),
     log: live.job && live.log ? lastLines(live.log.text) : null,
+    reading: live.log?.reading,
     notice: live.notice ?? output.notice,
     href: live.feed.links.pageOf(job.id),
     blocked,
