@@ -46,7 +46,6 @@ ALLOWED = {
         ("widgets/submission/keywords.py", "name"),
         ("widgets/submission/spaces.py", "given"),
         ("widgets/submission/spaces.py", "name"),
-        ("widgets/submission/spaces.py", "plain"),
         ("widgets/sweep.py", "self.id"),
     },
     "a filter in the language of MLflow": {
