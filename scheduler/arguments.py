@@ -64,6 +64,7 @@ _SECRET_TEXT_WORDS: Final = frozenset({"token", "key", "auth"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PLACED = re.compile(rf"{re.escape(PLACE)}/?")
 _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
+_RESTORED_TYPES: Final = frozenset({"int", "float", "complex", "bytes", "list", "tuple", "dict", "set"})
 _CUT: Final = "..."
 """What stands in the text of a list for values that were left out."""
 RUNNER_WORDS: Final = 5
@@ -93,7 +94,27 @@ class Argument(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The value as tables show it."""
         return "hidden" if self.hidden else self.text
 
+    @property
+    def restored(self) -> Any:
+        """The value as it was given, if that is known: a list is a list again, unless its text was shortened."""
+        if self.hidden or not isinstance(self.value, str) or self.type not in _RESTORED_TYPES:
+            return self.shown if self.hidden else self.value
+        try:
+            value = ast.literal_eval(_Unwritten().visit(ast.parse(self.value, mode="eval")))
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return self.value
+        return value if type(value).__name__ == self.type else self.value
 
+
+class _Unwritten(ast.NodeTransformer):
+    """Replaces the names of numbers that have no literal."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(float(node.id)) if node.id in {"nan", "inf"} else node
+
+
+Parameter: TypeAlias = str | int | float | bool | Argument | None
+"""A parameter of a trial: a plain value, or the text and the type of one that JSON cannot express."""
 Arguments: TypeAlias = Mapping[str, Argument]
 """Arguments by name, in their order."""
 
@@ -149,9 +170,14 @@ def of_command(argv: Sequence[str]) -> dict[str, Argument]:
     return {name: _value(several) for name, several in found.items()}
 
 
-def of_values(values: Mapping[str, Value]) -> dict[str, Argument]:
-    """Return arguments that are plain values, such as the parameters of a trial."""
-    return bounded({name: Argument(value=value) for name, value in values.items()})
+def of_values(values: Mapping[str, Parameter]) -> dict[str, Argument]:
+    """Return the parameters of a trial as arguments."""
+    return bounded({name: argument_of(value) for name, value in values.items()})
+
+
+def argument_of(value: Parameter) -> Argument:
+    """Return a parameter of a trial as an argument."""
+    return value if isinstance(value, Argument) else Argument(value=value)
 
 
 def bounded(arguments: Arguments) -> dict[str, Argument]:

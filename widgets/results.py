@@ -8,8 +8,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import Parameter, argument_of
 from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
 from springtide.scheduler.metrics import Best, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
@@ -206,7 +208,7 @@ class Trials(list[wire.TrialRow]):
     """The trials of a sweep, shown as a table. ``metric`` names the compared value."""
 
     def __init__(self, rows: Iterable[wire.TrialRow], metric: str) -> None:
-        super().__init__(rows)
+        super().__init__(map(_with_parameters, rows))
         self.metric = metric
 
     def to_frame(self) -> DataFrame:
@@ -222,6 +224,15 @@ class Trials(list[wire.TrialRow]):
 
     def _repr_html_(self) -> str:
         return plain.trials_html(self, self.metric)
+
+
+def restored(parameters: Mapping[str, Parameter] | None) -> dict[str, Any]:
+    """Return the parameters of a trial as they were given, as far as that is known."""
+    return {name: argument_of(value).restored for name, value in (parameters or {}).items()}
+
+
+def _with_parameters(row: wire.TrialRow) -> wire.TrialRow:
+    return row if row.parameters is None else structs.replace(row, parameters=restored(row.parameters))
 
 
 def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
@@ -265,7 +276,9 @@ def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
 
 
 def _with_arguments(row: Mapping[str, Any], job: wire.Job) -> dict[str, Any]:
-    values = {name: each.shown if each.hidden else each.value for name, each in job.arguments.items()}
+    values = {name: each.restored for name, each in job.arguments.items()}
+    own = restored(None if job.outcome is None else job.outcome.parameters)
+    values |= {name: value for name, value in own.items() if name in values and not job.arguments[name].hidden}
     return {**row, **{_apart(name, row, "argument"): value for name, value in values.items()}}
 
 

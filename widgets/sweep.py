@@ -9,7 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.client import Client
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import count
@@ -28,7 +31,7 @@ from springtide.widgets.errors import (
 )
 from springtide.widgets.handle import Handle
 from springtide.widgets.job import RESULT, Job, loaded
-from springtide.widgets.results import Trials
+from springtide.widgets.results import Trials, restored
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -96,7 +99,10 @@ class Sweep(Handle):
     @property
     def best(self) -> wire.Best | None:
         """The best trial that succeeded (``trial``, ``value``, ``parameters``); None if there is none yet."""
-        return self._counts.best
+        best = self._counts.best
+        if best is None or best.parameters is None:
+            return best
+        return structs.replace(best, parameters=restored(best.parameters))
 
     @property
     def _counts(self) -> wire.TrialCounts:
@@ -230,11 +236,16 @@ def _all_trials(client: Client, sweep: str, *, sort: str | None, state: str | No
     return list(client.all_trials(sweep, sort=sort, state=state))
 
 
+def _texts(row: wire.TrialRow) -> dict[str, Any]:
+    """Return the parameters of a trial as JSON has them: Optuna takes no lists."""
+    return {name: argument_of(value).value for name, value in (row.parameters or {}).items()}
+
+
 def _choices(rows: Sequence[wire.TrialRow]) -> dict[str, list[Any]]:
     """Return the values of each parameter that occur, for trials whose parameters the sweep had beforehand."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
-        for name, value in (row.parameters or {}).items():
+        for name, value in _texts(row).items():
             found.setdefault(name, {})[json.dumps(value)] = value
     return {name: list(values.values()) for name, values in found.items()}
 
@@ -242,7 +253,7 @@ def _choices(rows: Sequence[wire.TrialRow]) -> dict[str, list[Any]]:
 def _entry(optuna: Any, row: wire.TrialRow, data: bytes | None, choices: dict[str, list[Any]]) -> dict[str, Any]:
     """Return a trial as an entry of a history; the file that it kept itself has more than its row."""
     entry: dict[str, Any] = {
-        "parameters": row.parameters or {},
+        "parameters": _texts(row),
         "value": row.value,
         "curve": row.curve,
         "memo": "",

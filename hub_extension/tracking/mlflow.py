@@ -19,6 +19,7 @@ from springtide.hub_extension.tracking.tracker import (
     metric_name,
     whole_step,
 )
+from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.wire import Job, Point
 
 TIMEOUT_S: Final = 10.0
@@ -66,7 +67,7 @@ class MlflowRun:
         if status == self._status:
             return
         parameters = {} if job.outcome is None else job.outcome.parameters or {}
-        params = _pairs({metric_name(name): value for name, value in parameters.items()})
+        params = _pairs({metric_name(name): argument_of(value).value for name, value in parameters.items()})
         await self._server.call("POST", "runs/log-batch", run_id=self.id, params=params, tags=_pairs(_tags(job)))
         end = {} if job.ended is None else {"end_time": _milliseconds(job.ended)}
         await self._server.call("POST", "runs/update", run_id=self.id, status=status, **end)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.wire.jobs import Job
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -43,7 +44,7 @@ def csv_of(jobs: Sequence[Job], now: float) -> str:
     writer = csv.writer(text)
     writer.writerow(map(_cell, heads))
     for job in jobs:
-        given = [job.arguments[name].shown if name in job.arguments else None for name in arguments]
+        given = [_argument(job, name) for name in arguments]
         writer.writerow(map(_cell, [*_own(job, now), *given, *_metrics(job, metrics)]))
     return text.getvalue()
 
@@ -56,6 +57,15 @@ def _own(job: Job, now: float) -> list[object]:
         *(_moment(job.submitted), _moment(job.started), _moment(job.ended), duration),
         *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
     ]
+
+
+def _argument(job: Job, name: str) -> str | None:
+    """Return an argument as text: that of a trial whole, as the sweep has it."""
+    kept = job.arguments.get(name)
+    if kept is None or kept.hidden:
+        return None if kept is None else kept.shown
+    parameters = (job.outcome and job.outcome.parameters) or {}
+    return argument_of(parameters[name]).text if name in parameters else kept.text
 
 
 def _metrics(job: Job, names: Iterable[str]) -> list[object]:

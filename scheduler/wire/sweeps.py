@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.wire.shapes import Answer, Request, Word
 
 MAX_TRIALS: Final = 10_000
@@ -14,8 +15,6 @@ MAX_PARAMETERS: Final = 4 * 1024 * 1024
 """Maximum size of the parameters of all trials of a sweep together, as JSON, in bytes."""
 
 ParameterName = Annotated[str, Meta(min_length=1, max_length=128)]
-Parameter: TypeAlias = str | int | float | bool | None
-"""A value of a parameter of a trial."""
 Bound = Annotated[int, Meta(ge=1, le=MAX_TRIALS)]
 
 

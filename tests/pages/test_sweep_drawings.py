@@ -103,7 +103,10 @@ def test_fifty_trials_are_shown_at_first_and_more_on_demand(gallery: Page) -> No
 
 
 SOME = """[
-    gallery.trialRow(0, { state: "succeeded", job: "a", parameters: { n: 9, kind: "b" }, value: 3, attempt: 1 }),
+    gallery.trialRow(0, {
+        state: "succeeded", job: "a", value: 3, attempt: 1,
+        parameters: { n: 9, kind: { value: "b", type: "list" } },
+    }),
     gallery.trialRow(1, { state: "running", job: "b", parameters: { n: 10, kind: "a" }, value: null, attempt: 2 }),
     gallery.trialRow(2, { state: "failed", job: "c", parameters: { n: 2 }, value: 1, error: "a fault" }),
     gallery.trialRow(3),

@@ -10,6 +10,7 @@ from pages_service import Service
 from playwright.sync_api import Page, expect
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import Parameter
 
 Visit = Callable[..., Page]
 
@@ -29,7 +30,9 @@ if trial == 2:
 if trial == 3:
     time.sleep(600)
 """
-PARAMETERS = [{"lr": 10.0**-number, "depth": number, "kind": "a" if number % 2 else "b"} for number in range(4)]
+PARAMETERS: list[dict[str, Parameter]] = [
+    {"lr": 10.0**-number, "depth": number, "kind": "a" if number % 2 else "b"} for number in range(4)
+]
 
 
 def submit_sweep(service: Service) -> wire.Job:
@@ -131,9 +134,7 @@ def test_a_sweep_that_waits_stands_in_the_queue_once(visit: Visit, service: Serv
 
 
 def test_hostile_parameters_are_shown_as_text(visit: Visit, service: Service) -> None:
-    parameters: list[dict[str, str | int | float | bool | None]] = [
-        {HOSTILE[:128]: HOSTILE, MARKUP: number} for number in range(2)
-    ]
+    parameters: list[dict[str, Parameter]] = [{HOSTILE[:128]: HOSTILE, MARKUP: number} for number in range(2)]
     trials = wire.Trials(number=2, metric="loss", parameters=parameters)
     sweep = service.submit("susan", "python3", "-c", TRIAL, name=MARKUP, trials=trials)
     service.until(sweep.id, lambda job: job.trials is not None and job.trials.succeeded == 2)

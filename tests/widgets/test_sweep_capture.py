@@ -12,6 +12,7 @@ import optuna
 import pytest
 from payloads import content_of
 
+from springtide.scheduler.arguments import Argument, argument_of
 from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.shared_pool import Pool
 from springtide.widgets.submission.spaces import points_of
@@ -95,8 +96,8 @@ def test_each_item_is_a_call_and_shown_as_a_parameter(plan) -> None:
     made = plan(iter(items), lambda item: type(item).__name__, items=True, metric="loss", goal="maximize")
     assert called(made) == ["int", "str", "tuple", "dict", "float32", "int64", "ndarray", "str", "float"]
     shown = [of["item"] for of in made.parameters]
-    assert shown[:7] == [3, "text", "(1, 2)", "{'a': 1}", 0.5, 7, "<ndarray>"]
-    assert (len(shown[7]), shown[8]) == (200, "inf")
+    assert [argument_of(each).restored for each in shown[:7]] == [3, "text", (1, 2), {"a": 1}, 0.5, 7, "<ndarray>"]
+    assert (len(shown[7].value), shown[7].type, shown[8]) == (200, "text", Argument(value="inf", type="float"))
     assert (made.metric, made.goal) == ("loss", "maximize")
 
 
@@ -109,7 +110,16 @@ def test_values_of_a_space_keep_their_types_and_are_shown_as_json_has_them(plan)
         "bool",
         "bool",
     ]
-    assert [each["layers"] for each in made.parameters] == ["(64, 32)", "[1]", None, True, True]
+    pair, single = Argument(value="(64, 32)", type="tuple"), Argument(value="[1]", type="list")
+    assert [each["layers"] for each in made.parameters] == [pair, single, None, True, True]
+
+
+def test_texts_of_parameters_are_whole_unless_there_are_very_many(plan) -> None:
+    text = "x" * 2_000
+    assert plan([{"a": text}], lambda a: a).parameters == [{"a": text}]
+    assert len(plan([{"a": f"{text}y"}], lambda a: a).parameters[0]["a"].value) == 2_000
+    assert {len(each["a"].value) for each in plan([{"a": text}] * 3_000, lambda a: a).parameters} == {200}
+    assert plan([{"a": 10**9_000}], lambda a: a).parameters[0]["a"] == Argument(value="<int>", type="int")
 
 
 def test_a_study_goes_along_with_its_trials_sampler_and_pruner(plan) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import optuna
 import pytest
 
+from springtide.scheduler.wire.run_table import csv_of
 from springtide.training import current_job
 from springtide.widgets.display.document import JOB_TYPE
 from springtide.widgets.errors import (
@@ -23,6 +24,7 @@ from springtide.widgets.errors import (
     UntrustedResultError,
 )
 from springtide.widgets.job import Job
+from springtide.widgets.results import job_rows
 from springtide.widgets.sweep import Sweep
 
 EXAMPLE = Path(__file__).parents[2] / "examples/sweeps/parameters.py"
@@ -83,6 +85,31 @@ def test_a_sweep_compares_its_trials_and_shows_them(pool, workdir, capsys) -> No
     study = sweep.study()
     assert (study.best_value, study.best_params) == (1.25, {"x": 1, "y": 0.5})
     assert study.trials[0].intermediate_values == {0: 11.25, 1: 10.25, 2: 9.25}
+
+
+def test_parameters_come_back_as_they_were_given(pool, workdir) -> None:
+    def one(layers: Any) -> float:
+        return 1.0 if layers is not None else 2.0
+
+    given = [[64, 64], (1, "a"), {"depth": 3}, 2**70, 2**60, float("inf"), "[64]", "x" * 500, None, True]
+    sweep = pool.sweep(one, [{"layers": value} for value in given], metric="value", name="kinds")
+    sweep.wait(LIMIT_S)
+    rows = sweep.trials()
+    assert [row.parameters["layers"] for row in rows] == given
+    assert list(sweep.to_frame()["layers"]) == given
+    assert sweep.best.parameters["layers"] in given
+    assert "[64, 64]" in repr(rows)
+    assert "Best value 1 in trial 0 (layers [64, 64])" in sweep._repr_mimebundle_()["text/plain"]
+    assert {row["layers"] for row in job_rows(sweep[place].info for place in (1, 3, 6, 7))} == {
+        given[place] for place in (1, 3, 6, 7)
+    }
+    line = csv_of([sweep[7].info], 0.0)
+    assert "x" * 500 in line
+    job = pool.submit(
+        lambda sizes, rate: (sizes, rate), kwargs={"sizes": [1, 2], "rate": float("nan")}, name="alone"
+    )
+    (row,) = job_rows([job.wait(LIMIT_S, quiet=True).info])
+    assert (row["sizes"], str(row["rate"])) == ([1, 2], "nan")
 
 
 def test_trials_that_fail_are_named_and_may_be_tried_again(pool, workdir, until) -> None:

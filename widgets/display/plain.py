@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from springtide.scheduler.arguments import WHOLE, Argument
 from springtide.scheduler.client.descriptions import arguments_words, facts, resumes_from
 from springtide.scheduler.wire import (
     Job,
@@ -231,9 +232,12 @@ def best_words(trials: TrialCounts | None) -> str:
 
 def shown(value: Any) -> str:
     """Return a value of a parameter or of a metric in short."""
+    if isinstance(value, Argument):
+        value = value.value
     if isinstance(value, bool) or value is None:
         return "" if value is None else str(value)
-    return f"{value:.6g}" if isinstance(value, int | float) else phrases.clean(str(value))
+    is_short = isinstance(value, float) or (isinstance(value, int) and abs(value) < WHOLE)
+    return f"{value:.6g}" if is_short else phrases.clean(str(value))
 
 
 def _parts(job: Job) -> str:

@@ -6,9 +6,10 @@ import itertools
 import math
 import random
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from springtide.scheduler import wording
+from springtide.scheduler.arguments import Argument, Parameter
 from springtide.scheduler.capture.arguments import shown
 from springtide.scheduler.wire import MAX_TRIALS
 from springtide.scheduler.wording import article, count
@@ -18,7 +19,9 @@ Points: TypeAlias = list[dict[str, Any]]
 """The parameters of each trial."""
 
 LONG = 200
-"""Maximum number of characters of a parameter as tables show it."""
+"""Maximum number of characters of an item as tables show it, and of a parameter of a sweep with very many."""
+LONGEST = 2_000
+"""Maximum number of characters of a parameter."""
 WHOLE = 2**63
 """Bound of the whole numbers that are shown as numbers."""
 SAMPLED = 4
@@ -147,7 +150,7 @@ def _point(values: dict[str, list[Any]], place: int) -> dict[str, Any]:
     return {name: point[name] for name in values}
 
 
-def parameter(name: str, value: Any) -> Any:
+def parameter(name: str, value: Any, most: int = LONG) -> Parameter:
     """Return a value as tables and filters have it. Raises `OptionError` for one they could not have."""
     if not _is_plain(value):
         msg = (
@@ -156,17 +159,23 @@ def parameter(name: str, value: Any) -> Any:
             "in the function what it stands for. pool.map takes anything that can be pickled."
         )
         raise OptionError(msg)
-    return as_shown(value)
+    return as_shown(value, most)
 
 
-def as_shown(value: Any) -> Any:
-    """Return a value as JSON has it: numbers, bools and None as they are, anything else as text."""
+def as_shown(value: Any, most: int = LONG) -> Parameter:
+    """Return a value as JSON has it: text, numbers, bools and None as they are, anything else as text with a type.
+
+    A text of more than ``most`` characters is shortened.
+    """
     plain = _python(value)
     if plain is None or isinstance(plain, bool) or _is_number(plain):
-        return plain
+        return cast("Parameter", plain)
     text = plain if isinstance(plain, str) else wording.as_python(plain) if _is_plain(plain) else shown(plain)
     text = wording.whole_characters(text)
-    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+    kind = "" if isinstance(plain, str) else type(plain).__name__
+    if len(text) > most:
+        return Argument(value=f"{text[: most - 1]}…", type=kind or "text")
+    return Argument(value=text, type=kind) if kind else text
 
 
 def _is_plain(value: Any) -> bool:
@@ -178,7 +187,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def _python(value: Any) -> Any:
-    """Return a scalar of NumPy as that of Python, anything else as it is."""
+    """Return a scalar of NumPy as that of Python, also those in containers; anything else as it is."""
+    if type(value) in {list, tuple}:
+        return type(value)(map(_python, value))
+    if type(value) is dict:
+        return {_python(key): _python(part) for key, part in value.items()}
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
     return value.item() if is_scalar else value
 

@@ -23,7 +23,16 @@ from springtide.widgets.submission.functions import (
     check_arguments,
     pickle_payload,
 )
-from springtide.widgets.submission.spaces import Points, as_shown, listed, number_of_trials, parameter, points_of
+from springtide.widgets.submission.spaces import (
+    LONG,
+    LONGEST,
+    Points,
+    as_shown,
+    listed,
+    number_of_trials,
+    parameter,
+    points_of,
+)
 
 Goal: TypeAlias = Literal["minimize", "maximize"]
 MINIMIZE: Final = "minimize"
@@ -101,9 +110,16 @@ def plan_space(wanted: Wanted, space: Any) -> Plan:
         for place, point in enumerate(points)
         for name, value in point.items()
     ]
-    parameters = [{name: parameter(name, value) for name, value in point.items()} for point in points]
+    parameters = _shown(points, LONGEST)
+    if len(msgspec.json.encode(parameters)) > MAX_PARAMETERS:
+        parameters = _shown(points, LONG)
     words = f"each of {count(len(points), 'point')}, the first {shown(points[0])}"
     return _plan(wanted, calls, named, parameters, words)
+
+
+def _shown(points: Points, most: int) -> Points:
+    """Return the parameters of trials as tables have them, with at most so many characters each."""
+    return [{name: parameter(name, value, most) for name, value in point.items()} for point in points]
 
 
 def plan_study(wanted: Wanted, study: Any) -> Plan:

@@ -12,6 +12,7 @@ from springtide.hub_extension.commands.agents.bounds import clipped, clipped_wor
 from springtide.hub_extension.commands.agents.questions import MAX_LISTED, ReadMetrics
 from springtide.hub_extension.commands.explain import Explanation, changes, said, standing
 from springtide.hub_extension.commands.jobs import asked, progress, starts
+from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.client.descriptions import arguments_words, expectation, facts, prospect, resumes_from
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import (
@@ -264,7 +265,8 @@ def _project(view: ProjectView, *, yours: bool) -> answers.ProjectSummary:
 
 def trial(row: TrialRow) -> answers.Trial:
     """Return one trial of a sweep."""
-    parameters = "" if row.parameters is None else msgspec.json.encode(row.parameters).decode()
+    plain = {name: argument_of(value).value for name, value in (row.parameters or {}).items()}
+    parameters = "" if row.parameters is None else msgspec.json.encode(plain).decode()
     return answers.Trial(
         trial=row.trial,
         state=row.state,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
+from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import lifecycle
@@ -58,7 +59,9 @@ def _advance(transaction: Transaction, settings: EngineSettings, sweep: JobRecor
             known = transaction.parameters_of(sweep.id)
             for number in numbers:
                 run = after.retries + 1 if number < after.begun else 1
-                parameters = None if known is None else msgspec.json.decode(known[number], type=dict)
+                parameters = (
+                    None if known is None else msgspec.json.decode(known[number], type=dict[str, Parameter])
+                )
                 made = controller.make_trial(changed, number, run, parameters, now)
                 transaction.add_job(JobRecord(replace(made, seq=transaction.next_job_number())), None)
             changed = changed.with_standing(sweep=controller.begun(after, numbers))

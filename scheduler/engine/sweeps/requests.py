@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -195,11 +196,11 @@ class SweepCalls:
             found |= {job.id: job for job in stored}
         return found
 
-    async def _parameters(self, sweep: JobRecord) -> list[dict[str, Any]] | None:
+    async def _parameters(self, sweep: JobRecord) -> list[dict[str, Parameter]] | None:
         if sweep.spec.trials is None or not sweep.spec.trials.known:
             return None
         body = await self._threads.read(trials.parameters, sweep.id)
-        return None if body is None else msgspec.json.decode(body, type=list[dict[str, Any]])
+        return None if body is None else msgspec.json.decode(body, type=list[dict[str, Parameter]])
 
     async def retry(self, sweep_id: str) -> None:
         """Put the failed trials of an unfinished sweep in again; without any nothing changes."""

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.model import JobState
 
-Parameters: TypeAlias = Mapping[str, str | int | float | bool | None]
+Parameters: TypeAlias = Mapping[str, Parameter]
 """The parameters of a trial by name."""
 
 

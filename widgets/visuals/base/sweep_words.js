@@ -33,8 +33,14 @@ export function shortTrialsWords(counts) {
   return `${amount(endedTrials(counts))}/${amount(counts.number)} trials${best}`;
 }
 
+/** A parameter as a plain value: of one that JSON cannot express, such as a list, its text. */
+export function plainValue(parameter) {
+  return parameter !== null && typeof parameter === "object" ? parameter.value : parameter;
+}
+
 /** The value of a parameter: `0.01`, `adam`, `true`, `None`. */
-export function parameterWords(value) {
+export function parameterWords(parameter) {
+  const value = plainValue(parameter);
   if (value === null || value === undefined) return "None";
   if (typeof value === "number") return amount(value);
   const words = clean(value);

@@ -1,6 +1,6 @@
 /** The trials of a sweep as the rows of a table: from answers and events, sorted, searched, and their parameters. */
 
-import { countedAs, parameterWords, TRIAL_STATES } from "./sweep_words.js";
+import { countedAs, parameterWords, plainValue, TRIAL_STATES } from "./sweep_words.js";
 import { clean } from "./words.js";
 
 const MOST_CURVE_POINTS = 100;
@@ -62,7 +62,7 @@ export function valueIn(row, column) {
 
 /** The value of a parameter; undefined if missing. Names come from users, so `constructor` is a valid one. */
 export function own(parameters, name) {
-  return parameters && Object.hasOwn(parameters, name) ? parameters[name] : undefined;
+  return parameters && Object.hasOwn(parameters, name) ? plainValue(parameters[name]) : undefined;
 }
 
 /** Rows in the order of a column; those without a value come last in both directions. */
