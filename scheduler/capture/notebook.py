@@ -7,6 +7,7 @@ Parameters are those of papermill: a cell with the tag ``parameters`` has their 
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import keyword
 import math
@@ -225,7 +226,9 @@ def _check_names(parameters: Mapping[str, Any], known: Sequence[str], notebook: 
             msg = f"{given(name)} is no name of a parameter of {notebook}; expected the name of a variable."
             raise CaptureError(msg)
         if known and name not in known:
-            msg = f"{given(name)} is no parameter of {notebook}. Its parameters are {listed(known)}."
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            msg = f"{given(name)} is no parameter of {notebook}.{meant} Its parameters are {listed(known)}."
             raise CaptureError(msg)
 
 

@@ -119,8 +119,16 @@ def test_unknown_parameters_are_refused_with_the_known_ones(here, study) -> None
         UnfitError, match=r"“rate” is no parameter of study.ipynb. Its parameters are lr, epochs and"
     ):
         capture_words(["study.ipynb", "-p", "rate", "0.1"], here)
-    with pytest.raises(OptionError, match="Unknown option `rate`"):
+    with pytest.raises(OptionError, match=r"Unknown option `rate`.* The notebook has the parameters lr, epochs, "):
         split_keywords("study.ipynb", None, {"rate": 0.1})
+
+
+def test_a_mistyped_parameter_is_refused_with_the_nearest_one(here, study) -> None:
+    message = r"`lrr`, which is no parameter of the notebook either\. Did you mean `lr`\? The notebook has the par"
+    with pytest.raises(OptionError, match=message):
+        split_keywords("study.ipynb", None, {"lrr": 0.1})
+    with pytest.raises(UnfitError, match=r"no parameter of study.ipynb\. Did you mean epochs\? Its par"):
+        capture_words(["study.ipynb", "-p", "epoch", "3"], here)
 
 
 def test_keywords_are_options_or_parameters(here, study) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from springtide.scheduler.capture import known_parameters, names_notebook
 from springtide.scheduler.wire import OPTIONS, Option, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
+from springtide.scheduler.wording import plural
 from springtide.widgets.errors import OptionError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -71,7 +72,7 @@ def split_keywords(
         unknown = [name for name in others if not (takes_any or name in own)]
     else:
         unknown = list(others)
-    check_names(unknown, f", which is no parameter of the {kind} either" if own else "")
+    check_names(unknown, kind, [name for name in own if kwargs is None])
     return options, others if kwargs is None else kwargs
 
 
@@ -87,12 +88,20 @@ def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, giv
             raise OptionError(msg)
 
 
-def check_names(unknown: Iterable[str], more: str = "") -> None:
-    """Raise `OptionError` for the first of the names, which are no options; ``more`` extends the sentence."""
+def check_names(unknown: Iterable[str], kind: str = "", own: Sequence[str] = ()) -> None:
+    """Raise `OptionError` for the first of the names, which are no options.
+
+    They are no parameters of the work of this ``kind`` either, which are its ``own``.
+    """
     for name in unknown:
-        near = difflib.get_close_matches(name, NAMES, 1)
-        hint = f"Did you mean `{near[0]}`?" if near else f"Options are {', '.join(sorted(NAMES))}."
-        msg = f"Unknown option `{name}`{more}. {hint}"
+        near = difflib.get_close_matches(name, [*own, *sorted(NAMES)], 1)
+        hints = [f"Did you mean `{near[0]}`?"] if near else []
+        if own:
+            hints.append(f"The {kind} has the {plural(len(own), 'parameter')} {', '.join(own)}.")
+        elif not near:
+            hints.append(f"Options are {', '.join(sorted(NAMES))}.")
+        more = f", which is no parameter of the {kind} either" if own else ""
+        msg = f"Unknown option `{name}`{more}. {' '.join(hints)}"
         raise OptionError(msg)
 
 
