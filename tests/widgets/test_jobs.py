@@ -273,7 +273,7 @@ def test_a_job_that_is_too_large_is_refused_with_the_sizes(pool, workdir):
     def train():
         return len(data)
 
-    with pytest.raises(CaptureError, match=r"the pool takes 4\.0 MiB.*variable `data` 5\.0 MiB"):
+    with pytest.raises(CaptureError, match=r"the pool takes 3\.0 MiB.*variable `data` 5\.0 MiB"):
         pool.submit(train)
     assert not pool.jobs("queued,running")
 
