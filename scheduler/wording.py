@@ -89,9 +89,22 @@ def given(value: object, most: int = GIVEN) -> str:
     Unprintable characters are escaped as Python does (``\n``, ``\u202e``); texts longer than ``most`` end in
     ``…``.
     """
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else as_python(value)
     shown = "".join(map(_escaped, text[:most])) + ("…" if len(text) > most else "")
     return f"“{shown}”" if isinstance(value, str) else shown
+
+
+def as_python(value: object) -> str:
+    """Return a value as Python writes it, and the type of a number that is too long to be written."""
+    try:
+        return repr(value)
+    except ValueError:  # more digits than `sys.get_int_max_str_digits()`
+        return f"<{type(value).__name__}>"
+
+
+def whole_characters(text: str) -> str:
+    r"""Return a text with halves of characters, which no encoding has, escaped as Python does (``\udc80``)."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _escaped(character: str) -> str:

@@ -111,11 +111,12 @@ class Trial:
         if number is None:
             return
         self.last = number
-        if step is not None and math.isfinite(number):
-            self.curve.add(float(step), number)
+        at = None if step is None else plain({"": step}).get("")
+        if at is not None and math.isfinite(number):
+            self.curve.add(at, number)
             self._is_new = True
-        if step is not None and self.listener is not None:
-            self.listener(float(step), number)
+        if at is not None and self.listener is not None:
+            self.listener(at, number)
         if self._clock() - self._reported_at >= PACE:
             self.flush()
 

@@ -13,6 +13,6 @@ def plain(values: Mapping[str, Any]) -> Dict[str, float]:
             continue
         try:
             found[name] = float(value)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             continue
     return found

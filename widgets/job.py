@@ -8,13 +8,17 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
+from springtide.scheduler.wire import Surface
+from springtide.scheduler.wire.submission import offered
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
@@ -28,15 +32,20 @@ from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,
     NotFinishedError,
+    OptionError,
     SpringtideError,
 )
-from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted
-from springtide.widgets.results import Metrics, Outputs
+from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted, typed_arguments
+from springtide.widgets.results import Checkpoints, Metrics, Outputs
 
 RESULT = "result.pkl"
 RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
+OPTION_NAMES = frozenset(option.name for option in offered(Surface.SUBMIT))
+NOT_FOUND = 404
+NO_FILE = frozenset({NOT_FOUND, 422})
+"""Statuses of the refusals of a name that is not a file's; the second one is for a folder."""
 LOG_WAIT_S = 10.0
 LINE = 120
 """Width at which an unfinished line of a followed log is cut, in characters."""
@@ -103,11 +112,16 @@ class Job(Handle):
         try:
             kept = self.output(RESULT)
         except NoResultError as error:
-            raise self._not_kept(error) from None
+            raise self._not_kept(error, job) from None
         return loaded(kept, self.id)
 
-    def _not_kept(self, error: NoResultError) -> NoResultError:
-        """Return the error for a result that could not be pickled; for any other missing result the given one."""
+    def _not_kept(self, error: NoResultError, job: wire.Job) -> NoResultError:
+        """Return the error for a result that could not be pickled, or of a function that did not return.
+
+        For any other missing result it is the given one.
+        """
+        if ended_without_return(job):
+            return NoResultError(f"Job {phrases.clean(job.name)} has no result. {phrases.why(job)}")
         try:
             problem = json.loads(self.output(RESULT_PROBLEM))
             why, text = (phrases.clean(str(problem[name])) for name in ("message", "repr"))
@@ -138,7 +152,7 @@ class Job(Handle):
 
     def _no_output(self, name: str, error: PoolError) -> SpringtideError:
         """Return the error for a file that could not be fetched."""
-        if error.status != 404:
+        if error.status != NOT_FOUND:
             return error
         return NoResultError(f"Job {self.id} has written no output {given(name, LONG_GIVEN)}. {error}")
 
@@ -149,18 +163,80 @@ class Job(Handle):
     def download(self, name: str, to: str | os.PathLike[str] = ".") -> Path:
         """Save the file ``name`` of the job's output directory as the file ``to``, or in the directory ``to``.
 
-        Returns the file's path. A file of that name is replaced once the whole new one is there.
+        Of a folder all files are saved, as the directory ``to``, or below it if it is there. Returns the path of
+        the file or the folder. A file of that name is replaced once the whole new one is there.
         """
         try:
             return self._connection.ask(Client.download, self.id, name, Path(to))
         except PoolError as error:
-            raise self._no_output(name, error) from None
+            if error.status not in NO_FILE:
+                raise
+            return self._folder(name, Path(to), error)
         except OSError as error:
+            raise _not_saved(name, to, error) from None
+
+    def _folder(self, name: str, to: Path, error: PoolError) -> Path:
+        """Save the files of a folder; raise the error for a name that is no folder either."""
+        below, listed = f"{name.rstrip('/')}/", self._connection.ask(Client.outputs, self.id)
+        files = [file.name for file in listed.items if file.name.startswith(below)]
+        if not files:
+            raise self._no_output(name, error) from None
+        if listed.more:
             msg = (
-                f"{given(name, LONG_GIVEN)} could not be saved as {given(str(to), LONG_GIVEN)}: "
-                f"{error.strerror}. Name another directory or file."
+                f"Job {self.id} has more files than are listed, so not all of those in {given(name, LONG_GIVEN)} "
+                "are known. Download them by their names, or have the job pack them into one file."
             )
-            raise DownloadError(msg) from None
+            raise DownloadError(msg)
+        target = to / below.split("/")[-2] if to.is_dir() else to
+        for file in files:
+            path = target / file.removeprefix(below)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._connection.ask(Client.download, self.id, file, path)
+            except OSError as failed:
+                raise _not_saved(file, to, failed) from None
+        return target
+
+    def checkpoints(self) -> Checkpoints:
+        """Return the checkpoints that the job has saved, the newest first."""
+        return Checkpoints(self._connection.ask(Client.checkpoints, self.id))
+
+    def delete_checkpoints(self, *names: str, force: bool = False) -> Checkpoints:
+        """Delete checkpoints of the job by their names, and return the others.
+
+        The one that an unfinished job resumes from is deleted with ``force`` only.
+        """
+        return Checkpoints(self._connection.ask(Client.delete_checkpoints, self.id, names, force=force))
+
+    def fork(
+        self,
+        *,
+        step: float | None = None,
+        checkpoint: str | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Job:
+        """Continue from a checkpoint as a new job, and return its handle: ``job.fork(step=40, lr=0.01)``.
+
+        The checkpoint is that of ``step``, or the one named ``checkpoint``, else the newest. Keywords that are
+        options of `Pool.submit` are given instead of the job's. All others are arguments of its function, command
+        or notebook by name, as those of `rerun`. Arguments with the name of an option, and new options of a
+        command, are given as ``kwargs={"gpus": 2}`` and ``kwargs={"--decay": 0.5}``.
+
+        Code, files and other arguments are the job's; `Pool.fork` continues with other code. Only your own jobs
+        can be forked. Raises `OptionError`, and `CaptureError` for variables that cannot be carried.
+        """
+        info = self.info
+        options, arguments = _divided(info, kwargs, keywords)
+        job = self._connection.ask(
+            Client.fork,
+            self.id,
+            self._changes(options),
+            step=step,
+            checkpoint=checkpoint,
+            arguments=typed_arguments(info, arguments),
+        )
+        return Job(job.id, self._way)
 
     def metrics(self) -> Metrics:
         """Return everything that the job has reported so far, over all its attempts; also as a frame of pandas."""
@@ -175,31 +251,39 @@ class Job(Handle):
         if job.kind != "notebook":
             msg = f"Job {phrases.clean(job.name)} ran a {job.kind}, not a notebook."
             raise NoResultError(msg)
-        return NotebookDocument(json.loads(self.output(job.argv[-1].rpartition("/")[2])))
+        return NotebookDocument(json.loads(self.output(file_run(job.argv))))
 
-    def logs(self, *, follow: bool = False, rank: int = 0) -> LogOutput | None:
-        """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends."""
+    def logs(self, *, follow: bool = False, rank: int = 0, tail: int | None = None) -> LogOutput | None:
+        """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends.
+
+        ``tail`` is the number of last lines to begin with, all by default.
+        """
         if follow:
             try:
-                for text in self._log_texts(rank, LOG_WAIT_S):
+                for text in self._log_texts(rank, LOG_WAIT_S, tail):
                     sys.stdout.write(text)
                     sys.stdout.flush()
             except KeyboardInterrupt:
                 raise WaitInterrupted(NO_LONGER.format(self.id)) from None
             return None
-        return LogOutput("".join(self._log_texts(rank, 0)))
+        return LogOutput("".join(self._log_texts(rank, 0, tail)))
 
-    def _log_texts(self, rank: int, wait: float) -> Iterator[str]:
-        """Yield the log so far, and with ``wait`` what follows until the job has ended."""
+    def _log_texts(self, rank: int, wait: float, tail: int | None) -> Iterator[str]:
+        """Yield the log, or its last ``tail`` lines, and with ``wait`` what follows until the job has ended."""
         width = LINE if wait and is_rewritten(sys.stdout) else None
-        text, offset, attempt = LogText(colours=True, width=width), 0, 1
+        text, limit = LogText(colours=True, width=width), wire.LONGEST_LOG_PIECE
+        first = [] if tail is None else self._connection.ask(Client.log_tail, self.id, tail, rank=rank)
+        offset, attempt = 0, first[0].attempt if first else 1
         while True:
-            piece = self._connection.ask(Client.log, self.id, rank=rank, offset=offset, wait=wait)
+            if first:
+                piece = first.pop(0)
+            else:
+                piece = self._connection.ask(Client.log, self.id, rank=rank, offset=offset, limit=limit, wait=wait)
             if piece.text and piece.attempt != attempt:
                 attempt = piece.attempt
                 yield f"{text.finish()}{attempt_mark(self.info, attempt, time.time())}\n"
             yield text.feed(piece.text)
-            if not piece.text and (piece.ended or not wait):
+            if not first and not piece.text and (piece.ended or not wait):
                 yield text.finish()
                 return
             offset = piece.next
@@ -232,6 +316,24 @@ class Job(Handle):
         return plain.job_text(info, now), plain.job_html(info, now)
 
 
+def _divided(
+    job: wire.Job, kwargs: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of a fork among its keywords, and its arguments. Raises `OptionError` for wrong ones."""
+    options = {name: value for name, value in keywords.items() if name in OPTION_NAMES}
+    others = {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
+    arguments = others if kwargs is None else {**others, **kwargs}
+    known = job.arguments if job.kind != "command" else {}
+    both = next((name for name in options if kwargs is None and name in known), None)
+    if both is not None:
+        msg = (
+            f"{given(both)} is an option of a job and a parameter of its {job.kind} too. Pass the "
+            f"parameters as kwargs={{…}}, which may be empty; then {both}=… is the option."
+        )
+        raise OptionError(msg)
+    return options, arguments
+
+
 def loaded(kept: bytes, job_id: str) -> Any:
     """Return a result, the caller's own or trusted. Raises `NoResultError` if it cannot be loaded here."""
     try:
@@ -242,6 +344,14 @@ def loaded(kept: bytes, job_id: str) -> Any:
         hint = f"{phrases.clean(str(error))}. Run the cells that define it, or update the package it is from."
     msg = f"The result of job {job_id} cannot be loaded here. {hint} job.output({RESULT!r}) has its bytes."
     raise NoResultError(msg)
+
+
+def _not_saved(name: str, to: str | os.PathLike[str], error: OSError) -> DownloadError:
+    """Return the error for a file that could not be saved here."""
+    return DownloadError(
+        f"{given(name, LONG_GIVEN)} could not be saved as {given(str(to), LONG_GIVEN)}: {error.strerror}. "
+        "Name another directory or file."
+    )
 
 
 def all_points(client: Client, job_id: str) -> list[wire.Point]:

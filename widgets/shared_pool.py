@@ -26,9 +26,11 @@ from springtide.scheduler.capture import (
     submission,
     uncarried_words,
     unsent,
+    working_directory,
 )
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import image_of, missing_words, prospect
+from springtide.scheduler.client.transport import encoded
 from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
@@ -131,6 +133,43 @@ class Pool:
         """
         options, call = split_keywords(work, kwargs, keywords)
         return self.send(capture(work, args, call, here(options)), options)
+
+    @takes_options
+    def fork(
+        self,
+        job: Job | str,
+        work: Work,
+        /,
+        *args: Any,
+        step: float | None = None,
+        checkpoint: str | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Job:
+        """Continue from a checkpoint of a job with the code of this moment, and return the handle of the new job.
+
+        ``pool.fork(job, train, 0.01, step=40)``. ``work`` and its arguments are those of `submit`. The checkpoint
+        is that of ``step``, or the one named ``checkpoint``, else the newest. Options that are not given are those
+        of the first job; `Job.fork` keeps its code as well. Raises `CaptureError` and `OptionError`.
+
+        Options:
+
+        {options}
+        """
+        options, call = split_keywords(work, kwargs, keywords)
+        captured = capture(work, args, call, here(options))
+        request = _request(captured, options)
+        named = {name: getattr(request, name) for name in checked(options)}
+        accepted = self.connection.ask(
+            Client.fork,
+            job if isinstance(job, str) else job.id,
+            {**named, "env": request.env},
+            step=step,
+            checkpoint=checkpoint,
+            program=wire.program_of(request),
+            packed=captured.packed,
+        )
+        return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, self._left(request))))
 
     def submit_cell(
         self, text: str, namespace: dict[str, Any], hidden: Iterable[str], options: Mapping[str, Any]
@@ -247,7 +286,8 @@ class Pool:
 
     def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
-            check_size(request, self.me.max_body, captured.sizes)
+            length = self.connection.ask(lambda _: len(encoded(request)))
+            check_size(request, length, self.me.max_body, captured.sizes)
         return self.connection.ask(Client.submit, request, captured.packed)
 
     def environment(
@@ -439,7 +479,9 @@ def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
 def here(options: Mapping[str, Any] = NO_OPTIONS) -> Here:
     """Return the notebook's directory, interpreter, file and variables, for a job with these options."""
     session = os.environ.get("JPY_SESSION_NAME")
-    return kernel_place(Path.cwd(), Path(session) if session else None).for_job(options)
+    with own_errors():
+        cwd = working_directory()
+    return kernel_place(cwd, Path(session) if session else None).for_job(options)
 
 
 def namespace() -> dict[str, Any]:

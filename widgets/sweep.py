@@ -138,9 +138,9 @@ class Sweep(Handle):
     def results(self, timeout: float | None = None, *, missing: Any = _LEFT_OUT, trust: bool = False) -> list[Any]:
         """Return the function's result in each trial, in their order.
 
-        Waits until the sweep has ended, or ``timeout`` seconds. Trials that failed or were pruned have no result:
-        an error names them, or ``missing`` takes their place. The results of another person are pickles that run
-        that person's code when they are loaded: say ``trust=True`` if you do.
+        Waits until the sweep has ended, or ``timeout`` seconds. Trials that failed, were pruned or left no
+        result have none: an error names them, or ``missing`` takes their place. The results of another person
+        are pickles that run that person's code when they are loaded: say ``trust=True`` if you do.
 
         Raises `NotFinishedError`, `JobFailedError`, `JobCancelledError`, `NoResultError` or
         `UntrustedResultError`.
@@ -158,11 +158,14 @@ class Sweep(Handle):
         if without and isinstance(missing, _Given):
             raise self._lacking(without, len(rows))
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            found = threads.map(lambda row: self._file(row, RESULT), rows)
-            return [
-                missing if data is None else loaded(data, row.job or self.id)
-                for row, data in zip(rows, found, strict=True)
-            ]
+            found = list(threads.map(lambda row: self._file(row, RESULT), rows))
+        without = [row for row, data in zip(rows, found, strict=True) if data is None]
+        if without and isinstance(missing, _Given):
+            raise self._lacking(without, len(rows))
+        return [
+            missing if data is None else loaded(data, row.job or self.id)
+            for row, data in zip(rows, found, strict=True)
+        ]
 
     def study(self) -> Any:
         """Return the trials as a study of Optuna in memory, for its plots and importances.
@@ -193,6 +196,8 @@ class Sweep(Handle):
         if len(without) > 1:
             which = f"{len(without)} of {number} trials have no result, the first of them is trial {first.trial}."
         way = "sweep.results(missing=None) gives the others."
+        if first.state == SUCCEEDED and first.job is not None:
+            return NoResultError(f"{which} {phrases.why(Job(first.job, self._way).info)} {way}")
         if first.state != "failed" or first.job is None:
             kind = JobCancelledError if first.state == "cancelled" else NoResultError
             return kind(f"{which} It was {first.state}. {way}")

@@ -37,6 +37,7 @@ from springtide.scheduler.runs import (
 )
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
+    LONGEST_LOG_PIECE,
     MAX_COMPARED,
     MAX_JOBS_PAGE,
     MAX_TRIALS_PAGE,
@@ -71,7 +72,6 @@ logger = logging.getLogger("springtide")
 READING_S = 3600
 """Time in which a person's readings of a job's log, or of its files, are one entry of the audit trail, in s."""
 LOG_PIECE = 64 * 1024
-LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
 BUSY_RETRY_S = 2
 """Value of ``Retry-After`` for a submission beyond those that the pool takes at once, in seconds."""
@@ -281,7 +281,7 @@ async def _record(call: Call, job: Job, what: str) -> None:
         await call.pool.engine.record(call.caller.name, what, job.id, before, {})
 
 
-async def _record_reading(call: Call, job: Job, what: str) -> None:
+async def record_reading(call: Call, job: Job, what: str) -> None:
     """Record that a person outside the project reads a job's files or log, at most once in `READING_S`."""
     caller, now = call.caller, call.pool.clock()
     if permissions.owns(caller, job.user) or (job.project in caller.groups and not caller.service):
@@ -450,7 +450,7 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
 async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     """Return a part of a worker's log."""
     job = await seen(call, id)
-    await _record_reading(call, job, "job.read_log")
+    await record_reading(call, job, "job.read_log")
     return await call.pool.engine.log(job.id, query.rank, query.offset, query.limit, query.wait)
 
 
@@ -459,7 +459,7 @@ async def stack(call: Call, id: str) -> JobStack:
     """Return where the processes of all workers of a running job are now: the stacks of their threads."""
     job = await seen(call, id)
     take(call.pool.stacks, call.caller, "You ask for stacks faster than this pool reads them for one person.")
-    await _record_reading(call, job, "job.read_stack")
+    await record_reading(call, job, "job.read_stack")
     return await call.pool.engine.sessions.stack(job.id)
 
 
@@ -509,7 +509,7 @@ async def usage(call: Call, id: str, query: UsageQuery) -> UsageSeries:
 async def outputs(call: Call, id: str) -> OutputList:
     """Return the files that the job left so far."""
     job = await seen(call, id)
-    await _record_reading(call, job, "job.read_outputs")
+    await record_reading(call, job, "job.read_outputs")
     return await call.pool.engine.outputs(job.id)
 
 
@@ -517,7 +517,7 @@ async def outputs(call: Call, id: str) -> OutputList:
 async def output(call: Call, id: str, name: str) -> File:
     """Return a file of the job's output directory."""
     job = await seen(call, id)
-    await _record_reading(call, job, "job.read_outputs")
+    await record_reading(call, job, "job.read_outputs")
     return File(name.rpartition("/")[2], await call.pool.engine.output(job.id, name))
 
 

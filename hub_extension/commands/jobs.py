@@ -12,7 +12,7 @@ from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
-from springtide.scheduler.wire import Job, JobActed, TagsEdit
+from springtide.scheduler.wire import LONGEST_LOG_PIECE, Job, JobActed, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of
 from springtide.scheduler.wording import ago, amount
 
@@ -189,19 +189,33 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
 @click.argument("job_id", metavar="JOB")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log until the job has ended.")
 @click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Which worker's.")
+@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only its last lines.  [default: all]")
 @json_option
-def logs(*, job_id: str, follow: bool, rank: int, as_json: bool) -> None:
+def logs(*, job_id: str, follow: bool, rank: int, tail: int | None, as_json: bool) -> None:
     """Show the log of a job, over all its attempts."""
     with Client() as client:
-        show_log(client, job_id, rank=rank, follow=follow, as_json=as_json)
+        show_log(client, job_id, rank=rank, follow=follow, tail=tail, as_json=as_json)
 
 
-def show_log(client: Client, job_id: str, *, rank: int = 0, follow: bool, as_json: bool = False) -> None:
-    """Print a worker's log from its start; with ``follow``, until the job has ended."""
+def show_log(
+    client: Client,
+    job_id: str,
+    *,
+    rank: int = 0,
+    follow: bool,
+    tail: int | None = None,
+    as_json: bool = False,
+) -> None:
+    """Print a worker's log, or its last ``tail`` lines; with ``follow``, until the job has ended."""
     width, colours = terminal()
-    text, offset, attempt = LogText(colours=colours, width=width if follow else None), 0, 1
+    text, wait = LogText(colours=colours, width=width if follow else None), FOLLOW_WAIT_S if follow else 0
+    first = [] if tail is None else client.log_tail(job_id, tail, rank=rank)
+    offset, attempt = 0, first[0].attempt if first else 1
     while True:
-        chunk = client.log(job_id, rank=rank, offset=offset, wait=FOLLOW_WAIT_S if follow else 0)
+        if first:
+            chunk = first.pop(0)
+        else:
+            chunk = client.log(job_id, rank=rank, offset=offset, limit=LONGEST_LOG_PIECE, wait=wait)
         if as_json:
             print_json(chunk)
         else:
@@ -210,7 +224,7 @@ def show_log(client: Client, job_id: str, *, rank: int = 0, follow: bool, as_jso
                 mark = attempt_mark(client.job(job_id), attempt, time.time())
                 click.echo(f"{text.finish()}{mark}")
             click.echo(text.feed(chunk.text), nl=False)
-        if chunk.ended or not (follow or chunk.text):
+        if not first and (chunk.ended or not (follow or chunk.text)):
             if not as_json:
                 click.echo(text.finish(), nl=False)
             return

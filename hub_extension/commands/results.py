@@ -16,7 +16,9 @@ import msgspec
 
 from springtide.hub_extension.commands.jobs import why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
+from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
@@ -95,7 +97,7 @@ def _result(job: Job) -> Any:
             msg = f"No trial of {job.id} has a value, so none is the best: `springtide jobs --sweep {job.id}`."
             raise click.ClickException(msg)
         return msgspec.to_builtins(job.trials.best)
-    name = job.argv[-1].rpartition("/")[2] if job.kind == "notebook" else RESULT
+    name = file_run(job.argv) if job.kind == "notebook" else RESULT
     try:
         with Client() as client:
             return json.loads(client.output(job.id, name))
@@ -105,7 +107,7 @@ def _result(job: Job) -> Any:
     except PoolError as error:
         if error.status != NOT_FOUND:
             raise
-        missing = NO_FILE if job.kind == "command" else NO_JSON
+        missing = NO_FILE if job.kind == "command" else why(job) if ended_without_return(job) else NO_JSON
         raise click.ClickException(one_line(f"{job.id} {job.name}: {missing}")) from None
 
 
@@ -113,7 +115,7 @@ def _wait(job_ids: Sequence[str], timeout: float | None) -> list[Job]:
     """Return the jobs as they are once all have ended, or after ``timeout`` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with Client(patience=PATIENCE_S if timeout is None else min(PATIENCE_S, timeout)) as client:
-        return [_ended(client, job_id, deadline) for job_id in job_ids]
+        return [ended(client, job_id, deadline) for job_id in job_ids]
 
 
 def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
@@ -123,7 +125,7 @@ def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
         sys.exit(TIME_IS_OVER)
 
 
-def _ended(client: Client, job_id: str, deadline: float | None) -> Job:
+def ended(client: Client, job_id: str, deadline: float | None) -> Job:
     """Return a job once it has ended, or as it is when the deadline, of the monotonic clock, has come."""
     job = client.job(job_id)
     if JobState(job.state).final:
@@ -187,10 +189,13 @@ def outputs(*, job_id: str, as_json: bool) -> None:
 )
 @json_option
 def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:
-    """Save the output files of a job, all unless some are named, by their paths in its output directory."""
+    """Save the output files of a job, all unless some are named, by their paths in its output directory.
+
+    Of a folder all files are saved.
+    """
     with Client() as client:
         saved = []
-        for name in names or _all_names(client, job_id):
+        for name in _files(client, job_id, names):
             saved.append(str(_saved(client, job_id, name, to)))
             if not as_json:
                 click.echo(one_line(saved[-1]))
@@ -198,11 +203,17 @@ def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) ->
         print_json({"files": saved})
 
 
-def _all_names(client: Client, job_id: str) -> Sequence[str]:
+def _files(client: Client, job_id: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the names of all files, or of those that are named and those in folders that are named."""
     listed = client.outputs(job_id)
-    if listed.more:
+    files = [file.name for file in listed.items]
+    folders = {name: [file for file in files if file.startswith(f"{name.rstrip('/')}/")] for name in names}
+    if listed.more and (not names or any(folders.values())):
         click.echo("There are more files than are listed: name those that are missing.", err=True)
-    return [file.name for file in listed.items]
+    if not names:
+        yield from files
+    for name in names:
+        yield from folders[name] or [name]
 
 
 def _inside(name: str) -> PurePosixPath:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
@@ -17,6 +17,7 @@ from springtide.hub_extension.local_hub.orphans import PROXY
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
 from springtide.scheduler.own_files import make_own_directory
+from springtide.scheduler.telemetry import DEFAULT_SIMULATED_TRAIN, count_gpus
 
 HUB_HOST = "localhost"
 """Host name of a hub on this machine; those of services and notebook servers end with it."""
@@ -87,6 +88,36 @@ def prepare(
     _prepare_notebooks(c, state)
     c.Springtide.allowed_hosts = [*LOOPBACK_NAMES, *allowed_hosts]
     _prepare_story(c, state, gpus, build_gpus)
+
+
+def share_out(c: Config, settings: Mapping[str, object], *, prepared: Mapping[str, int]) -> None:
+    """Share out the GPUs again if the configuration names other numbers than were ``prepared``.
+
+    ``settings`` take precedence over it. Projects and build GPUs that it names itself stay as they are.
+    """
+    named = {name: c.Springtide[name] for name in ("simulated_gpus",) if name in c.Springtide}
+    keeps_build = c.Springtide.build_gpus == prepared["build_gpus"]
+    if not keeps_build:
+        named["build_gpus"] = c.Springtide.build_gpus
+    shared = shared_out({**named, **settings})
+    if c.Springtide.projects == demo.projects(demo.people(prepared["gpus"], prepared["build_gpus"])):
+        c.Springtide.projects = demo.projects(demo.people(shared["gpus"], shared["build_gpus"]))
+    if keeps_build:
+        c.Springtide.build_gpus = shared["build_gpus"]
+
+
+def shared_out(settings: Mapping[str, object]) -> dict[str, int]:
+    """Return how many GPUs the demonstration shares out, and how many of them are for build notebooks."""
+    build, simulated = (_number(settings.get(name)) for name in ("build_gpus", "simulated_gpus"))
+    gpus = simulated if simulated is not None else count_gpus()
+    if not gpus:
+        gpus = demo.SIMULATED_GPUS if build is None else DEFAULT_SIMULATED_TRAIN + build
+    return {"gpus": gpus, "build_gpus": demo.build_gpus(gpus) if build is None else build}
+
+
+def _number(gpus: object) -> int | None:
+    """Return a number of GPUs, given as such or by type."""
+    return sum(gpus.values()) if isinstance(gpus, Mapping) else gpus if isinstance(gpus, int) else None
 
 
 def give_hosts(c: Config, *, port: int) -> None:

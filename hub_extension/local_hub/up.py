@@ -22,6 +22,7 @@ from tornado.httpserver import HTTPServer
 from springtide.hub_extension.accounts import account_name
 from springtide.hub_extension.local_hub import demo
 from springtide.hub_extension.local_hub.orphans import PROXY, STATE_DIR, end_orphans
+from springtide.hub_extension.local_hub.single import shared_out
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, port_is_free
 from springtide.hub_extension.web.auth import SERVICE
 from springtide.hub_extension.web.hosts import guard
@@ -30,17 +31,17 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.store import StoreDamagedError
 from springtide.scheduler.store.copying import check_copy
 from springtide.scheduler.store.opening import MAX_CHECKED_BYTES
-from springtide.scheduler.telemetry import DEFAULT_SIMULATED_TRAIN, count_gpus
 from springtide.scheduler.wire import PoolView
 
 CONFIG = """\
 # Written by `springtide up` at every start. Yours goes into a file of its own: springtide up --config FILE
 from springtide.hub_extension import configure
-from springtide.hub_extension.local_hub.single import give_hosts, prepare
+from springtide.hub_extension.local_hub.single import give_hosts, prepare, share_out
 
 c = get_config()  # noqa: F821
 prepare(c, **{prepared!r})
-{theirs}give_hosts(c, port={port})
+{theirs}share_out(c, {settings!r}, prepared={shared!r})
+give_hosts(c, port={port})
 configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000
@@ -312,28 +313,16 @@ def prepare(state: StateDir, options: Options) -> Path:
         "hub_port": ports["hub"],
         "proxy_port": ports["proxy"],
         "allowed_hosts": options.allowed_hosts,
-        **_shared_out(options.settings),
     }
+    shared = shared_out(options.settings)
     theirs = "" if options.config is None else f"load_subconfig({str(options.config.resolve())!r})  # noqa: F821\n"
-    settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
+    settings = {**options.settings, "state_dir": str(state.path)}
     file = state.hub / "jupyterhub_config.py"
     file.touch(mode=0o600)
-    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, port=options.port, settings=settings))
+    prepared |= shared
+    text = CONFIG.format(prepared=prepared, shared=shared, theirs=theirs, port=options.port, settings=settings)
+    file.write_text(text)
     return file
-
-
-def _shared_out(settings: Mapping[str, object]) -> dict[str, int]:
-    """Return how many GPUs the demonstration shares out, and how many of them are for build notebooks."""
-    build, simulated = (_number(settings.get(name)) for name in ("build_gpus", "simulated_gpus"))
-    gpus = simulated if simulated is not None else count_gpus()
-    if not gpus:
-        gpus = demo.SIMULATED_GPUS if build is None else DEFAULT_SIMULATED_TRAIN + build
-    return {"gpus": gpus, "build_gpus": demo.build_gpus(gpus) if build is None else build}
-
-
-def _number(gpus: object) -> int | None:
-    """Return a number of GPUs, given as such or by type."""
-    return sum(gpus.values()) if isinstance(gpus, Mapping) else gpus if isinstance(gpus, int) else None
 
 
 def _need(state: StateDir, port: int, hint: str) -> None:

@@ -18,7 +18,13 @@ from springtide.scheduler.capture.notebook import (
     with_parameters,
 )
 from springtide.scheduler.capture.pauses import pause_words
-from springtide.scheduler.capture.place import elsewhere, kernel_place, terminal_place, with_training
+from springtide.scheduler.capture.place import (
+    elsewhere,
+    kernel_place,
+    terminal_place,
+    with_training,
+    working_directory,
+)
 from springtide.scheduler.capture.program import Here, split_command
 from springtide.scheduler.capture.request import environment_shown, notes_of, submission, unsent, with_carried
 from springtide.scheduler.capture.variables import uncarried_words
@@ -48,4 +54,5 @@ __all__ = [
     "with_carried",
     "with_parameters",
     "with_training",
+    "working_directory",
 ]

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from springtide.scheduler.arguments import MAX_ARGUMENTS, WHOLE, Argument, bounded
+from springtide.scheduler.wording import whole_characters
 
 PLAIN: Final = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
 """Types of values that are shown by their text."""
@@ -35,13 +36,21 @@ def rendered(values: Mapping[str, Any]) -> dict[str, Argument]:
         for path, argument in _settings(name, value, MAX_DEPTH):
             if len(found) == MAX_ARGUMENTS:
                 return bounded(found)
-            found[path] = argument
+            found[whole_characters(path)] = argument
     return bounded(found)
 
 
 def shown(value: object) -> str:
     """Return a plain value in short, and the type of any other: its text may be long to make."""
-    return _short.repr(value) if _is_plain(value, MAX_DEPTH) else f"<{type(value).__name__}>"
+    return _written(value) if _is_plain(value, MAX_DEPTH) else f"<{type(value).__name__}>"
+
+
+def _written(value: object) -> str:
+    """Return a value as Python writes it, in short; of a number with too many digits for that its type."""
+    try:
+        return _short.repr(value)
+    except ValueError:
+        return f"<{type(value).__name__}>"
 
 
 def _settings(name: str, value: Any, depth: int) -> Iterator[tuple[str, Argument]]:
@@ -71,18 +80,20 @@ def _argument(value: Any) -> Argument:
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
         kind = type(value)
-    if value is None or kind in {bool, str}:
+    if kind is str:
+        return Argument(value=whole_characters(value))
+    if value is None or kind is bool:
         return Argument(value=value)
     if kind is int and abs(value) <= WHOLE:
         return Argument(value=value)
     if kind is float and math.isfinite(value):
         return Argument(value=value)
     if isinstance(value, PurePath):
-        return Argument(value=str(value), type="path")
+        return Argument(value=whole_characters(str(value)), type="path")
     if isinstance(value, Enum):
         return Argument(value=f"{kind.__name__}.{value.name}", type=kind.__name__)
     if kind in PLAIN and _is_plain(value, MAX_DEPTH):
-        return Argument(value=_short.repr(value), type=kind.__name__)
+        return Argument(value=_written(value), type=kind.__name__)
     name = getattr(value, "__name__", None)
     if isinstance(name, str) and callable(value):
         return Argument(value=name, type="class" if isinstance(value, type) else "function")

@@ -107,7 +107,11 @@ def pause_words(request: Submission, captured: Captured) -> str:
     texts = dict(_texts(request, captured))
     if not texts:
         program = request.argv[0].rpartition("/")[2]
-        return f"The text of {program} is not known: a pause starts it again from the beginning unless it resumes."
+        name = next((word for word in request.argv[1:2] if word.endswith(".sh")), program)
+        return (
+            f"Only Python is read for signs of checkpoints, so whether {name} resumes after a pause is not known. "
+            "If it does not, a pause starts it again from the beginning."
+        )
     name = next(iter(texts))
     found = [signs_of(text) for text in texts.values()]
     resumes = sorted({sign for each in found for sign in each.resumes})

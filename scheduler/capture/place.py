@@ -10,12 +10,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.program import PYTHON, Here, find
 from springtide.scheduler.wire import MAX_VARIABLE
-from springtide.scheduler.wording import is_printable
+from springtide.scheduler.wording import LONG_GIVEN, given, is_printable
 
 ANSWER_S: Final = 10.0
 """Time for another Python to say whether it has the training library, in seconds."""
+
+
+def working_directory() -> Path:
+    """Return the working directory of this process. Raises `CaptureError` if it was removed."""
+    removed = removed_working_directory()
+    if removed is not None:
+        raise CaptureError(removed)
+    return Path.cwd()
+
+
+def removed_working_directory() -> str | None:
+    """Return the sentences about a working directory that was removed, None while it is there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        where = given(str(Path("/proc/self/cwd").readlink()).removesuffix(" (deleted)"), LONG_GIVEN)
+        return f"The working directory {where} was removed. Change to a directory that is there: cd ~"
+    return None
 
 
 def terminal_place(cwd: Path, environ: Mapping[str, str] = os.environ) -> Here:

@@ -87,7 +87,7 @@ def program_of(command: Sequence[str], here: Here) -> Program:
     notes = []
     chosen = [name for name in GPU_VARIABLES if variables.pop(name, None) is not None]
     if chosen:
-        notes.append(_chosen_by_pool(chosen))
+        notes.append(chosen_by_pool(chosen))
     launcher = _launcher(typed[0], here)
     script = None if launcher is None else len(launcher)
     words = [*(launcher or ()), *typed]
@@ -205,7 +205,8 @@ def _is_assignment(word: str, cwd: Path) -> bool:
     return bool(sign) and "/" not in name and not name.startswith("-") and not is_file(cwd, word)
 
 
-def _chosen_by_pool(names: Sequence[str]) -> str:
+def chosen_by_pool(names: Sequence[str]) -> str:
+    """Return the note about variables that the pool sets, and not the submission."""
     left_out = f"{listed(list(names))} {plural(len(names), 'was', 'were')} left out"
     return f"{left_out}: the pool chooses the GPUs of a job, and its option gpus their number."
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from springtide.scheduler.capture.command import Captured, placed_path
 from springtide.scheduler.capture.environment import python_environment
-from springtide.scheduler.capture.program import Here
+from springtide.scheduler.capture.program import GPU_VARIABLES, Here, chosen_by_pool
 from springtide.scheduler.capture.variables import carried, uncarried
 from springtide.scheduler.resuming import named_paths
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
@@ -62,20 +62,22 @@ def unsent(request: Submission, here: Here, further: Sequence[str] = ()) -> list
 
 def notes_of(captured: Captured, request: Submission) -> tuple[str, ...]:
     """Return the sentences for whoever submits: those about the work, and those about it with its options."""
+    chosen = [name for name in GPU_VARIABLES if name in request.env]
+    notes = (*captured.notes, chosen_by_pool(chosen)) if chosen else captured.notes
     project = captured.project
     if project is None:
-        return captured.notes
+        return notes
     named = [*(named_paths(request.resume) if request.resume else ()), *request.outputs]
     places = (project.place_of(Path(captured.cwd, path)) for path in named)
     shared = sorted({folder for place in places if place and (folder := project.in_place(place)) is not None})
     if not shared:
-        return captured.notes
+        return notes
     verb, them = plural(len(shared), "is", "are"), plural(len(shared), "it", "them")
     note = (
         f"{listed(shared)} {verb} written in place, so all jobs of this project share {them}: a checkpoint there "
         "may be another job's. A folder that does not exist yet is the job's own."
     )
-    return (*captured.notes, note)
+    return (*notes, note)
 
 
 def submission(

@@ -88,6 +88,8 @@ def _overwritten(line: str) -> int:
 
 def folded(line: str, *, colours: bool) -> str:
     """Return one line as a terminal shows it in the end, without control, direction and escape characters."""
+    if line.isprintable():
+        return line
     moved = _HOME.sub("\r", line)
     written = moved.rstrip("\r")[_overwritten(moved) :]
     parts, at = [], 0
@@ -100,9 +102,20 @@ def folded(line: str, *, colours: bool) -> str:
     return "".join(parts)
 
 
+class _Visible(dict[int, int | None]):
+    """The characters of texts by themselves, and None for those that are left out; filled as they are met."""
+
+    def __missing__(self, code: int) -> int | None:
+        char = chr(code)
+        self[code] = code if char == "\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs"} else None
+        return self[code]
+
+
+_VISIBLE = _Visible()
+
+
 def _visible(text: str) -> str:
-    kept = (char for char in text if char == "\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs"})
-    return "".join(kept)
+    return text if text.isprintable() else text.translate(_VISIBLE)
 
 
 def whole_text(text: str, *, colours: bool) -> str:

@@ -14,8 +14,10 @@ import httpx
 import msgspec
 from httpx_sse import EventSource, ServerSentEvent
 
+from springtide.scheduler import wording
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.client.errors import PoolError, Unreachable, problem_of
+from springtide.scheduler.wire import Problem
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ LONGEST_WAIT_S: Final = 5.0
 MOST_BETWEEN_S: Final = 1.0
 """The longest wait between two tries otherwise."""
 TOO_MANY: Final = 429
+UNPROCESSABLE: Final = 422
 AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a proxy while the service behind it restarts."""
 OF_THE_HUB: Final = "X-JupyterHub-Version"
@@ -79,16 +82,17 @@ class Transport:
         """Return the answer's body. ``repeat`` means that the request may be sent twice; a GET always may."""
         repeatable = method == "GET" if repeat is None else repeat
         plain = isinstance(body, bytes)
-        content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        content = body if body is None or isinstance(body, bytes) else encoded(body)
         media = "application/octet-stream" if plain else "application/json"
-        request = self._http.build_request(
-            method,
-            path,
-            params=given(query),
-            content=content,
-            headers={} if content is None else {"Content-Type": media},
-            timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
-        )
+        with _whole_characters():
+            request = self._http.build_request(
+                method,
+                path,
+                params=given(query),
+                content=content,
+                headers={} if content is None else {"Content-Type": media},
+                timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
+            )
         tries = _Tries(ATTEMPTS, self._patience) if repeatable else _Tries(1, 0.0)
         while True:
             try:
@@ -239,6 +243,29 @@ def is_from_hub(response: httpx.Response) -> bool:
     The hub redirects reads and refuses all other requests.
     """
     return not response.is_success and OF_THE_HUB in response.headers
+
+
+def encoded(body: msgspec.Struct) -> bytes:
+    """Return the body of a request. Raises `PoolError` for a text with a part of a character."""
+    with _whole_characters():
+        return msgspec.json.encode(body)
+
+
+@contextmanager
+def _whole_characters() -> Iterator[None]:
+    """Raise `PoolError` for a text that no request can carry."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        text, at = str(error.object), error.start
+        problem = Problem(
+            status=UNPROCESSABLE,
+            code="invalid",
+            message=f"{wording.given(text[max(0, at - 20) : at + 20])} has a part of a character, "
+            f"{wording.given(text[at])}.",
+            hint="No request can carry it: leave it out, or write it in whole characters.",
+        )
+        raise PoolError(problem) from None
 
 
 def given(query: Query | None) -> dict[str, str | int | float]:

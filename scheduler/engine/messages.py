@@ -92,8 +92,13 @@ def held_and_resumed(by: str) -> Reason:
     return Reason("engine-held-and-resumed", {"by": by})
 
 
-def succeeded(lost_result: str = "") -> Reason:
-    """Return the job is done; ``lost_result`` says why its result could not be kept, if it could not."""
+def succeeded(lost_result: str = "", *, returned: bool | None = None) -> Reason:
+    """Return the job is done; ``lost_result`` says why its result could not be kept, if it could not.
+
+    ``returned``: whether its function has returned, None if it called none.
+    """
+    if returned is False:
+        return Reason("engine-succeeded", {"returned": 0})
     return Reason("engine-succeeded", {"lost_result": lost_result} if lost_result else {})
 
 

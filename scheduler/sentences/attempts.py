@@ -62,6 +62,8 @@ def _time_limit(p: Params) -> Sentences:
 
 def _succeeded(p: Params) -> Sentences:
     yield cause("It has finished.")
+    if not p.get("returned", 1):
+        yield cause("Its process ended with exit code 0 before the function or cell returned: it has no result.")
     if p.get("lost_result"):
         yield cause("Its result could not be kept, only its text.")
         yield Sentence(Role.DETAIL, sentence(str(p["lost_result"])))

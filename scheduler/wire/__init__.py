@@ -32,7 +32,17 @@ from springtide.scheduler.wire.forecast import (
     Shift,
     WhatIf,
 )
+from springtide.scheduler.wire.forks import (
+    Checkpoint,
+    CheckpointList,
+    CheckpointsDelete,
+    Fork,
+    Program,
+    fork,
+    program_of,
+)
 from springtide.scheduler.wire.jobs import (
+    LONGEST_LOG_PIECE,
     MAX_NOTE,
     Alternative,
     Attempt,
@@ -115,7 +125,7 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
+from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.sessions import (
     JobStack,
     SessionEnd,
@@ -183,6 +193,7 @@ __all__ = [
     "FREE",
     "IDLE",
     "IMAGE_VARIABLE",
+    "LONGEST_LOG_PIECE",
     "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
@@ -214,6 +225,9 @@ __all__ = [
     "BuildUse",
     "CardsView",
     "ChannelView",
+    "Checkpoint",
+    "CheckpointList",
+    "CheckpointsDelete",
     "Comparison",
     "DatasetList",
     "DatasetView",
@@ -224,6 +238,8 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "Fork",
+    "ForkedFrom",
     "FoundCheckpoint",
     "FreeRequest",
     "GpuCell",
@@ -279,6 +295,7 @@ __all__ = [
     "PoolUsage",
     "PoolView",
     "Problem",
+    "Program",
     "Progress",
     "ProjectChoice",
     "ProjectEdit",
@@ -335,8 +352,10 @@ __all__ = [
     "WorkspaceRequest",
     "WorkspaceView",
     "changes_of",
+    "fork",
     "in_image_of_submission",
     "missing_modules",
     "missing_program",
+    "program_of",
     "rerun",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -357,6 +357,10 @@ class JobsActed(Answer, frozen=True, kw_only=True):
     """The results for several jobs, in the order of the request."""
 
     results: list[JobActed]
+
+
+LONGEST_LOG_PIECE: Final = 1 << 20
+"""Maximum size of a piece of a log, in bytes."""
 
 
 class LogChunk(Answer, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     assert done.code == 0, done.err
     assert (directory / "results/plots/loss.csv").read_text() == "1.0"
     assert (directory / "results/model.pt").read_text() == "weights"
+    assert run("download", job, "plots", "--to", str(directory)).code == 0
+    assert (directory / "plots/loss.csv").read_text() == "1.0"
     refused = run("download", job, "../model.pt")
     assert (refused.code, "no file of a job" in refused.err) == (2, True), refused
 

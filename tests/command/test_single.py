@@ -9,9 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
-from springtide.hub_extension.local_hub import demo, single
+from springtide.hub_extension.local_hub import demo, single, up
+from springtide.hub_extension.local_hub.state_dir import StateDir
 
 ASK = """
 import json
@@ -61,3 +64,57 @@ def test_on_a_machine_without_gpus_each_person_of_the_demonstration_has_two_trai
 ):
     people = demo.people(demo.SIMULATED_GPUS, demo.build_gpus(demo.SIMULATED_GPUS))
     assert [(person.quota, person.build_quota) for person in people] == [(2, 1)] * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "gpus", "build", "quotas"),
+    [
+        ("", {"simulated_gpus": 8}, 8, 2, [(2, 1), (2, 1), (2, 0)]),
+        ("c.Springtide.simulated_gpus = 2", {}, 2, 1, [(1, 1), (0, 0), (0, 0)]),
+        ("c.Springtide.simulated_gpus = 1", {}, 1, 0, [(1, 0), (0, 0), (0, 0)]),
+        ("c.Springtide.simulated_gpus = 2", {"simulated_gpus": 8}, 8, 2, [(2, 1), (2, 1), (2, 0)]),
+        (
+            "c.Springtide.simulated_gpus = 4; c.Springtide.build_gpus = 0",
+            {},
+            4,
+            0,
+            [(1, 0), (1, 0), (1, 0)],
+        ),
+        (
+            "c.Springtide.simulated_gpus = 2; c.Springtide.projects = [dict(name='a', quota=1, build_quota=0)]",
+            {},
+            2,
+            1,
+            [(1, 0)],
+        ),
+    ],
+)
+def test_the_gpus_of_the_configuration_are_shared_out(
+    tmp_path: Path,
+    config: str,
+    settings: dict[str, int],
+    gpus: int,
+    build: int,
+    quotas: list[tuple[int, int]],
+) -> None:
+    c = configured(tmp_path, config, settings)
+    assert (c.Springtide.simulated_gpus, c.Springtide.build_gpus) == (gpus, build)
+    assert [(project["quota"], project["build_quota"]) for project in c.Springtide.projects] == quotas
+
+
+def test_the_port_of_the_configuration_is_the_services(tmp_path: Path) -> None:
+    port = free_port()
+    c = configured(tmp_path, f"c.Springtide.port = {port}", {})
+    assert c.BuildQuota.service_url == f"http://127.0.0.1:{port}/services/springtide"
+    again = configured(tmp_path, "", {})
+    assert again.Springtide.port not in {None, port}
+    assert f":{again.Springtide.port}/" in again.BuildQuota.service_url
+
+
+def configured(tmp_path: Path, config: str, settings: dict[str, int]) -> Config:
+    """Return the configuration with which `springtide up` starts the hub."""
+    (tmp_path / "config.py").write_text(config)
+    state = StateDir(tmp_path / "state")
+    options = up.Options(state.path, free_port(), tmp_path / "config.py", settings=settings)
+    file = up.prepare(state, options)
+    return PyFileConfigLoader(file.name, str(file.parent)).load_config()

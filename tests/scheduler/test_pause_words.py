@@ -92,7 +92,8 @@ def test_what_the_options_say_comes_first() -> None:
 
 def test_nothing_is_claimed_of_a_program_whose_text_is_unknown() -> None:
     words = words_of(["/opt/bin/trainer", "x"], {"train.py": "import springtide.training"})
-    assert words.startswith("The text of trainer is not known")
+    assert words.startswith("Only Python is read for signs of checkpoints, so whether trainer resumes")
+    assert "whether run.sh resumes" in words_of(["/bin/bash", "run.sh"], {})
 
 
 @pytest.mark.parametrize("text", ["def broken(:", "\0", "(" * 5000])

@@ -207,7 +207,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-workspace-stopped": [{"server": ("", "big"), "gpus": (1, 2), "unused": (1.0, 7200.0)}],
     **{f"notify-workspace-{what}": [{}] for what in ("stays", "stopped-next")},
     "engine-time-limit": [{"seconds": (1.0, 90.0, 3600.0)}],
-    "engine-succeeded": [{"lost_result": ("", "TypeError: cannot pickle it")}],
+    "engine-succeeded": [{"lost_result": ("", "TypeError: cannot pickle it")}, {"returned": 0}],
     "engine-paused": [{}],
     "engine-finished": [{"by": NAMES}],
     "engine-ended-cleanly": [{"saved": (0, 1)}],
@@ -342,8 +342,7 @@ def test_a_headline_is_one_short_line(code: str) -> None:
 
 def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
     cause = Reason("preempted", {"for_name": "waits", "for_user": "susan", "for_project": "susan"})
-    room = {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1}
-    waits = Reason("no-room", room)
+    waits = Reason("no-room", {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1})
     assert sentences.headline(cause, waits) == (
         "Pause for “waits” (higher priority). Waiting for 4 GPUs on one node: 2 are free."
     )

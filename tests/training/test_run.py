@@ -241,16 +241,19 @@ TOUCH = "open(os.environ['SPRINGTIDE_PAUSE_FILE'], 'w').close()\n    os.kill(os.
 CURRENT = "from springtide.training import current_job; job = current_job()\n    "
 OWN = "signal.signal(signal.SIGTERM, lambda *_: None)\n    "
 RETURNS = {
-    "was never asked": ("return 1", ["returned"]),
-    "did not look": (CURRENT + TOUCH + "return 1", ["returned"]),
+    "was never asked": ("return 1", ["called", "returned"]),
+    "did not look": (CURRENT + TOUCH + "return 1", ["called", "returned"]),
     "ignores the signal": (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    " + TOUCH + "return 1",
-        ["returned"],
+        ["called", "returned"],
     ),
-    "learnt of it": (CURRENT + TOUCH + "return job.should_pause()", ["pause-seen"]),
-    "handles the signal itself": (OWN + TOUCH + "return 1", ["pause-seen"]),
-    "handled the signal itself": (OWN + TOUCH + "signal.signal(signal.SIGTERM, signal.SIG_DFL)", ["pause-seen"]),
-    "exits itself": (CURRENT + TOUCH + "raise SystemExit(0)", []),
+    "learnt of it": (CURRENT + TOUCH + "return job.should_pause()", ["called", "pause-seen", "returned"]),
+    "handles the signal itself": (OWN + TOUCH + "return 1", ["called", "pause-seen", "returned"]),
+    "handled the signal itself": (
+        OWN + TOUCH + "signal.signal(signal.SIGTERM, signal.SIG_DFL)",
+        ["called", "pause-seen", "returned"],
+    ),
+    "exits itself": (CURRENT + TOUCH + "raise SystemExit(0)", ["called"]),
 }
 
 
@@ -317,4 +320,4 @@ def f():
 """
     assert call(by_value(text))[0] == 0
     assert pickle.loads((place.output / "result.pkl").read_bytes()) == 0
-    assert [each["milestone"] for each in place.reports() if "milestone" in each] == ["returned"]
+    assert [each["milestone"] for each in place.reports() if "milestone" in each] == ["called", "returned"]

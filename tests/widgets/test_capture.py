@@ -14,6 +14,7 @@ from payloads import content_of
 from project_copies import run_copy
 
 from springtide.scheduler.capture import Here, submission
+from springtide.scheduler.client.transport import encoded
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.capture import capture, capture_cell
 from springtide.widgets.submission.options import check_size
@@ -309,6 +310,6 @@ def test_a_job_over_the_size_cap_names_what_is_large(here):
 
     captured = capture(train, (b"x" * 2**21, 0.1), {}, here)
     request = submission(captured, {"gpus": 4}, "key")
-    with pytest.raises(CaptureError, match=r"Largest: payload\.pkl 2\.0 MiB, argument 1 2\.0 MiB.*its path"):
-        check_size(request, 2**20, captured.sizes)
-    check_size(request, 2**22, captured.sizes)
+    with pytest.raises(CaptureError, match=r"Largest: argument 1 2\.0 MiB, .*its path"):
+        check_size(request, len(encoded(request)), 2**20, captured.sizes)
+    check_size(request, len(encoded(request)), 2**22, captured.sizes)

@@ -6,6 +6,7 @@ import pickle
 import signal
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import nbformat
@@ -80,6 +81,19 @@ def test_a_function_runs_on_its_gpus_and_brings_its_result(pool, workdir):
         "word": "tide", "number": 3, "gpus": "own", "visible": 2, "cwd": workdir.name,
     }  # fmt: skip
     assert job.name == "train"
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(0)", "os._exit(0)", "threading.Timer(0, os._exit, [0]).start()"])
+def test_a_function_that_ends_its_process_has_no_result_and_says_so(pool, workdir, ends):
+    def train():
+        exec(f"import os, sys, threading\n{ends}")
+        time.sleep(60)
+
+    job = pool.submit(train)
+    with pytest.raises(NoResultError, match=r"^Job train has no result\. It has finished\. Its process"):
+        job.result(60)
+    assert (job.state, job.info.exit_code) == ("succeeded", 0)
+    assert "before the function or cell returned" in job.reason
 
 
 def test_what_is_edited_after_submission_changes_nothing(pool, workdir, hold):
@@ -403,6 +417,9 @@ def test_the_log_is_text_or_followed_until_the_end(pool, workdir, capsys):
     assert "line 0 \nline 1 \nline 2 \n" in printed
     assert job.wait(quiet=True).logs() in printed
     assert repr(job.logs()) == job.logs()
+    assert job.logs(tail=2) == "line 1 \nline 2 \n"
+    job.logs(follow=True, tail=1)
+    assert capsys.readouterr().out == "line 2 \n"
 
 
 def test_a_waiting_job_says_why(pool, workdir, hold, until):

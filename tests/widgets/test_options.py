@@ -14,7 +14,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from springtide.scheduler.capture import Here, submission
 from springtide.scheduler.wire import OPTIONS
-from springtide.widgets.errors import NotOnHubError, OptionError
+from springtide.training import current_job
+from springtide.widgets.connection import PoolError
+from springtide.widgets.errors import CaptureError, NotOnHubError, OptionError
 from springtide.widgets.magics import train as magic
 from springtide.widgets.shared_pool import Pool
 from springtide.widgets.submission.capture import capture
@@ -196,3 +198,85 @@ def test_the_package_imports_beside_files_of_the_same_names_and_stays_light(tmp_
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_job_that_is_too_large_names_the_sizes_of_what_is_sent_once(pool, workdir) -> None:
+    def train(small, first, second, again):
+        return len(first)
+
+    large = bytes(3 << 20)
+    with pytest.raises(CaptureError) as refused:
+        pool.submit(train, bytes(1 << 20), bytes(2 << 20), large, large)
+    text = str(refused.value)
+    assert "too large to send: 6.0 MiB, and the pool takes 3.0 MiB of it." in text
+    assert "Largest: argument 3 3.0 MiB, argument 2 2.0 MiB, argument 1 1.0 MiB," in text
+    assert "payload.pkl" not in text
+    assert "argument 4" not in text
+
+
+HALF = "x\udc80"
+
+
+ASKS = {
+    "name": lambda pool: pool.submit(str, 1, name=HALF),
+    "env": lambda pool: pool.submit(str, 1, env={"A": HALF}),
+    "command": lambda pool: pool.submit(["echo", HALF]),
+    "search": lambda pool: pool.jobs(search=HALF),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_text_with_half_of_a_character_is_refused_with_a_sentence(pool, workdir, ask) -> None:
+    with pytest.raises(PoolError, match=r"“x\\udc80” has a part of a character, “\\udc80”\. No request can carry"):
+        ASKS[ask](pool)
+
+
+VALUES = {
+    "large": 10**400,
+    "huge": 10**5000,
+    "negative": -(10**400),
+    "half": HALF,
+    "both": {"a": [HALF, 10**5000], HALF: 1},
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
+def test_values_beyond_floats_and_encodings_come_back_as_they_are(pool, workdir, value) -> None:
+    def train(given):
+        if isinstance(given, int):
+            current_job().report(step=given, of=given, loss=given, fine=1)
+        return given
+
+    assert pool.submit(train, value).result(60) == value
+    sweep = pool.map(train, [value], metric="loss")
+    assert sweep.results(60) == [value]
+    (row,) = sweep.trials()
+    assert (row.state, row.value) == ("succeeded", None)
+    assert isinstance(row.parameters["item"], str)
+
+
+def test_a_notebook_whose_directory_was_removed_submits_nothing_and_says_so(pool, tmp_path, monkeypatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(CaptureError, match=r"The working directory “.*gone” was removed"):
+        pool.submit(len, "ab")
+
+
+def test_an_open_file_is_refused_and_named(pool, workdir) -> None:
+    with (workdir / "log.txt").open("w") as log:
+
+        def train(given=None):
+            return given or log
+
+        refused = r"is a _io\.TextIOWrapper and cannot be sent \(it is the open file “.*log\.txt”\)"
+        with pytest.raises(CaptureError, match=f"variable `log` {refused}"):
+            pool.submit(train)
+        with pytest.raises(CaptureError, match=rf"argument 1 → \['out'\] {refused}"):
+            pool.submit(len, {"out": log})
+
+
+def test_gpus_chosen_by_a_variable_are_said_to_be_the_pools(pool, workdir) -> None:
+    job = pool.submit(len, "ab", env={"CUDA_VISIBLE_DEVICES": "7"})
+    assert "CUDA_VISIBLE_DEVICES was left out: the pool chooses the GPUs of a job" in job.notes[-1] + job.notes[0]

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from springtide.scheduler import wire
+from springtide.training import current_job
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import DownloadError, NoResultError, OptionError
 from springtide.widgets.job import Job
@@ -49,6 +50,28 @@ def test_files_of_a_job_are_listed_and_saved(left: Job, tmp_path: Path) -> None:
     (here / "old.txt").write_text("old")
     assert left.download("<b>.txt", here / "old.txt").stat().st_size == 3000
     assert sorted(path.name for path in here.iterdir()) == ["loss.csv", "old.txt"]
+
+
+def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
+    here = tmp_path / "saved"
+    here.mkdir()
+    assert left.download("plots", here) == here / "plots"
+    assert left.download("plots/", tmp_path / "mine") == tmp_path / "mine"
+    for folder in (here / "plots", tmp_path / "mine"):
+        assert (folder / "loss.csv").read_text() == "step,loss\n1,1.0\n"
+    with pytest.raises(NoResultError, match="has written no output “plo”"):
+        left.download("plo", here)
+
+
+def test_checkpoints_are_no_rows_of_metrics(pool: Pool, workdir: Path) -> None:
+    def train() -> None:
+        job = current_job()
+        for step in range(3):
+            job.report(step=step + 1, loss=1.0)
+            job.save(step, step=step + 1)
+
+    metrics = pool.submit(train).wait(60, quiet=True).metrics()
+    assert [(row["step"], row["loss"]) for row in metrics] == [(1, 1.0), (2, 1.0), (3, 1.0)]
 
 
 def test_a_file_that_cannot_be_saved_is_named_with_the_way_out(left: Job, tmp_path: Path) -> None:

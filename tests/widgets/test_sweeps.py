@@ -45,6 +45,16 @@ def test_a_function_is_called_for_each_item_and_its_results_come_in_order(pool, 
         sweep[2]
 
 
+def test_a_trial_that_ended_its_process_has_no_result(pool, workdir) -> None:
+    def leave(code: int) -> int:
+        return sys.exit(0) if code else code
+
+    sweep = pool.map(leave, [0, 1])
+    with pytest.raises(NoResultError, match=r"Trial 1 has no result\. .*before the function or cell returned"):
+        sweep.results(LIMIT_S)
+    assert sweep.results(missing="none") == [0, "none"]
+
+
 def test_a_sweep_compares_its_trials_and_shows_them(pool, workdir, capsys) -> None:
     def bowl(x: float, y: float) -> float:
         job = current_job()

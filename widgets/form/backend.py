@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from springtide.scheduler.capture import Captured, kernel_place
+from springtide.scheduler.capture import Captured, kernel_place, working_directory
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import JobEnvironment, Problem
 from springtide.scheduler.wire.form_fields import Form, form_of, typed_options
@@ -21,7 +21,7 @@ from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.arguments import Callee, call_of, described
 from springtide.widgets.form.review import Review, question, refused, reviewed
 from springtide.widgets.job import Job
-from springtide.widgets.submission.capture import capture, capture_sources
+from springtide.widgets.submission.capture import capture, capture_sources, own_errors
 
 Submit = Callable[..., Job]
 Describe = Callable[[Captured, Mapping[str, Any]], Environment]
@@ -93,7 +93,7 @@ class FormBackend:
 
     def form(self, _request: Request) -> Form:
         """Return the contents of the form."""
-        notebooks = sorted(path.name for path in Path.cwd().glob("*.ipynb"))
+        notebooks = sorted(path.name for path in Path().glob("*.ipynb"))
         return form_of(self._connection().ask(Client.me), notebooks)
 
     def functions(self, _request: Request) -> list[Callee]:
@@ -119,7 +119,8 @@ class FormBackend:
     def environment(self, request: Request) -> Described:
         """Return the environment of the job; options that cannot be read are left out."""
         options, _ = typed_options(request.typed)
-        here = kernel_place(Path.cwd()).for_job(options)
+        with own_errors():
+            here = kernel_place(working_directory()).for_job(options)
         if request.kind == "function":
             captured = capture_sources(self._function(request.work, self._namespace()), here)
         else:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import sys
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 
+from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.training.names import CACHED, NAMED, TYPING, Namespace, cached, name_of, typed
 
 LOADING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
@@ -111,7 +113,18 @@ def _by_value(modules: Sequence[types.ModuleType]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class StrictPickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles as cloudpickle does, without open files, of which a job would get the content of this moment."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how a value is pickled. Raises `pickle.PicklingError` for an open file."""
+        if isinstance(value, io.TextIOWrapper) and value not in (sys.stdin, sys.stdout, sys.stderr):
+            msg = f"it is the open file {given(str(value.name), LONG_GIVEN)}"
+            raise pickle.PicklingError(msg)
+        return super().reducer_override(value)
+
+
+class _Pickler(StrictPickler):
     """Pickles by value as cloudpickle does, and collects the names of the functions and classes, by module."""
 
     def __init__(self, file: io.BytesIO, namespaces: Iterable[tuple[str, dict[str, Any]]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import cloudpickle
-
 from springtide.scheduler.wording import article
+from springtide.widgets.submission.definitions import StrictPickler
 
 HINT = "Make it inside the function instead, or pass the values needed to make it (a path, an address, a number)."
 DEPTH = 6
@@ -82,11 +82,12 @@ class _Search:
 
 def try_pickle(value: Any) -> bytes | Exception:
     """Return ``value`` pickled, or the error of pickling it: a user's class may raise anything."""
+    file = io.BytesIO()
     try:
-        pickled: bytes = cloudpickle.dumps(value)
+        StrictPickler(file).dump(value)
     except Exception as error:  # noqa: BLE001 - reported in words
         return error
-    return pickled
+    return file.getvalue()
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -255,10 +255,11 @@ def _plain(function: Any) -> Any:
 
 
 def _sizes(data: bytes, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the bytes that each value takes; nothing for a small payload."""
+    """Return the bytes that each value takes, by its first name; nothing for a small payload."""
     if len(data) < LARGE:
         return {}
-    pickled = {name: try_pickle(value) for name, value in values.items()}
+    names = {id(value): name for name, value in reversed(list(values.items()))}
+    pickled = {name: try_pickle(value) for name, value in values.items() if names[id(value)] == name}
     return {name: len(part) for name, part in pickled.items() if isinstance(part, bytes)}
 
 

@@ -119,7 +119,7 @@ def _takes(work: object, names: Iterable[str]) -> bool:
 def _parameters(work: object) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a function or a notebook, none for other work."""
     if names_notebook(work):
-        known = known_parameters(Path.cwd() / str(work))
+        known = known_parameters(Path(str(work)))
         return {name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in known}
     try:
         return inspect.signature(work).parameters if callable(work) else {}

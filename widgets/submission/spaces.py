@@ -164,7 +164,8 @@ def as_shown(value: Any) -> Any:
     plain = _python(value)
     if plain is None or isinstance(plain, bool) or _is_number(plain):
         return plain
-    text = plain if isinstance(plain, str) else repr(plain) if _is_plain(plain) else shown(plain)
+    text = plain if isinstance(plain, str) else wording.as_python(plain) if _is_plain(plain) else shown(plain)
+    text = wording.whole_characters(text)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
 

@@ -17,8 +17,6 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord, JobSpec, TestStage
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-MAX_LOG_BYTES = 1024 * 1024
-"""Maximum size of a piece of a log, in bytes."""
 MAX_FILES = 500
 """Maximum number of output files in one answer."""
 MAX_OPENERS = 10
@@ -65,7 +63,7 @@ class Outputs:
                 field="rank",
                 hint="Workers are counted from 0.",
             )
-        limit = max(1, min(limit, MAX_LOG_BYTES))
+        limit = max(1, min(limit, wire.LONGEST_LOG_PIECE))
         chunk = await self._piece(job_id, rank, offset, limit)
         if chunk.text or chunk.ended or wait <= 0:
             return chunk
@@ -102,7 +100,10 @@ class Outputs:
         )
 
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
-        """Return at most ``limit`` reports with ``seq`` above ``after``."""
+        """Return the progress among at most ``limit`` reports with ``seq`` above ``after``.
+
+        Reports of checkpoints, of milestones and of trials are none.
+        """
         job_id = (await self._with_files(await self._jobs.get(job_id))).id
         try:
             reports = await self._executor.read_reports(job_id, after, max(1, min(limit, MAX_POINTS)))
@@ -113,8 +114,9 @@ class Outputs:
                 seq=report.seq, attempt=report.attempt, at=report.at, step=report.step, values=dict(report.values)
             )
             for report in reports
+            if not (report.saved or report.unsaved) and (report.step is not None or report.values)
         ]
-        return wire.Points(items=items, next=items[-1].seq if items else after)
+        return wire.Points(items=items, next=reports[-1].seq if reports else after)
 
     async def listed(self, job_id: str) -> wire.OutputList:
         """Return the files of the job's output directory and its own outputs, the first `MAX_FILES` of them."""

@@ -159,10 +159,15 @@ def read_exit(directory: Path) -> Exit | None:
             detail=str(record.get("detail", "")),
             ran=None if record.get("ran") is None else _duration(record["ran"]),
             complete=record.get("complete") is True,
+            returned=_yes_or_no(record.get("returned")),
             block=msgspec.convert(record.get("block"), Block | None),
         )
     except (KeyError, ValueError, TypeError, msgspec.ValidationError):
         return None
+
+
+def _yes_or_no(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def read_run_time(directory: Path) -> float:
@@ -212,6 +217,7 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
                         "detail": ended.detail,
                         "ran": ended.ran,
                         "complete": ended.complete,
+                        "returned": ended.returned,
                         "block": msgspec.to_builtins(ended.block),
                     },
                 )

@@ -72,6 +72,13 @@ class Tail:
             return True
         return self._step is not None and self._of is not None and self._step >= self._of > 0
 
+    @property
+    def returned(self) -> bool | None:
+        """Whether the function of the attempt has returned; None if it reported no call of one."""
+        if Milestone.RETURNED in self._milestones:
+            return True
+        return False if Milestone.CALLED in self._milestones else None
+
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
         stamp = _stamp(self._paths[0])

@@ -156,14 +156,14 @@ class Attempt:
         self.status = AttemptStatus(self.key, AttemptPhase.RUNNING, started, placement=self.placement)
         return True
 
-    def conclude(self, now: float, *, complete: bool) -> None:
+    def conclude(self, now: float, *, complete: bool, returned: bool | None) -> None:
         """Set the status to gone, with the exit that follows from the ends of the workers.
 
-        ``complete``: the job reported its work as complete.
+        ``complete``: the job reported its work as complete; ``returned``: whether its function has returned.
         A kubelet may report a start after the end for a container that ended at once: the start is moved to the
         end. A refused attempt has not started, although the supervisors in its pods have.
         """
-        ended = replace(self._exit(now), complete=complete)
+        ended = replace(self._exit(now), complete=complete, returned=returned)
         ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
         started = min(max(self.started.values()), ended.at) if ran else None
         self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)

@@ -75,10 +75,10 @@ class Follower:
         """Return whether an attempt is polled."""
         return key in self._followed
 
-    async def finish(self, key: AttemptKey, tail: Tail, size: int) -> bool:
+    async def finish(self, key: AttemptKey, tail: Tail, size: int) -> Tail:
         """Stop polling an ended attempt, after reporting the rest of its files.
 
-        Return whether these declare the work of the job complete. A poll under way reports its observations first:
+        Return the tail that has read them. A poll under way reports its observations first:
         the last read does not find them again.
         """
         self.follow(key, tail, size)
@@ -88,7 +88,7 @@ class Follower:
         self.unfollow(key)
         for observation in rest:
             self._report(observation)
-        return followed.tail.complete
+        return followed.tail
 
     def unfollow(self, key: AttemptKey) -> None:
         """Stop polling an attempt."""

@@ -204,12 +204,12 @@ class AttemptMonitor:
     async def conclude(self, attempt: Attempt) -> None:
         """Report the rest of an ended attempt's files, and then how it ended."""
         attempt.concluding = True
-        complete = False
+        tail = self._tail(attempt)
         if attempt.started:
-            complete = await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
+            tail = await self._follower.finish(attempt.key, tail, attempt.size)
         if attempt.refused_by:
             await self._set_aside(attempt.refused_by)
-        attempt.conclude(self._now(), complete=complete)
+        attempt.conclude(self._now(), complete=tail.complete, returned=tail.returned)
         self._register(attempt)
         self._report_status(attempt)
 

@@ -251,7 +251,7 @@ class Supervision:
             self._watcher.unwatch(tracked.key)
             for observation in tracked.tail.read_rest(self._now()):
                 self._report(observation)
-            ended = replace(ended, complete=tracked.tail.complete)
+            ended = replace(ended, complete=tracked.tail.complete, returned=tracked.tail.returned)
             tracked.set_phase(AttemptPhase.GONE, started, ended)
         elif record is not None:
             tracked.sessions |= dict(record.get("workers", ()))

@@ -26,7 +26,7 @@ def test_an_attempt_that_ended_at_once_did_not_start_after_its_end() -> None:
 
     attempt.observe_pod(0, pod, None)
     attempt.update_phase()
-    attempt.conclude(END + 5, complete=False)
+    attempt.conclude(END + 5, complete=False, returned=None)
 
     assert attempt.status.exit is not None
     assert (attempt.status.started, attempt.status.exit.at) == (END, END)
@@ -51,7 +51,7 @@ def end_of_attempt(*pods: Pod, requested: str | None = None, complete: bool = Fa
     attempt = Attempt(AttemptKey("job", 1), len(pods), grace=30.0, requested=requested)
     for rank, pod in enumerate(pods):
         attempt.observe_pod(rank, pod, None)
-    attempt.conclude(END + 5, complete=complete)
+    attempt.conclude(END + 5, complete=complete, returned=None)
     assert attempt.status.exit is not None
     return attempt.status.exit
 

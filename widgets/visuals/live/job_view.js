@@ -4,6 +4,7 @@ import { isFinal } from "../base/glyphs.js";
 import { wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { ago, clockNow } from "../base/words.js";
+import { CheckpointBrowser } from "../outputs/checkpoint_browser.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { RerunEditor } from "./rerun_editor.js";
@@ -60,7 +61,10 @@ export function showJob(element, feed, output) {
   const ends = [];
   let view = null;
   const draw = () => view?.draw();
-  const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job)));
+  const shown = (job) => ends.push(showBelow(element, feed, job));
+  const editor = new RerunEditor(feed.call, id, draw, shown);
+  const forks = new RerunEditor(feed.call, id, draw, shown);
+  const checkpoints = new CheckpointBrowser(feed.call, `jobs/${encodeURIComponent(id)}`, draw, forks, true);
   const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
     most: FILES_LISTED,
     href: feed.links.pageOf(id),
@@ -69,7 +73,8 @@ export function showJob(element, feed, output) {
   const live = feed.live(id);
   const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });
   const lasts = () => wordsLast(live.job ?? output.job, clockNow());
-  view = whileInSight(element, () => drawOutput(element, live, output, editor, outputs), lasts);
+  const redraw = () => drawOutput(element, live, output, editor, outputs, checkpoints);
+  view = whileInSight(element, redraw, lasts);
   return () => {
     view.stop();
     stop();
@@ -84,11 +89,12 @@ function showBelow(element, feed, job) {
   return showJob(card, feed, { job, at: clockNow() });
 }
 
-function drawOutput(element, live, output, editor, outputs) {
+function drawOutput(element, live, output, editor, outputs, checkpoints) {
   const job = live.job ?? output.job;
   const shownAt = live.heardAt ?? output.at;
   const blocked = blockedWords(live, shownAt);
   if (live.job) outputs.follow(job);
+  if (live.job) checkpoints.follow(job);
   drawLiveCard(element, live, editor, {
     job,
     now: blocked ? shownAt : clockNow(),
@@ -98,6 +104,7 @@ function drawOutput(element, live, output, editor, outputs) {
     href: live.feed.links.pageOf(job.id),
     blocked,
     outputs: live.job && outputs,
+    checkpoints: live.job && checkpoints.drawFold(job, live.feed.isOwn(job)),
     results: live.job && outputs,
   });
 }

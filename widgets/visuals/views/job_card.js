@@ -20,6 +20,7 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
  *   outcome of the last action; `colour`: of its project; `simulated`: whether its GPUs are; `href`: the job's own page,
  *   opened in `target`; `pageOf` returns the address of another job's page by its id, or null; `blocked`: the reason why
  *   actions are disabled at the moment; `editor`: the `RerunEditor` of the job, if it can be edited here;
+ *   `checkpoints`: the fold of its checkpoints;
  *   `outputs`: the `OutputBrowser` of its files, if they can be fetched and are not listed elsewhere; `results`: the one
  *   that reads what its function returned, if it can be fetched
  * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, `terminal()`, `stack()`, each left out if not permitted
@@ -57,6 +58,7 @@ export function renderJobCard(element, data, actions = {}) {
       drawLog(shownLog(state, data.log), job.ended !== null, data.reading),
     job.attempts.length > 0 && data.outputs?.drawFold(job),
     data.stack?.draw(),
+    job.attempts.length > 0 && data.checkpoints,
     rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
   );
