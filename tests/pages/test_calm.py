@@ -83,7 +83,7 @@ def test_a_job_of_the_panel_is_paused_and_cancelled_in_its_row(gallery: Page) ->
     expect_asked(gallery, "jobs/old/pause")
     gallery.evaluate("(job) => answer(0, job)", a_job("old", "pausing"))
     row.get_by_test_id("job-cancel").click()
-    expect(row).to_contain_text("Cancel old?")
+    expect(row).to_contain_text("Cancel “old”?")
     row.get_by_test_id("job-confirm").click()
     expect_asked(gallery, "jobs/old/cancel")
     expect(gallery.locator("[data-job=done]")).to_contain_text("ValueError: no data (In [8], line 3).")

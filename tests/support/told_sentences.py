@@ -22,6 +22,7 @@ Rule: TypeAlias = Callable[[wire.Job, re.Match[str]], Iterable[Fact]]
 
 SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z\d])")
 SPAN = r"(?:just now|[\d., a-z]+ ago)"
+AT = r"at (?:\d+ \w+ |\w+ \d+ )?\d\d:\d\d"
 SPLIT = (
     r"(?:(?:, |: )(?:all )?(?:(?P<own>\d+) )?(?P<within>within the quota)?"
     r"(?:, )?(?:(?P<more>\d+) )?(?P<borrowed>borrowed)?)"
@@ -265,11 +266,12 @@ RULES: list[tuple[str, Rule]] = [
         (("trials", job.id), int(found["number"])), (("trials ended", job.id), 0)
     ]),
     (r"The next trial waits\.", _is("waits", True)),
-    (rf"Failed {SPAN} with exit code (?P<number>\d+)\.", _of_job("exit code")),
-    (rf"(?P<state>Finished|Cancelled) {SPAN}\.", lambda job, found: [
+    (rf"Failed {AT} with exit code (?P<number>\d+)\.", _of_job("exit code")),
+    (rf"Failed {AT}\.", _is("state", "failed")),
+    (rf"(?P<state>Finished|Cancelled) {AT}\.", lambda job, found: [
         (("state", job.id), {"Finished": "succeeded"}.get(found["state"], "cancelled"))
     ]),
-    (rf"Cancelled by (?P<user>\w+) {SPAN}\.", _is("state", "cancelled")),
+    (rf"Cancelled by (?P<user>\w+) {AT}\.", _is("state", "cancelled")),
     (rf"Started {SPAN}\.", _is("attempt", 1)),
     (rf"Resumed {SPAN}\.", _is("resumes", True)),
     (rf"Paused {SPAN}\.", _is("state", "paused")),

@@ -153,7 +153,14 @@ function succeeded(job, now) {
 }
 
 function failed(job, now) {
-  return [ended("Failed ", job, now, job.exit_code ? ` with exit code ${job.exit_code}` : ""), heldWords(job)];
+  const code = job.exit_code && !errorWords(job) ? ` with exit code ${job.exit_code}` : "";
+  return [ended("Failed ", job, now, code), heldWords(job)];
+}
+
+/** The error of a failed job; empty if it is only an exit code, which the sentences have. */
+export function errorWords({ error, reason }) {
+  const isBare = reason?.params?.code !== undefined && !reason.params.detail;
+  return isBare ? "" : clean(error);
 }
 
 function cancelled(job, now) {

@@ -3,7 +3,7 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js";
 import { drawUse } from "../base/gpu_use.js";
-import { askWords, drawWhy, jobHeadline, optionsOf, stepWords } from "../base/job_words.js";
+import { askWords, drawWhy, errorWords, jobHeadline, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
@@ -99,12 +99,6 @@ function failureWords(job) {
   return state === "failed"
     ? `${count(retries, "retry", "retries")} used up`
     : `retry ${Math.min(failures, retries)} of ${retries}`;
-}
-
-/** The error of a failed job; empty if it is only an exit code, which the sentences have already. */
-function errorWords({ error, reason }) {
-  const isBare = reason?.params?.code !== undefined && !reason.params.detail;
-  return isBare ? "" : clean(error);
 }
 
 function drawProgress(job, colour) {

@@ -2,7 +2,7 @@
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, emptyState, isFinal, progressTrack, stage, stateMark } from "../base/glyphs.js";
-import { askWords, jobHeadline, stepWords } from "../base/job_words.js";
+import { askWords, errorWords, jobHeadline, stepWords } from "../base/job_words.js";
 import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { cardActions } from "./card_parts.js";
@@ -61,11 +61,11 @@ function drawRow(job, now, colours, href, offered) {
       jobHeadline(job, now),
     ),
     job.state === "failed" &&
-      job.error &&
+      errorWords(job) &&
       h(
         "p",
-        { key: "error", class: "st-job-error", title: clean(job.error), "data-testid": "row-error" },
-        clean(job.error),
+        { key: "error", class: "st-job-error", title: errorWords(job), "data-testid": "row-error" },
+        errorWords(job),
       ),
     offered &&
       !isFinal(job.state) &&
