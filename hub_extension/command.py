@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import click
 
-from springtide.hub_extension.commands.text import printable
+from springtide.hub_extension.commands.text import printable, refusal_words
 from springtide.scheduler.client import PoolError, Unreachable
 
 BAD_INPUT_STATUS = frozenset({400, 413, 422})
@@ -31,6 +32,8 @@ COMMANDS = {
         f"{HERE}.submit:advise", "", "Compare your earlier runs by GPU type, number of GPUs and nodes."
     ),
     "rerun": Entry(f"{HERE}.submit:rerun", "", "Run a job again, with other options."),
+    "checkpoints": Entry(f"{HERE}.forks:checkpoints", "", "List the checkpoints of a job, or delete some."),
+    "fork": Entry(f"{HERE}.forks:fork", "", "Continue a job from a checkpoint, with other arguments or code."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
     "show": Entry(f"{HERE}.jobs:show", "", "Show a job: its state, request and outputs."),
     "logs": Entry(f"{HERE}.jobs:logs", "", "Show the log of a job."),
@@ -66,6 +69,7 @@ COMMANDS = {
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),
+    "mcp": Entry(f"{HERE}.mcp:mcp", "mcp", "Let an AI assistant use the pool in your name, as its MCP server."),
     "env": Entry(f"{HERE}.env:env", "", "Make environments of your own, with kernels for your notebooks."),
     "image-contents": Entry(
         "springtide.scheduler.capture.environment:image_contents",
@@ -142,10 +146,8 @@ class Springtide(click.Group):
                 raise
             raise NotDoneError(removed) from error
         except PoolError as error:
-            field, said = error.problem.field, printable(str(error))
-            if field is None and error.status not in BAD_INPUT_STATUS:
-                raise NotDoneError(said) from error
-            raise BadInputError(said if field is None or field in said else f"{field}: {said}") from error
+            bad_input = error.problem.field is not None or error.status in BAD_INPUT_STATUS
+            raise (BadInputError if bad_input else NotDoneError)(refusal_words(error)) from error
         except Unreachable as error:
             raise NotDoneError(printable(str(error))) from error
 
@@ -153,6 +155,12 @@ class Springtide(click.Group):
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
     """Return the error of a command whose library is not installed."""
     needs = f"springtide[{extra}]" if extra else "springtide"
+    package = (error.name or "").partition(".")[0]
+    if package != error.name and find_spec(package) is not None:
+        return NotDoneError(
+            f"`springtide {command}` needs {error.name}, which the {package} that is installed does not have. If "
+            f"something else here needs that version, use an environment of its own: pip install '{needs}'"
+        )
     return NotDoneError(
         f"`springtide {command}` needs {error.name}, which is not installed: pip install '{needs}'"
     )

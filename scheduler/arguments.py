@@ -12,13 +12,14 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from springtide.scheduler.project_tree import PLACE
-from springtide.scheduler.wording import given, is_printable
+from springtide.scheduler.resuming import SHELLS, runs_text
+from springtide.scheduler.wording import article, given, is_printable
 
 MAX_ARGUMENTS: Final = 64
 """Maximum number of arguments that are kept of a job."""
@@ -52,6 +53,8 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,16}")
 _OPTION = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(=(?P<value>.*))?", re.DOTALL)
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w./@-]*)=(?P<value>.*)", re.DOTALL)
+_NEW = re.compile(r"--?[A-Za-z][\w.-]*|\+{1,2}[A-Za-z_][\w./@-]*")
+"""Names of options as programs take them."""
 _SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
 _NO: Final = "no_"
 _SECRET_WORDS: Final = frozenset(
@@ -61,6 +64,10 @@ _SECRET_TEXT_WORDS: Final = frozenset({"token", "key", "auth"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PLACED = re.compile(rf"{re.escape(PLACE)}/?")
 _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
+_CUT: Final = "..."
+"""What stands in the text of a list for values that were left out."""
+RUNNER_WORDS: Final = 5
+"""Number of words that run a function or a notebook, the last of them its file; arguments that change follow."""
 
 
 class Argument(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,6 +126,11 @@ class _Found(NamedTuple):
     texts: tuple[str, ...]
     place: int
     form: _Form
+
+    @property
+    def followed(self) -> int:
+        """The number of words after the first that belong to it."""
+        return len(self.texts) if self.form is _Form.NEXT else 0
 
 
 def arguments_of(kind: str, argv: Sequence[str], sent: Arguments) -> dict[str, Argument]:
@@ -184,9 +196,14 @@ def is_secret(name: str, value: object) -> bool:
     return bool(words & _SECRET_WORDS) or (isinstance(value, str) and bool(words & _SECRET_TEXT_WORDS))
 
 
-def program_words(argv: Sequence[str]) -> Sequence[str]:
-    """Return the words of a command before its arguments."""
-    return argv[: _first(argv)]
+def program_words(kind: str, argv: Sequence[str]) -> Sequence[str]:
+    """Return the words of a job before its arguments."""
+    return argv[: _first(argv) if kind == "command" else RUNNER_WORDS]
+
+
+def file_run(argv: Sequence[str]) -> str:
+    """Return the name of the file of a function or a notebook."""
+    return PurePosixPath(argv[:RUNNER_WORDS][-1]).name
 
 
 def without_secrets(argv: Sequence[str]) -> list[str]:
@@ -200,7 +217,7 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
             head = words[each.place].partition("=")[0]
             words[each.place] = f"{head}={HIDDEN}"
         elif each.form is _Form.NEXT:
-            for place in range(each.place + 1, each.place + 1 + len(each.texts)):
+            for place in range(each.place + 1, each.place + 1 + each.followed):
                 words[place] = HIDDEN
     return words
 
@@ -282,16 +299,17 @@ def _is_value(word: str) -> bool:
 def _first(argv: Sequence[str]) -> int:
     """Return the place of the first word that is the program's own, after interpreters and launchers."""
     program = PurePosixPath(argv[0]).name if argv else ""
-    interprets = _INTERPRETER.fullmatch(program) is not None
-    if not (interprets or _LAUNCHER.fullmatch(program)):
+    interpreter = program if _INTERPRETER.fullmatch(program) else ""
+    if not (interpreter or _LAUNCHER.fullmatch(program)):
         return 1
     place = 1
     while place < len(argv):
         word = argv[place]
-        interprets = interprets or _INTERPRETER.fullmatch(PurePosixPath(word).name) is not None
-        if interprets and word in _INLINE:
-            return len(argv)
-        if interprets and word == "-m" and place + 1 < len(argv):
+        if not interpreter and _INTERPRETER.fullmatch(name := PurePosixPath(word).name):
+            interpreter = name
+        if interpreter and word in _INLINE:
+            return len(argv) if interpreter in SHELLS else min(place + 2, len(argv))
+        if interpreter and word == "-m" and place + 1 < len(argv):
             if not _LAUNCHING_MODULE.fullmatch(argv[place + 1]):
                 return place + 2
             place += 1
@@ -308,7 +326,8 @@ def is_editable(kind: str, argv: Sequence[str], name: str, argument: Argument) -
     """Return whether an argument can be changed for a run again."""
     if kind == "command":
         return sum(each.name == name for each in _found(argv)) == 1
-    return kind == "function" and name.isidentifier() and argument.type in _EDITED_TYPES
+    whole = argument.type == "" or _CUT not in str(argument.value)
+    return name.isidentifier() and argument.type in _EDITED_TYPES and whole
 
 
 def changed(
@@ -316,26 +335,61 @@ def changed(
 ) -> tuple[list[str], dict[str, Argument]]:
     """Return the words and the arguments of a job with other arguments, given as people type them.
 
-    Raises `BadArgument` for one that it does not have, that cannot be changed, or that is no such value.
+    Those of a command may be named as it takes them; an option that it does not have is added: ``--decay``, or
+    ``+decay`` as Hydra takes it. Raises `BadArgument` for one that the job does not have, that cannot be changed,
+    or that is no such value.
     """
     for name, text in typed.items():
-        if name not in arguments or not is_editable(kind, argv, name, arguments[name]):
-            raise _refused(kind, argv, arguments, name)
         if len(text) > MAX_TYPED or "\0" in text:
             raise BadArgument(
                 name, f"The value of {name} is too long, or has a NUL character.", "Send it as a file."
             )
     if kind == "command":
-        words = _changed_words(argv, typed)
+        words = list(argv)
+        for name, text in typed.items():
+            words = _with_option(words, name, text)
         return words, arguments_of(kind, words, {})
-    words = list(argv)
-    after = dict(arguments)
+    words, after = list(argv), dict(arguments)
     for name, text in typed.items():
+        if name not in arguments or not is_editable(kind, argv, name, arguments[name]):
+            raise _refused(kind, argv, arguments, name)
         value = _literal(name, arguments[name], text)
         words = [word for word in words if not word.startswith(f"{name}=")] + [f"{name}={value!r}"]
         plain = value is None or isinstance(value, str | int | float | bool)
         after[name] = Argument(value=value) if plain else Argument(value=repr(value), type=type(value).__name__)
     return words, bounded(after)
+
+
+def typed_of(kind: str, arguments: Arguments, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return values of Python as people type them for a job with these arguments.
+
+    Raises `BadArgument` for a value that cannot be typed.
+    """
+    return {name: _typed(kind, arguments.get(name), name, value) for name, value in values.items()}
+
+
+def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
+    if isinstance(value, Enum):
+        value = value.value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, PurePath):
+        value = str(value)
+    if isinstance(value, str):
+        return value if kind == "command" or before is None or _is_text(before) else repr(value)
+    if kind == "command" and isinstance(value, list | tuple):
+        return shlex.join(map(str, value))
+    text = repr(value)
+    if _is_literal(text):
+        return text
+    message = f"The argument {given(name, MAX_NAME)} is {article(type(value).__name__)}, {given(text)}."
+    hint = "Give a number, a text, a bool, None, or a list or dictionary of these."
+    raise BadArgument(name, message, hint)
+
+
+def _is_text(argument: Argument) -> bool:
+    """Return whether what is typed for an argument of a function or a notebook is a text as it is."""
+    return argument.hidden or (isinstance(argument.value, str) and not argument.type)
 
 
 def _refused(kind: str, argv: Sequence[str], arguments: Arguments, name: str) -> BadArgument:
@@ -344,29 +398,40 @@ def _refused(kind: str, argv: Sequence[str], arguments: Arguments, name: str) ->
     hint = f"Known are: {', '.join(names)}." if names else "Submit it again with other arguments."
     if name in arguments:
         return BadArgument(name, f"The argument {shown} of this job cannot be changed here.", hint)
+    if kind == "command":
+        hint += f" An option that it does not have yet is named as the program takes it, such as --{name}."
     return BadArgument(name, f"{shown} is no argument of this job.", hint)
 
 
-def _changed_words(argv: Sequence[str], typed: Mapping[str, str]) -> list[str]:
-    words: list[list[str]] = [[word] for word in argv]
-    for each in _found(argv):
-        if each.name not in typed:
-            continue
-        text = typed[each.name]
-        if each.form is _Form.FLAG:
-            now = _switch(each.name, text)
-            if now is each.name.startswith(_NO):
-                words[each.place] = []
-        elif each.form is _Form.JOINED:
-            words[each.place] = [f"{argv[each.place].partition('=')[0]}={text}"]
-        elif each.form is _Form.PLACE:
-            words[each.place] = [_plain(each.name, text)]
-        else:
-            several = _split(each.name, text) if len(each.texts) > 1 else [text]
-            for place in range(each.place + 1, each.place + 1 + len(each.texts)):
-                words[place] = []
-            words[each.place] += [_plain(each.name, one) for one in several]
-    return [word for parts in words for word in parts]
+def _with_option(argv: Sequence[str], name: str, text: str) -> list[str]:
+    """Return a command in which an argument has another value, or is added if it is named like an option."""
+    named = name.lstrip("-+")
+    plain = named.replace("-", "_") if name.startswith("-") else named
+    found = [each for each in _found(argv) if each.name == plain]
+    if len(found) == 1:
+        return _changed_words(argv, found[0], text)
+    if found or name == named or not _NEW.fullmatch(name):
+        raise _refused("command", argv, of_command(argv), plain)
+    if runs_text(argv):
+        message = f"{given(argv[0])} runs a text here, which has no options."
+        raise BadArgument(name, message, "Give the whole command.")
+    if name.startswith("+"):
+        return [*argv, f"{name}={text}"]
+    return [*argv, name] if _SWITCHES.get(text) is True else [*argv, name, _plain(name, text)]
+
+
+def _changed_words(argv: Sequence[str], each: _Found, text: str) -> list[str]:
+    before, word, after = list(argv[: each.place]), argv[each.place], argv[each.place + 1 + each.followed :]
+    if each.form is _Form.FLAG:
+        words = [] if _switch(each.name, text) is each.name.startswith(_NO) else [word]
+    elif each.form is _Form.JOINED:
+        words = [f"{word.partition('=')[0]}={text}"]
+    elif each.form is _Form.PLACE:
+        words = [_plain(each.name, text)]
+    else:
+        several = _split(each.name, text) if len(each.texts) > 1 else [text]
+        words = [word, *(_plain(each.name, one) for one in several)]
+    return [*before, *words, *after]
 
 
 def _switch(name: str, text: str) -> bool:
@@ -397,16 +462,22 @@ def _plain(name: str, text: str) -> str:
 
 def _literal(name: str, before: Argument, text: str) -> Any:
     """Return the value typed for an argument of a function: text for a text, else as in Python."""
-    if before.hidden or (isinstance(before.value, str) and not before.type):
+    if _is_text(before):
         return text
     word = text.strip()
     if word in _SWITCHES:
         return _SWITCHES[word]
-    try:
-        value = ast.literal_eval(word)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    if not _is_literal(word):
         message = f"{name} was {given(before.shown, MAX_TEXT)}; {given(text)} is no value of Python."
-        raise BadArgument(
-            name, message, "Write a number, true, false, 'text' in quotes, or a list: [1, 2]."
-        ) from None
-    return value
+        hint = "Write a number, true, false, 'text' in quotes, or a list: [1, 2]."
+        raise BadArgument(name, message, hint)
+    return ast.literal_eval(word)
+
+
+def _is_literal(text: str) -> bool:
+    """Return whether a text is a value of Python that its own text stands for: neither ``1e999`` nor ``...``."""
+    try:
+        ast.literal_eval(repr(ast.literal_eval(text)))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    return True

@@ -53,6 +53,7 @@ MARKER_OF_FOLDER = {
     "command/test_explain.py": "process",
     "command/test_interrupted_up.py": "hub",
     "command/test_jobs_from_a_terminal.py": "process",
+    "command/test_mcp.py": "process",
     "command/test_replay.py": "process",
     "command/test_single.py": "process",
     "command/test_up.py": "hub",

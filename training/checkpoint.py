@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import pickle
 import shutil
@@ -17,7 +18,8 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from types import MappingProxyType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 MANIFEST = "manifest.json"
 PICKLED = "state.pkl"
@@ -69,16 +71,85 @@ class Checkpoint:
         return None
 
 
-class Checkpoints:
-    """The checkpoints in one directory, of which the newest ``keep`` are kept.
+@dataclass(frozen=True)
+class Keep:
+    """Which checkpoints are kept: the ``last`` ones, those of every so many steps, the one with the best metric.
 
-    Of ``world`` processes, the one with ``rank`` 0 writes. With ``shards`` all of them write into the same
-    checkpoint.
+    ``every`` is None for no others; ``best`` is the name of a reported value, of which the smallest counts, with
+    ``maximize`` the largest. The newest one is always kept.
     """
 
-    def __init__(self, root: Path, *, keep: int = 3, rank: int = 0, world: int = 1, attempt: int = 1) -> None:
+    last: int = 3
+    every: Optional[int] = None
+    best: str = ""
+    maximize: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether the rule asks for more than the order of checkpoints."""
+        return bool(self.every or self.best)
+
+
+def rule_of(environment: Mapping[str, str], keep: int) -> Keep:
+    """Return the rule that a job's options set; without them the newest ``keep`` are kept."""
+    best, _, goal = environment.get("SPRINGTIDE_KEEP_BEST", "").partition(":")
+    every = environment.get("SPRINGTIDE_KEEP_EVERY")
+    return Keep(
+        last=int(environment.get("SPRINGTIDE_KEEP_LAST", keep)),
+        every=int(every) if every else None,
+        best=best,
+        maximize=goal == "max",
+    )
+
+
+def kept(numbers: Sequence[int], about: Mapping[int, Mapping[str, Any]], rule: Keep) -> Set[int]:
+    """Return which checkpoints the rule keeps; pure.
+
+    ``numbers`` are those of all checkpoints, ascending; ``about`` has what the manifests say of them.
+    """
+    chosen = set(numbers[-max(1, rule.last) :])
+    for number in numbers:
+        step = about.get(number, {}).get("step")
+        if rule.every and step is not None and _is_number(step) and step % rule.every == 0:
+            chosen.add(number)
+    values = {number: _value(about.get(number, {}), rule.best) for number in numbers}
+    known = {number: value for number, value in values.items() if value is not None}
+    if known:
+        best = max(known.values()) if rule.maximize else min(known.values())
+        chosen.add(max(number for number, value in known.items() if value == best))
+    return chosen
+
+
+def _value(manifest: Mapping[str, Any], name: str) -> Optional[float]:
+    values = manifest.get("values")
+    value = values.get(name) if isinstance(values, dict) else None
+    return value if _is_number(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+class Checkpoints:
+    """The checkpoints in one directory, of which those that the rule ``keep`` names are kept.
+
+    Of ``world`` processes, the one with ``rank`` 0 writes. With ``shards`` all of them write into the same
+    checkpoint. ``values`` are the numbers that the job reported last, which a manifest notes.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        keep: Keep = Keep(),
+        rank: int = 0,
+        world: int = 1,
+        attempt: int = 1,
+        values: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         self.root = root
         self.keep = keep
+        self.values = values
         self.rank = rank
         self.world = world
         self.attempt = attempt
@@ -173,7 +244,8 @@ class Checkpoints:
             if path.is_file() and not path.is_symlink():
                 files[path.relative_to(beside).as_posix()] = {"size": path.stat().st_size, "sha256": _digest(path)}
                 _sync(path)
-        manifest = {"format": 1, "step": step, "at": time.time(), "attempt": self.attempt, "files": files}
+        about = {"format": 1, "step": step, "at": time.time(), "attempt": self.attempt}
+        manifest = {**about, "values": dict(self.values), "files": files}
         (beside / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         _sync(beside / MANIFEST)
         for path in [*beside.rglob("*"), beside]:
@@ -224,7 +296,9 @@ class Checkpoints:
             time.sleep(0.01)
 
     def _prune(self, newest: Path) -> None:
-        for number in self._numbers()[: -self.keep]:
+        numbers = self._numbers()
+        about = {number: _manifest(self._place(number)) for number in numbers} if self.keep.reads else {}
+        for number in set(numbers) - kept(numbers, about, self.keep):
             shutil.rmtree(self._place(number), ignore_errors=True)
         for path in self.root.glob(".[0-9]*.new"):
             if path.name < f".{newest.name}":
@@ -238,6 +312,15 @@ def write_state(state: Any, directory: Path) -> None:
     else:
         with (directory / PICKLED).open("wb") as file:
             pickle.dump(state, file, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _manifest(path: Path) -> Dict[str, Any]:
+    """Return what the manifest of a checkpoint says; nothing if it cannot be read."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
 def _read(path: Path) -> Optional[Checkpoint]:

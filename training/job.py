@@ -13,7 +13,14 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Set, Un
 
 from springtide.training import datasets, stacks, trials
 from springtide.training.agreement import Alone
-from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
+from springtide.training.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    Checkpoints,
+    NoRoomError,
+    rule_of,
+    write_state,
+)
 from springtide.training.clusters import register_with_jax
 from springtide.training.gang import Gang
 from springtide.training.reports import Reports
@@ -68,11 +75,16 @@ class Job:
         self.output_directory = Path(environment.get("SPRINGTIDE_OUTPUT_DIR", "."))
         pause_file = environment.get("SPRINGTIDE_PAUSE_FILE") if self.in_pool else None
         self._pause_file = Path(pause_file) if pause_file else None
-        self._checkpoints = Checkpoints(
-            self.checkpoint_directory, keep=keep, rank=self.rank, world=self.world, attempt=self.attempt
-        )
         report = environment.get("SPRINGTIDE_REPORT")
         self._reports = Reports(report if self.rank == 0 else None, self.attempt)
+        self._checkpoints = Checkpoints(
+            self.checkpoint_directory,
+            keep=rule_of(environment, keep),
+            rank=self.rank,
+            world=self.world,
+            attempt=self.attempt,
+            values=self._reports.values,
+        )
         self._milestones = self._reports if self.rank == 0 else Reports(report, self.attempt)
         self._agreement = self._agree()
         self._agreement_of_jax = self._agree("jax")
@@ -306,9 +318,10 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
     """Return the job of this process; every call returns the same object.
 
     ``directory`` is the place of checkpoints outside a pool (``./checkpoints/<script>`` by default), ``keep`` the
-    number of checkpoints kept; both take effect at the first call only. From then on SIGTERM does not end a
-    process of a pool but requests a pause, unless the script handles SIGTERM itself. In a gang
-    ``jax.distributed.initialize()`` needs no arguments after a call, if JAX was imported before, and JAX's own
+    number of checkpoints kept, unless the job has options for that; both take effect at the first call only. From
+    then on SIGTERM does not end a process of a pool but requests a pause, unless the script handles SIGTERM
+    itself. In a gang ``jax.distributed.initialize()`` needs no arguments after a call, if JAX was imported before,
+    and JAX's own
     question ``multihost_utils.reached_preemption_sync_point(step)`` is answered as `should_pause` is.
     """
     global _job  # noqa: PLW0603 - a process has one job

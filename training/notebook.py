@@ -10,13 +10,18 @@ import threading
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, List, Optional, TextIO
+from typing import Any, List, Optional, Sequence, TextIO, Tuple
 
 from springtide.training.files import write_atomically
 from springtide.training.job import AGAIN, Job
 
 QUIET_KERNEL = ("--log-level=ERROR",)
 """Arguments of IPython's kernel: its warning about connections that others could read is not for the job's log."""
+TAG = "parameters"
+"""Tag of the cell with the parameters of a notebook and their defaults."""
+INJECTED = "injected-parameters"
+"""Tag of the cell in which other values are set."""
+HEADING = "# Parameters"
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -42,14 +47,17 @@ class _Paused(Exception):  # noqa: N818 - control flow, not an error
     """A pause was requested between two cells."""
 
 
-def execute(job: Job, source: Path, kept: Path) -> Ended:
+def execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str, str]] = ()) -> Ended:
     """Run the notebook ``source`` here, writing it with its outputs to ``kept`` after every cell.
 
-    The output of cells is printed. The kernel has the job's environment, and finds modules beside the notebook.
+    ``parameters`` are names and values, as in Python, that are set in place of those in the notebook. The output
+    of cells is printed. The kernel has the job's environment, and finds modules beside the notebook.
     """
     outcome: List[Ended] = []
     # Not in the main thread: there nbclient would end the kernel on SIGTERM, which here only requests a pause.
-    thread = threading.Thread(target=lambda: outcome.append(_execute(job, source, kept)), name="notebook")
+    thread = threading.Thread(
+        target=lambda: outcome.append(_execute(job, source, kept, parameters)), name="notebook"
+    )
     thread.start()
     thread.join()
     if not outcome:
@@ -57,7 +65,7 @@ def execute(job: Job, source: Path, kept: Path) -> Ended:
     return outcome[0]
 
 
-def _execute(job: Job, source: Path, kept: Path) -> Ended:
+def _execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str, str]]) -> Ended:
     try:
         nbformat: Any = import_module("nbformat")
         from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415 - needed for notebooks only
@@ -68,6 +76,8 @@ def _execute(job: Job, source: Path, kept: Path) -> Ended:
         notebook = nbformat.read(str(source), as_version=4)
     except Exception as error:  # noqa: BLE001 - nbformat raises many types
         return _error(type(error).__name__, f"{source.name} is not a notebook: {error}")
+    if parameters:
+        _set_parameters(notebook, parameters)
     client = _client(job, notebook, kept, str(source.resolve().parent))
     try:
         asyncio.run(client.async_execute())
@@ -87,6 +97,22 @@ def _execute(job: Job, source: Path, kept: Path) -> Ended:
     finally:
         client.keep()
     return Ended(returned=True)
+
+
+def _set_parameters(notebook: Any, parameters: Sequence[Tuple[str, str]]) -> None:
+    """Set parameters in the cell of those that were set at the submission, else in a cell after their defaults."""
+    nbformat: Any = import_module("nbformat")
+    lines = "\n".join(f"{name} = {value}" for name, value in parameters)
+    tags = [cell.metadata.get("tags", ()) for cell in notebook.cells]
+    place = next((place for place, each in enumerate(tags) if INJECTED in each), None)
+    if place is not None:
+        notebook.cells[place].source += f"\n{lines}"
+        return
+    after = next((place for place, each in enumerate(tags, 1) if TAG in each), 0)
+    cell = nbformat.v4.new_code_cell(f"{HEADING}\n{lines}", metadata={"tags": [INJECTED]})
+    if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
+        del cell["id"]
+    notebook.cells.insert(after, cell)
 
 
 def _error(kind: str, message: str) -> Ended:

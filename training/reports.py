@@ -17,7 +17,7 @@ MAX_TEXT = 1000
 
 
 class Reports:
-    """Writes reports to ``path``, or discards them if it is None."""
+    """Writes reports to ``path``, or discards them if it is None. ``values`` are the numbers written last."""
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Reports:
         self._last = clock()
         self._held: Optional[bytes] = None
         self._notice = b""
+        self.values: Dict[str, float] = {}
         if path is not None:
             atexit.register(self.flush)
 
@@ -44,7 +45,9 @@ class Reports:
         """
         if self._path is None:
             return
-        line = self._line(step, of, values, saved=False)
+        numbers = _finite(values)
+        self.values.update(numbers)
+        line = self._line(step, of, numbers, saved=False)
         self._allow()
         if self._allowance >= 1:
             self._allowance -= 1
@@ -97,18 +100,17 @@ class Reports:
         self,
         step: Optional[float],
         of: Optional[float],
-        values: Dict[str, Any],
+        values: Dict[str, float],
         *,
         saved: bool,
         **more: Any,
     ) -> bytes:
-        numbers = {name: _number(name, value) for name, value in values.items()}
         line = {
             "at": self._now(),
             "attempt": self._attempt,
             "step": step if step is None else _number("step", step),
             "of": of if of is None else _number("of", of),
-            "values": {name: number for name, number in numbers.items() if math.isfinite(number)},
+            "values": values,
             "saved": saved,
             **more,
         }
@@ -126,6 +128,12 @@ class Reports:
             self._held = line or self._held
         else:
             self._notice = b""
+
+
+def _finite(values: Dict[str, Any]) -> Dict[str, float]:
+    """Return the finite ones of the reported values. Raises `TypeError` for a value that is no number."""
+    numbers = {name: _number(name, value) for name, value in values.items()}
+    return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 def _number(name: str, value: Any) -> float:

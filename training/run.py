@@ -4,8 +4,9 @@
 to ``result.pkl`` in the job's output directory, an exception to ``error.json``. In a gang those of the other
 processes are written to ``result.RANK.pkl``. A result that is a JSON value is written to ``result.json`` too, for
 programs that are not in Python; a figure, a table or a model to a file that pages show. For a sweep the payload
-has the calls of all trials, or a study that chooses the arguments. ``notebook IN.ipynb`` executes a notebook and
-saves it in that directory under its own name, with the outputs of all cells that ran, after every cell.
+has the calls of all trials, or a study that chooses the arguments. ``notebook IN.ipynb NAME=VALUE…`` executes a
+notebook, with other values of some parameters, and saves it in that directory under its own name, with the outputs
+of all cells that ran, after every cell.
 """
 
 from __future__ import annotations
@@ -100,12 +101,16 @@ def _read(payload: Payload) -> Dict[str, Any]:
         raise
 
 
+def pairs(changes: Sequence[str]) -> List[Tuple[str, str]]:
+    """Return the names and the values in arguments that are given as ``name=value``."""
+    return [(name, text) for name, _, text in (change.partition("=") for change in changes)]
+
+
 def _with_changes(call: Dict[str, Any], changes: Sequence[str]) -> Dict[str, Any]:
     """Return the call with other arguments; for a cell, with other values of its variables."""
     if not changes:
         return call
-    pairs = (change.partition("=") for change in changes)
-    values = {name: ast.literal_eval(text) for name, _, text in pairs}
+    values = {name: ast.literal_eval(text) for name, text in pairs(changes)}
     function = call["function"]
     if hasattr(function, "variables"):
         function.variables.update(values)
@@ -261,18 +266,18 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def run_notebook(path: Path) -> None:
+def run_notebook(path: Path, changes: Sequence[str] = ()) -> None:
     """Run a notebook from its first cell, and exit with 75 if a pause was requested meanwhile.
 
-    A pause takes effect between two cells, or where a cell saves a checkpoint and exits through
-    `springtide.training`. The next attempt starts again with the first cell, and finds the checkpoints of the
-    previous one.
+    ``changes`` are parameters in place of those in the notebook, each as in `run_function`. A pause takes effect
+    between two cells, or where a cell saves a checkpoint and exits through `springtide.training`. The next attempt
+    starts again with the first cell, and finds the checkpoints of the previous one.
     """
     from springtide.training.notebook import execute  # noqa: PLC0415 - it requires nbclient
 
     job = current_job()
     sys.path.insert(0, str(path.parent.resolve()))
-    ended = execute(job, path, job.output_directory / path.name)
+    ended = execute(job, path, job.output_directory / path.name, pairs(changes))
     if ended.paused:
         job.exit_for_pause()
     if ended.error is not None:
@@ -285,16 +290,12 @@ def run_notebook(path: Path) -> None:
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the function or notebook that the arguments name."""
     words = sys.argv[1:] if argv is None else argv
-    is_function = words[:1] == ["function"] and len(words) > 1 and all("=" in word for word in words[2:])
-    is_notebook = words[:1] == ["notebook"] and len(words) == 2
-    if not (is_function or is_notebook):
-        sys.stderr.write("usage: python -m springtide.training.run function FILE [NAME=VALUE…] | notebook FILE\n")
+    runs = {"function": run_function, "notebook": run_notebook}
+    if len(words) < 2 or words[0] not in runs or not all("=" in word for word in words[2:]):
+        sys.stderr.write("usage: python -m springtide.training.run function|notebook FILE [NAME=VALUE…]\n")
         raise SystemExit(2)
     stacks.answer_requests()
-    if is_function:
-        run_function(Path(words[1]), words[2:])
-    else:
-        run_notebook(Path(words[1]))
+    runs[words[0]](Path(words[1]), words[2:])
 
 
 if __name__ == "__main__":

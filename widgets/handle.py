@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from springtide.scheduler import capture, wire
+from springtide.scheduler.arguments import BadArgument, typed_of
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import BadOption
 from springtide.scheduler.wire.submission import checked
@@ -161,21 +162,24 @@ class Handle(ABC):
         """Run the job again and return the handle of the new run at once: ``job.rerun(gpus=2)``.
 
         Options are those of `Pool.submit`, given instead of those of the first run; variables of ``env`` are added
-        to the first run's. ``arguments`` are other arguments of its function or command by name:
-        ``job.rerun(arguments={"lr": 0.1})``; text for an argument that was none has quotes of its own, as in
-        Python. Everything else stays the same: code, other arguments, files, working directory. Only your
-        own jobs can be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises
-        `OptionError`, and `CaptureError` for variables that cannot be carried.
+        to the first run's. ``arguments`` are other arguments of its function, command or notebook by name:
+        ``job.rerun(arguments={"lr": 0.1})``. An option that a command does not have yet is named as the command
+        takes it: ``{"--decay": 0.5}``. Everything else stays the same: code, other arguments, files, working
+        directory. Only your own jobs can be run again, as long as the pool keeps their files, and a trial only
+        with its sweep. Raises `OptionError`, and `CaptureError` for variables that cannot be carried.
         """
+        typed = typed_arguments(self.info, arguments) if arguments else {}
+        job = self._connection.ask(Client.rerun, self.id, self._changes(options), typed)
+        return type(self)(job.id, self._way)
+
+    def _changes(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options as requests carry them. Raises `OptionError` and `CaptureError`."""
         try:
-            changes = capture.with_carried(checked(options), capture.kernel_place(capture.working_directory()))
+            return capture.with_carried(checked(options), capture.kernel_place(capture.working_directory()))
         except BadOption as error:
             raise OptionError(str(error)) from None
         except capture.CaptureError as error:
             raise CaptureError(str(error)) from None
-        typed = {name: value if isinstance(value, str) else repr(value) for name, value in arguments.items()}
-        job = self._connection.ask(Client.rerun, self.id, changes, typed)
-        return type(self)(job.id, self._way)
 
     # ---------- waiting
 
@@ -278,6 +282,14 @@ def _tags(tags: Sequence[str]) -> list[str]:
     except BadOption as error:
         raise OptionError(str(error)) from None
     return found
+
+
+def typed_arguments(job: wire.Job, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return other arguments of a job as requests carry them. Raises `OptionError`."""
+    try:
+        return typed_of(job.kind, job.arguments, arguments)
+    except BadArgument as error:
+        raise OptionError(str(error)) from None
 
 
 def known(job: wire.Job | Exception) -> wire.Job:

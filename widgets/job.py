@@ -8,14 +8,17 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
+from springtide.scheduler.wire import Surface
+from springtide.scheduler.wire.submission import offered
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
@@ -29,15 +32,17 @@ from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,
     NotFinishedError,
+    OptionError,
     SpringtideError,
 )
-from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted
-from springtide.widgets.results import Metrics, Outputs
+from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted, typed_arguments
+from springtide.widgets.results import Checkpoints, Metrics, Outputs
 
 RESULT = "result.pkl"
 RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
+OPTION_NAMES = frozenset(option.name for option in offered(Surface.SUBMIT))
 NOT_FOUND = 404
 NO_FILE = frozenset({NOT_FOUND, 422})
 """Statuses of the refusals of a name that is not a file's; the second one is for a folder."""
@@ -192,6 +197,47 @@ class Job(Handle):
                 raise _not_saved(file, to, failed) from None
         return target
 
+    def checkpoints(self) -> Checkpoints:
+        """Return the checkpoints that the job has saved, the newest first."""
+        return Checkpoints(self._connection.ask(Client.checkpoints, self.id))
+
+    def delete_checkpoints(self, *names: str, force: bool = False) -> Checkpoints:
+        """Delete checkpoints of the job by their names, and return the others.
+
+        The one that an unfinished job resumes from is deleted with ``force`` only.
+        """
+        return Checkpoints(self._connection.ask(Client.delete_checkpoints, self.id, names, force=force))
+
+    def fork(
+        self,
+        *,
+        step: float | None = None,
+        checkpoint: str | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Job:
+        """Continue from a checkpoint as a new job, and return its handle: ``job.fork(step=40, lr=0.01)``.
+
+        The checkpoint is that of ``step``, or the one named ``checkpoint``, else the newest. Keywords that are
+        options of `Pool.submit` are given instead of the job's. All others are arguments of its function, command
+        or notebook by name, as those of `rerun`. Arguments with the name of an option, and new options of a
+        command, are given as ``kwargs={"gpus": 2}`` and ``kwargs={"--decay": 0.5}``.
+
+        Code, files and other arguments are the job's; `Pool.fork` continues with other code. Only your own jobs
+        can be forked. Raises `OptionError`, and `CaptureError` for variables that cannot be carried.
+        """
+        info = self.info
+        options, arguments = _divided(info, kwargs, keywords)
+        job = self._connection.ask(
+            Client.fork,
+            self.id,
+            self._changes(options),
+            step=step,
+            checkpoint=checkpoint,
+            arguments=typed_arguments(info, arguments),
+        )
+        return Job(job.id, self._way)
+
     def metrics(self) -> Metrics:
         """Return everything that the job has reported so far, over all its attempts; also as a frame of pandas."""
         return Metrics(self._connection.ask(all_points, self.id))
@@ -205,7 +251,7 @@ class Job(Handle):
         if job.kind != "notebook":
             msg = f"Job {phrases.clean(job.name)} ran a {job.kind}, not a notebook."
             raise NoResultError(msg)
-        return NotebookDocument(json.loads(self.output(job.argv[-1].rpartition("/")[2])))
+        return NotebookDocument(json.loads(self.output(file_run(job.argv))))
 
     def logs(self, *, follow: bool = False, rank: int = 0, tail: int | None = None) -> LogOutput | None:
         """Return the output of the worker ``rank``; with ``follow``, print it as it comes until the job ends.
@@ -268,6 +314,24 @@ class Job(Handle):
     def _words(self, info: wire.Job) -> tuple[str, str]:
         now = time.time()
         return plain.job_text(info, now), plain.job_html(info, now)
+
+
+def _divided(
+    job: wire.Job, kwargs: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of a fork among its keywords, and its arguments. Raises `OptionError` for wrong ones."""
+    options = {name: value for name, value in keywords.items() if name in OPTION_NAMES}
+    others = {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
+    arguments = others if kwargs is None else {**others, **kwargs}
+    known = job.arguments if job.kind != "command" else {}
+    both = next((name for name in options if kwargs is None and name in known), None)
+    if both is not None:
+        msg = (
+            f"{given(both)} is an option of a job and a parameter of its {job.kind} too. Pass the "
+            f"parameters as kwargs={{…}}, which may be empty; then {both}=… is the option."
+        )
+        raise OptionError(msg)
+    return options, arguments
 
 
 def loaded(kept: bytes, job_id: str) -> Any:

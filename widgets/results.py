@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.client.descriptions import HEADS, advice_words, placement_rows
+from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
 from springtide.scheduler.metrics import Best, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import ago, count, given, listed, size
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NO_FILES = "The job has left no files. A job writes them to the directory that SPRINGTIDE_OUTPUT_DIR names."
 NO_METRICS = "The job has reported nothing. A training does so with job.report(step=…, of=…, loss=…)."
+CHECKPOINT_HEADS = ("checkpoint", "step", "size", "saved", "metrics", "by")
 FILE_HEADS = ("file", "size", "written")
 SHOWN = 10
 """Maximum number of rows of metrics that are shown, the last ones."""
@@ -52,6 +53,44 @@ class Outputs(list[wire.OutputFile]):
 
     def _repr_html_(self) -> str:
         return html_table(FILE_HEADS, self._rows(), NO_FILES)
+
+
+class Checkpoints(list[wire.Checkpoint]):
+    """The checkpoints of a job, the newest first, shown as a table.
+
+    Sizes are in bytes, times in seconds since 1970.
+    """
+
+    def __init__(self, listed: wire.CheckpointList) -> None:
+        super().__init__(listed.items)
+        self._empty = listed.text
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each checkpoint. Raises `MissingPackageError`.
+
+        A reported value that is called like a column has the column ``reported.NAME``.
+        """
+        return frame(
+            [
+                with_reported(
+                    {
+                        "name": each.name,
+                        "step": each.step,
+                        "size": each.size,
+                        "written": each.written,
+                        "by": each.by,
+                    },
+                    each.values,
+                )
+                for each in self
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return text_table(CHECKPOINT_HEADS, checkpoint_rows(self, time.time()), self._empty)
+
+    def _repr_html_(self) -> str:
+        return html_table(CHECKPOINT_HEADS, checkpoint_rows(self, time.time()), self._empty)
 
 
 class Metrics(list[dict[str, Any]]):

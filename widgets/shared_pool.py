@@ -134,6 +134,43 @@ class Pool:
         options, call = split_keywords(work, kwargs, keywords)
         return self.send(capture(work, args, call, here(options)), options)
 
+    @takes_options
+    def fork(
+        self,
+        job: Job | str,
+        work: Work,
+        /,
+        *args: Any,
+        step: float | None = None,
+        checkpoint: str | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Job:
+        """Continue from a checkpoint of a job with the code of this moment, and return the handle of the new job.
+
+        ``pool.fork(job, train, 0.01, step=40)``. ``work`` and its arguments are those of `submit`. The checkpoint
+        is that of ``step``, or the one named ``checkpoint``, else the newest. Options that are not given are those
+        of the first job; `Job.fork` keeps its code as well. Raises `CaptureError` and `OptionError`.
+
+        Options:
+
+        {options}
+        """
+        options, call = split_keywords(work, kwargs, keywords)
+        captured = capture(work, args, call, here(options))
+        request = _request(captured, options)
+        named = {name: getattr(request, name) for name in checked(options)}
+        accepted = self.connection.ask(
+            Client.fork,
+            job if isinstance(job, str) else job.id,
+            {**named, "env": request.env},
+            step=step,
+            checkpoint=checkpoint,
+            program=wire.program_of(request),
+            packed=captured.packed,
+        )
+        return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, self._left(request))))
+
     def submit_cell(
         self, text: str, namespace: dict[str, Any], hidden: Iterable[str], options: Mapping[str, Any]
     ) -> Job:

@@ -281,7 +281,7 @@ async def _record(call: Call, job: Job, what: str) -> None:
         await call.pool.engine.record(call.caller.name, what, job.id, before, {})
 
 
-async def _record_reading(call: Call, job: Job, what: str) -> None:
+async def record_reading(call: Call, job: Job, what: str) -> None:
     """Record that a person outside the project reads a job's files or log, at most once in `READING_S`."""
     caller, now = call.caller, call.pool.clock()
     if permissions.owns(caller, job.user) or (job.project in caller.groups and not caller.service):
@@ -450,7 +450,7 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
 async def log(call: Call, id: str, query: LogQuery) -> LogChunk:
     """Return a part of a worker's log."""
     job = await seen(call, id)
-    await _record_reading(call, job, "job.read_log")
+    await record_reading(call, job, "job.read_log")
     return await call.pool.engine.log(job.id, query.rank, query.offset, query.limit, query.wait)
 
 
@@ -459,7 +459,7 @@ async def stack(call: Call, id: str) -> JobStack:
     """Return where the processes of all workers of a running job are now: the stacks of their threads."""
     job = await seen(call, id)
     take(call.pool.stacks, call.caller, "You ask for stacks faster than this pool reads them for one person.")
-    await _record_reading(call, job, "job.read_stack")
+    await record_reading(call, job, "job.read_stack")
     return await call.pool.engine.sessions.stack(job.id)
 
 
@@ -509,7 +509,7 @@ async def usage(call: Call, id: str, query: UsageQuery) -> UsageSeries:
 async def outputs(call: Call, id: str) -> OutputList:
     """Return the files that the job left so far."""
     job = await seen(call, id)
-    await _record_reading(call, job, "job.read_outputs")
+    await record_reading(call, job, "job.read_outputs")
     return await call.pool.engine.outputs(job.id)
 
 
@@ -517,7 +517,7 @@ async def outputs(call: Call, id: str) -> OutputList:
 async def output(call: Call, id: str, name: str) -> File:
     """Return a file of the job's output directory."""
     job = await seen(call, id)
-    await _record_reading(call, job, "job.read_outputs")
+    await record_reading(call, job, "job.read_outputs")
     return File(name.rpartition("/")[2], await call.pool.engine.output(job.id, name))
 
 

@@ -39,7 +39,8 @@ class Action(StrEnum):
     SUBMIT = "submit a job for the project"
     STOP = "pause or cancel a job"
     RESUME = "resume a job that was paused"
-    RERUN = "run a job again, with the files and variables that it was submitted with"
+    RERUN = "run a job again, or from a checkpoint, with the files and variables that it was submitted with"
+    DELETE_CHECKPOINTS = "delete checkpoints of a job"
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
     TAG = "change the tags and the note of a job, pin and archive it"
@@ -71,6 +72,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.STOP: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.RESUME: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.RERUN: Rule(None, own=Role.MEMBER),
+        Action.DELETE_CHECKPOINTS: Rule(None, own=Role.NONE),
         Action.ENTER: Rule(None, own=Role.MEMBER),
         Action.HOLD: Rule(Role.PROJECT_ADMIN),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),

@@ -21,7 +21,7 @@ from springtide.scheduler.wire.reruns import arguments_of
 from springtide.scheduler.wording import given
 
 
-async def _first(call: Call, job_id: str) -> JobSpec:
+async def rerunnable(call: Call, job_id: str) -> JobSpec:
     """Return the spec of the path's job. Raises `Refusal` unless the caller may run it again.
 
     A job runs under its user's account and has variables that no one else sees, so only that person may run it
@@ -41,7 +41,7 @@ async def _first(call: Call, job_id: str) -> JobSpec:
 async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Job]:
     """Submit a job once more, with some other options; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
-    first = await _first(call, id)
+    first = await rerunnable(call, id)
     key: str | None = getattr(body, "key")  # noqa: B009 - made from the table, unknown to type checkers
     with hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
@@ -63,6 +63,6 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
 @route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN, jobs=True)
 async def form(call: Call, id: str) -> Form:
     """Return the form to edit a job with before it is run again, filled in; variables are left out."""
-    first = await _first(call, id)
+    first = await rerunnable(call, id)
     form = filled(form_of(await me(call), []), options_of(first))
     return form if first.trials is not None else with_arguments(form, first.kind, first.argv, first.arguments)

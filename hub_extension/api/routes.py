@@ -61,6 +61,8 @@ STREAMS = 20
 """Maximum number of event streams that one person may have open at a time, unless the service is configured
 otherwise."""
 
+CHECKPOINT_CALLS = 4
+"""Maximum number of calls of a person about checkpoints at a time: each reads or copies files of jobs."""
 READINGS = 10_000
 """Number of readings of other people's jobs that are remembered, so that each is in the audit trail once."""
 SUBMISSIONS_AT_ONCE = 200
@@ -110,6 +112,7 @@ class Pool:
     downloads: Slots = field(default_factory=lambda: Slots(DOWNLOADS))
     nodes: NodeEncoder = field(default_factory=NodeEncoder)
     streams: Slots = field(default_factory=lambda: Slots(STREAMS))
+    checkpoints: Slots = field(default_factory=lambda: Slots(CHECKPOINT_CALLS))
     intake: Slots = field(default_factory=lambda: Slots(SUBMISSIONS_AT_ONCE))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
     stacks: Buckets = field(default_factory=lambda: Buckets(STACK_RATE, STACK_BURST, time.monotonic))

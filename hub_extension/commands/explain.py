@@ -13,7 +13,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import expectation, prospect
 from springtide.scheduler.wire import Alternative as Change
-from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Starts, WhatIf, Wish
+from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Reason, Starts, WhatIf, Wish
 from springtide.scheduler.wording import ago, duration, gpus
 
 WAITING = frozenset({"queued", "paused"})
@@ -106,18 +106,18 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
     earlier = [each for each in job.attempts[:-1] if each.ended is not None][-EARLIER_ATTEMPTS:]
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
-        "Why": job.error or _said(job, *WHY),
-        "What would change it": _changes(explanation),
+        "Why": job.error or said(job.reason, *WHY),
+        "What would change it": changes(explanation),
         "When": " ".join(
             [
-                _said(job, "next", "place"),
+                said(job.reason, "next", "place"),
                 "" if explanation.starts is None else expectation(explanation.starts, now),
             ]
         ).strip(),
         "Options": ", ".join(f"{each.label} {each.text}" for each in job.chosen if each.name not in IN_FIRST_LINE),
         "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
-        "Project": "" if explanation.project is None or job.ended else _standing(explanation.project),
+        "Project": "" if explanation.project is None or job.ended else standing(explanation.project),
     }
     for title, text in sections.items():
         if text:
@@ -128,18 +128,19 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
             yield f"  {each.options}: {prospect(each.forecast)}"
 
 
-def _changes(explanation: Explanation) -> str:
+def changes(explanation: Explanation) -> str:
     """Return the changes that let the job start; if none is known, those that its reason names."""
     job = explanation.job
     if job.hold is not None and not job.ended:
         return f"springtide release {job.id}, by an administrator of {job.project} or of the pool"
     if job.held_by_user:
         return f"springtide resume {job.id}"
-    return " ".join(change.text for change in explanation.starts_if) or _said(job, "change", "ease")
+    return " ".join(change.text for change in explanation.starts_if) or said(job.reason, "change", "ease")
 
 
-def _said(job: Job, *roles: str) -> str:
-    sentences = [] if job.reason is None else job.reason.sentences
+def said(reason: Reason | None, *roles: str) -> str:
+    """Return the sentences of a reason that have these roles."""
+    sentences = [] if reason is None else reason.sentences
     return " ".join(sentence.text for sentence in sentences if sentence.role in roles)
 
 
@@ -156,7 +157,8 @@ def _ended(attempt: Attempt, now: float) -> str:
     return f"{attempt.state} {ago(attempt.ended or now, now)}. {why}".rstrip()
 
 
-def _standing(project: ProjectView) -> str:
+def standing(project: ProjectView) -> str:
+    """Return the quota of a project and what it holds, as a sentence."""
     quota = "an unlimited quota" if project.quota is None else f"a quota of {gpus(project.quota)}"
     limit = "" if project.limit is None else f" and a limit of {project.limit}"
     held = f"{project.held} ({project.borrowed} borrowed) of a fair share of {project.fair_share}"

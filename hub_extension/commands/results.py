@@ -16,6 +16,7 @@ import msgspec
 
 from springtide.hub_extension.commands.jobs import why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
+from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.model import JobState
@@ -96,7 +97,7 @@ def _result(job: Job) -> Any:
             msg = f"No trial of {job.id} has a value, so none is the best: `springtide jobs --sweep {job.id}`."
             raise click.ClickException(msg)
         return msgspec.to_builtins(job.trials.best)
-    name = job.argv[-1].rpartition("/")[2] if job.kind == "notebook" else RESULT
+    name = file_run(job.argv) if job.kind == "notebook" else RESULT
     try:
         with Client() as client:
             return json.loads(client.output(job.id, name))
@@ -114,7 +115,7 @@ def _wait(job_ids: Sequence[str], timeout: float | None) -> list[Job]:
     """Return the jobs as they are once all have ended, or after ``timeout`` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with Client(patience=PATIENCE_S if timeout is None else min(PATIENCE_S, timeout)) as client:
-        return [_ended(client, job_id, deadline) for job_id in job_ids]
+        return [ended(client, job_id, deadline) for job_id in job_ids]
 
 
 def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
@@ -124,7 +125,7 @@ def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
         sys.exit(TIME_IS_OVER)
 
 
-def _ended(client: Client, job_id: str, deadline: float | None) -> Job:
+def ended(client: Client, job_id: str, deadline: float | None) -> Job:
     """Return a job once it has ended, or as it is when the deadline, of the monotonic clock, has come."""
     job = client.job(job_id)
     if JobState(job.state).final:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from springtide.scheduler.client import PoolError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -23,6 +25,12 @@ def printable(text: str) -> str:
     """Return the text without the control characters of a terminal; newlines and tabs stay."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(c for c in lines if c in "\n\t" or c.isprintable())
+
+
+def refusal_words(error: PoolError) -> str:
+    """Return the message and the hint of a refusal, with the field that it is about."""
+    field, said = error.problem.field, printable(str(error))
+    return said if field is None or field in said else f"{field}: {said}"
 
 
 def terminal() -> tuple[int | None, bool]:

@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from springtide.scheduler.arguments import HIDDEN, is_secret
+from springtide.scheduler.arguments import HIDDEN, file_run, is_secret
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
@@ -108,11 +108,12 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     """
     name = _file_of(captured)
     notebook = json.loads(_content(captured))
-    if not parameters:
-        return replace(captured, arguments=rendered(_defaults(notebook["cells"])))
-    cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in _tags(cell)]
     language = _language(notebook)
-    if language not in {"", "python"}:
+    is_python = language in {"", "python"}
+    if not parameters:
+        return replace(captured, arguments=rendered(_defaults(notebook["cells"])) if is_python else {})
+    cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in _tags(cell)]
+    if not is_python:
         msg = f"{name} is a notebook in {given(language)}. Parameters are for notebooks in Python."
         raise CaptureError(msg)
     _check_names(parameters, _names(cells), name)
@@ -151,7 +152,7 @@ def _note(lines: Sequence[str], *, has_cell: bool) -> str:
 
 
 def _file_of(captured: Captured) -> str:
-    return captured.argv[-1].rpartition("/")[2]
+    return file_run(captured.argv)
 
 
 def _content(captured: Captured) -> bytes:
@@ -186,23 +187,24 @@ def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
 
 def _names(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the variables that the cells with the tag assign."""
-    return [name for name, _ in _assigned(cells)]
+    return [name for name, _ in _assigned(cells, TAG)]
 
 
 def _defaults(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values of parameters that the cells with the tag write out: those of others are not known."""
+    """Return the values of parameters that the cells for them write out: those of others are not known."""
     values: dict[str, Any] = {}
-    for name, value in _assigned(cells):
+    for name, value in (*_assigned(cells, TAG), *_assigned(cells, INJECTED)):
+        values.pop(name, None)
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             values[name] = None if value is None else ast.literal_eval(value)
     return values
 
 
-def _assigned(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, ast.expr | None]]:
-    """Return the variables that the cells with the tag assign, with what is last assigned to them."""
+def _assigned(cells: Sequence[Mapping[str, Any]], tag: str) -> list[tuple[str, ast.expr | None]]:
+    """Return the variables that the cells with a tag assign, with what is last assigned to them."""
     names: dict[str, ast.expr | None] = {}
     for cell in cells:
-        if TAG not in _tags(cell):
+        if tag not in _tags(cell):
             continue
         try:
             statements = ast.parse("".join(cell["source"])).body

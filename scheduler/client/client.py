@@ -31,6 +31,10 @@ SEND_TIMEOUT_S = 300.0
 """Time for sending a project tree, in seconds."""
 STACK_TIMEOUT_S = 600.0
 """Time for the stacks of all workers of a job, in seconds."""
+FILES_TIMEOUT_S = 90.0
+"""Time for a request that reads folders of a job, in seconds."""
+COPY_TIMEOUT_S = 1800.0
+"""Time for a request that copies a checkpoint, in seconds."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -244,6 +248,53 @@ class Client:
         """
         body = wire.rerun(dict(changes), uuid.uuid4().hex, arguments)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "rerun"), body=body, repeat=True)
+
+    def checkpoints(self, job_id: str) -> wire.CheckpointList:
+        """Return the checkpoints that a job has saved, the newest first."""
+        return self._http.struct(
+            wire.CheckpointList, "GET", _path("jobs", job_id, "checkpoints"), timeout=FILES_TIMEOUT_S
+        )
+
+    def delete_checkpoints(self, job_id: str, names: Sequence[str], *, force: bool = False) -> wire.CheckpointList:
+        """Delete checkpoints of a job, with ``force`` also the one that it resumes from; return the others."""
+        body = wire.CheckpointsDelete(names=list(names), force=force)
+        path = _path("jobs", job_id, "checkpoints", "delete")
+        return self._http.struct(wire.CheckpointList, "POST", path, body=body, timeout=FILES_TIMEOUT_S)
+
+    def fork(
+        self,
+        job_id: str,
+        changes: Mapping[str, Any] = NO_CHANGES,
+        *,
+        step: float | None = None,
+        checkpoint: str | None = None,
+        arguments: Mapping[str, str] = NO_CHANGES,
+        program: wire.Program | None = None,
+        packed: bytes | None = None,
+    ) -> wire.Job:
+        """Submit a job that continues from a checkpoint of another one.
+
+        That is the newest one without ``step`` and ``checkpoint``, a name.
+        ``changes`` and ``arguments`` are those of `rerun`.
+        ``program`` runs in place of the first job's, ``packed`` is its packed project tree.
+        """
+        if (
+            packed is not None
+            and program is not None
+            and program.tree is not None
+            and program.tree.digest is not None
+        ):
+            self.send_tree(program.tree.digest, packed)
+        body = wire.fork(
+            dict(changes),
+            uuid.uuid4().hex,
+            step=step,
+            checkpoint=checkpoint,
+            arguments=arguments,
+            program=program,
+        )
+        path = _path("jobs", job_id, "fork")
+        return self._http.struct(wire.Job, "POST", path, body=body, repeat=True, timeout=COPY_TIMEOUT_S)
 
     def edit_tags(self, job_id: str, edit: wire.TagsEdit) -> wire.Job:
         """Change the tags of a job, also of one that has ended."""

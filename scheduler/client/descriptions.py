@@ -10,6 +10,7 @@ from springtide.scheduler import wording
 from springtide.scheduler.wire import (
     IMAGE_VARIABLE,
     Advice,
+    Checkpoint,
     Forecast,
     Job,
     JobEnvironment,
@@ -22,6 +23,8 @@ from springtide.scheduler.wording import ago, count, listed, plural, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
+SHOWN_VALUES: Final = 4
+"""Maximum number of metrics that are shown with a checkpoint."""
 
 HEADS = ("GPUs", "type", "placed", "speed", "runs")
 NOTHING = (
@@ -54,14 +57,30 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
     return [(head, words) for head, words in shown if words]
 
 
+def checkpoint_rows(found: Sequence[Checkpoint], now: float) -> list[tuple[str, ...]]:
+    """Return the cells of a table of checkpoints: name, step, size, time, metrics, and who writes such ones."""
+    return [
+        (
+            each.name,
+            "" if each.step is None else f"{each.step:g}",
+            size(each.size),
+            ago(each.written, now),
+            ", ".join(f"{name}={value:.4g}" for name, value in sorted(each.values.items())[:SHOWN_VALUES]),
+            f"{each.by or 'springtide.training'}{', the job resumes from it' if each.needed else ''}",
+        )
+        for each in found
+    ]
+
+
 def arguments_words(job: Job) -> str:
     """Return the arguments of a job on one line: ``lr=0.1, epochs=30``."""
     return ", ".join(f"{name}={argument.shown}" for name, argument in job.arguments.items())
 
 
 def resumes_from(job: Job, now: float) -> str:
-    """Return from which checkpoint a job resumes; empty before its first start and after its end."""
-    if job.ended is not None or job.started is None or job.trials is not None or not job.options.gpus:
+    """Return from which checkpoint a job resumes; empty after its end, and for a first start without one."""
+    begins = job.started is None and (job.rerun is None or job.rerun.fork is None)
+    if job.ended is not None or begins or job.trials is not None or not job.options.gpus:
         return ""
     if job.saved is None:
         return "nothing: it has saved no checkpoint"

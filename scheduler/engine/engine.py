@@ -12,6 +12,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.engine.forecasts.what_if import Sees
+from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
     control,
@@ -98,6 +99,7 @@ class Engine:
         self.idle_workspaces = parts.idle_workspaces
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
+        self.forks = parts.forks
         self.tags = parts.tags
         self.sessions = parts.sessions
         self._loop_task = loop_task
@@ -150,12 +152,13 @@ class Engine:
         project: str,
         *,
         again: JobSpec | None = None,
+        fork: Source | None = None,
         lineage: tuple[str, ...] = (),
     ) -> wire.Job:
         """Accept a job, which is on disk when this returns. For a key accepted before, return that job.
 
-        ``again`` is what the job was submitted with that this one repeats. ``lineage`` are the jobs whose programs
-        led to this one, the first one first.
+        ``again`` is what the job was submitted with that this one repeats, ``fork`` the checkpoint of it from
+        which this one continues. ``lineage`` are the jobs whose programs led to this one, the first one first.
         """
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
@@ -167,15 +170,25 @@ class Engine:
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
         trials, parameters = validate_trials(submission.trials)
-        rerun = None if again is None else reference(again, spec)
+        rerun = None
+        if again is not None:
+            rerun = reference(again, spec, None if fork is None else fork.reference)
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)
-        job_id = await parts.mailbox.request(
-            lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)
-        )
+        begins = {} if fork is None else await parts.forks.copy(fork, spec)
+        accepted = ""
+        try:
+            accepted = await parts.mailbox.request(
+                lambda transaction: control.accept_job(
+                    transaction, spec, bundle, self.settings, parameters, begins=begins
+                )
+            )
+        finally:
+            if fork is not None and accepted != spec.id:
+                await parts.forks.forget(spec.id)
         self.stats.submits += 1
-        return await self.job(job_id)
+        return await self.job(accepted)
 
     def running_spec(self, attempt: AttemptKey) -> JobSpec | None:
         """Return the spec of an attempt's job, None if it does not run or the job is being cancelled."""

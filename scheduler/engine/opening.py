@@ -19,6 +19,7 @@ from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.forks import ForkCalls
 from springtide.scheduler.engine.gpu_faults import GpuFaults
 from springtide.scheduler.engine.idle import IdleWorkspaces
 from springtide.scheduler.engine.loop import reconcile
@@ -243,6 +244,7 @@ def _compose(
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
+    reruns = RerunCalls(store, jobs, settings)
     node_speeds = NodeSpeeds(settings.faults.slow_node_ratio if settings.faults.drain_faulty_gpus else None)
     placements = Placements(nodes, explores=settings.explore_placements, node_speeds=node_speeds)
     node_requests = NodeRequests(executor, state, nodes, planner, stats=stats, clock=clock.wall)
@@ -326,7 +328,8 @@ def _compose(
         jobs=jobs,
         keys=IdempotencyLookup(lambda keys: store.read(reading.jobs_by_key, keys)),
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
-        reruns=RerunCalls(store, jobs, settings),
+        reruns=reruns,
+        forks=ForkCalls(executor, jobs, launch_specs, reruns, mailbox.request),
         tags=TagCalls(jobs, mailbox.request),
         launch_specs=launch_specs,
         run_history=run_history,

@@ -10,6 +10,7 @@ from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.forks import ForkCalls
 from springtide.scheduler.engine.idle import IdleWorkspaces
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.launch_stops import LaunchProbes
@@ -58,6 +59,7 @@ class EngineParts:
     keys: IdempotencyLookup
     sweeps: SweepCalls
     reruns: RerunCalls
+    forks: ForkCalls
     tags: TagCalls
     launch_specs: LaunchSpecs
     run_history: RunHistory

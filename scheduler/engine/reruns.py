@@ -24,7 +24,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
 from springtide.scheduler.store.queries import trials as sweep_trials
-from springtide.scheduler.store.records import JobRecord, JobSpec, OptionDifference, RerunRef
+from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec, OptionDifference, RerunRef
 from springtide.scheduler.wording import listed
 
 VARIABLES = "env"
@@ -35,8 +35,6 @@ MAX_LINES = 1000
 MAX_VALUE = 2000
 """Maximum length of a reported value, in characters."""
 NONE = "none"
-RUNNER_WORDS = 5
-"""Number of words that run a function or a notebook, before its arguments."""
 
 
 def options_of(spec: JobSpec) -> dict[str, Any]:
@@ -67,7 +65,7 @@ def with_arguments(spec: JobSpec, typed: Mapping[str, str]) -> JobSpec:
     return structs.replace(spec, argv=tuple(words), arguments=arguments, source=source)
 
 
-def reference(first: JobSpec, again: JobSpec) -> RerunRef:
+def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None) -> RerunRef:
     """Return a reference to the first run, with the options that differ."""
     before, after = options_of(first), options_of(again)
     differences = [
@@ -84,7 +82,7 @@ def reference(first: JobSpec, again: JobSpec) -> RerunRef:
     others = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
     if others:
         differences.append(OptionDifference(VARIABLES, "", f"with another {listed(others)}"))
-    return RerunRef(first.id, first.name, tuple(differences))
+    return RerunRef(first.id, first.name, tuple(differences), fork)
 
 
 def _shown(argument: Argument | None) -> str:
@@ -127,10 +125,13 @@ class RerunCalls:
         options: Mapping[str, Any],
         key: str | None,
         typed: Mapping[str, str] = MappingProxyType({}),
+        *,
+        files: bool = True,
     ) -> wire.Submission:
         """Return the submission of a run again: as the first one, except for these options and typed arguments.
 
-        Raises `Refusal` for an argument that cannot be changed, and if the files of the job are kept no longer.
+        Unless ``files``, it has none. Raises `Refusal` for an argument that cannot be changed, and if the files of
+        the job are kept no longer.
         """
         job = await self._first(job_id)
         spec = with_arguments(job.spec, typed)
@@ -139,13 +140,13 @@ class RerunCalls:
             argv=list(spec.argv),
             kind=spec.kind,
             cwd=spec.cwd,
-            files=dict(await self._files(spec)),
+            files=dict(await self._files(spec)) if files else {},
             source=spec.source,
             arguments=dict(spec.arguments),
             key=key,
             environment=environment_sent(spec),
             trials=await self._trials(job),
-            tree=spec.tree,
+            tree=spec.tree if files else None,
         )
 
     async def _files(self, spec: JobSpec) -> Mapping[str, bytes]:
@@ -223,7 +224,7 @@ def _by_name(
 
 def _commands(specs: Sequence[JobSpec]) -> Iterator[wire.Difference]:
     """Yield the commands from the first difference that is none of arguments, which are compared by name."""
-    commands = [program_words(spec.argv) if spec.kind == "command" else spec.argv[:RUNNER_WORDS] for spec in specs]
+    commands = [program_words(spec.kind, spec.argv) for spec in specs]
     same = sum(1 for _ in takewhile(lambda values: len(set(values)) == 1, zip(*commands, strict=False)))
     rests = [shlex.join(argv[same:]) for argv in commands]
     yield wire.Difference(kind="command", name="command", values=[rest or NONE for rest in rests])

@@ -14,7 +14,7 @@ An executor carries out requests and reports observations; it decides nothing. I
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import BinaryIO, TypeAlias
@@ -30,7 +30,7 @@ from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.trees import ProjectTree
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, listed
 
 HISTORY = "trials.json"
 """Name of the file with the earlier trials of a sweep, in the directory of a job's files."""
@@ -337,6 +337,28 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedCheckpoint:
+    """A checkpoint that a job has saved.
+
+    ``name`` identifies it among those of the job. ``own``: `springtide.training` wrote it; else ``by`` is the
+    framework whose checkpoints look like it. ``step`` is None if it is not known, ``size`` is in bytes,
+    ``written`` in seconds since the epoch; ``values`` are the numbers that the job had reported last.
+    """
+
+    name: str
+    own: bool
+    step: float | None
+    size: int
+    written: float
+    by: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+class CheckpointGoneError(ExecutorError):
+    """A checkpoint of that name is not there, or not any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogPiece:
     """Bytes of a job's log.
 
@@ -498,3 +520,38 @@ class Executor(ABC):
 
         Raises `ExecutorError` if it is larger than ``limit`` bytes or not a plain file inside that directory.
         """
+
+    async def list_checkpoints(
+        self,
+        spec: AttemptSpec,
+        also: str = "",  # noqa: ARG002 - some need it
+    ) -> tuple[SavedCheckpoint, ...]:
+        """Return the checkpoints of a job that has started, the newest first.
+
+        ``spec`` is any attempt of it; ``also`` is the path of a recognised checkpoint that is the job's although
+        it is older. Raises `ExecutorError` if its files cannot be read.
+        """
+        raise ExecutorError(f"The checkpoints of {spec.key.job} cannot be listed here.")
+
+    async def delete_checkpoints(
+        self,
+        spec: AttemptSpec,
+        names: Collection[str],
+        also: str = "",  # noqa: ARG002 - some need it
+    ) -> None:
+        """Delete checkpoints of a job. Raises `ExecutorError`, `CheckpointGoneError` for one that is not there."""
+        raise ExecutorError(f"The checkpoints {listed(sorted(names))} of {spec.key.job} cannot be deleted here.")
+
+    async def copy_checkpoint(
+        self,
+        spec: AttemptSpec,
+        name: str,
+        fork: AttemptSpec,
+        also: str = "",  # noqa: ARG002 - some need it
+    ) -> Checkpoint | None:
+        """Copy a checkpoint of a job to another job of the same user, which has not started.
+
+        Returns it as one that is recognised there, None if `springtide.training` restores it by itself. Raises
+        `ExecutorError`, `CheckpointGoneError` if it is not there.
+        """
+        raise ExecutorError(f"The checkpoint {given(name)} of {spec.key.job} cannot be copied to {fork.key.job}.")

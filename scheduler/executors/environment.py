@@ -11,6 +11,7 @@ from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.library import with_library
 from springtide.scheduler.executors.notebooks import VARIABLE
+from springtide.scheduler.executors.supervisor.tree import SEEDS
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.resuming import named_paths, takes_any
 from springtide.scheduler.wire.trees import ProjectTree
@@ -47,6 +48,7 @@ def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, str] | None:
         "cwd": working_directory(spec, places),
         "git": spec.tree.git,
         "commit": spec.tree.commit,
+        "seeds": str(places.checkpoints / SEEDS),
     }
 
 
@@ -133,8 +135,16 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
         "SPRINGTIDE_REPORT": str(places.reports),
         **({} if spec.sweep is None else {"SPRINGTIDE_SWEEP": spec.sweep, "SPRINGTIDE_TRIAL": str(spec.trial)}),
         **({"SPRINGTIDE_TEST_RUN": "1"} if spec.test_run else {}),
+        **_kept(spec),
         **variable(spec.datasets),
     }
+
+
+def _kept(spec: AttemptSpec) -> dict[str, str]:
+    """Return the variables that say which checkpoints stay."""
+    options = spec.options
+    given = {"LAST": options.keep_last, "EVERY": options.keep_every, "BEST": options.keep_best}
+    return {f"SPRINGTIDE_KEEP_{name}": str(value) for name, value in given.items() if value is not None}
 
 
 def check_datasets(spec: AttemptSpec) -> None:

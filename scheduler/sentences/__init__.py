@@ -15,7 +15,7 @@ from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
 from springtide.scheduler.sentences.headlines import LONGEST_HEADLINE, headline
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
-from springtide.scheduler.sentences.reruns import rerun_text
+from springtide.scheduler.sentences.reruns import fork_text, rerun_text
 from springtide.scheduler.sentences.running import RUNNING
 from springtide.scheduler.sentences.sentence import Role, Sentence, Table
 from springtide.scheduler.sentences.sweeps import SWEEPS
@@ -39,6 +39,7 @@ __all__ = [
     "Sentence",
     "agreed",
     "alternative_words",
+    "fork_text",
     "headline",
     "joined",
     "render",

@@ -1,4 +1,4 @@
-"""The differences between a job that runs again and its first run."""
+"""The differences between a job that runs again, or is forked, and its first run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ def rerun_text(name: str, changes: Sequence[tuple[str, str, str]]) -> str:
 
     If the value before is empty, the value after describes the whole change.
     """
+    return f"Run again of {quoted(name)}{_changes(changes)}."
+
+
+def fork_text(name: str, checkpoint: str, step: float | None, changes: Sequence[tuple[str, str, str]]) -> str:
+    """Return ``Fork of train.py at step 40: lr 0.1 → 0.01.``; differences are as in `rerun_text`."""
+    at = f"at step {step:g}" if step is not None else f"from its checkpoint {quoted(checkpoint)}"
+    return f"Fork of {quoted(name)} {at}{_changes(changes)}."
+
+
+def _changes(changes: Sequence[tuple[str, str, str]]) -> str:
     texts = [
         f"{option} {before} → {after}" if before else f"{option} {after}" for option, before, after in changes
     ]
-    return f"Run again of {quoted(name)}{': ' if texts else ' with nothing changed'}{', '.join(texts)}."
+    return f"{': ' if texts else ' with nothing changed'}{', '.join(texts)}"

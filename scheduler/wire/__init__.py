@@ -32,6 +32,15 @@ from springtide.scheduler.wire.forecast import (
     Shift,
     WhatIf,
 )
+from springtide.scheduler.wire.forks import (
+    Checkpoint,
+    CheckpointList,
+    CheckpointsDelete,
+    Fork,
+    Program,
+    fork,
+    program_of,
+)
 from springtide.scheduler.wire.jobs import (
     LONGEST_LOG_PIECE,
     MAX_NOTE,
@@ -116,7 +125,7 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.reruns import OptionChange, Rerun, RerunOf, changes_of, rerun
+from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.sessions import (
     JobStack,
     SessionEnd,
@@ -216,6 +225,9 @@ __all__ = [
     "BuildUse",
     "CardsView",
     "ChannelView",
+    "Checkpoint",
+    "CheckpointList",
+    "CheckpointsDelete",
     "Comparison",
     "DatasetList",
     "DatasetView",
@@ -226,6 +238,8 @@ __all__ = [
     "Event",
     "Forecast",
     "ForecastAccuracy",
+    "Fork",
+    "ForkedFrom",
     "FoundCheckpoint",
     "FreeRequest",
     "GpuCell",
@@ -281,6 +295,7 @@ __all__ = [
     "PoolUsage",
     "PoolView",
     "Problem",
+    "Program",
     "Progress",
     "ProjectChoice",
     "ProjectEdit",
@@ -337,8 +352,10 @@ __all__ = [
     "WorkspaceRequest",
     "WorkspaceView",
     "changes_of",
+    "fork",
     "in_image_of_submission",
     "missing_modules",
     "missing_program",
+    "program_of",
     "rerun",
 ]

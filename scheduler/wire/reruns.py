@@ -38,8 +38,9 @@ Rerun = msgspec.defstruct(
     namespace={
         "__doc__": "Options of a run again that differ from the first run; one left out stays as it was.\n\n"
         "Variables of ``env`` are added to those of the first run. ``typed`` are options as texts, as a form has "
-        "them; an empty one is at its default. ``arguments`` are those of its function or command that change, by "
-        "name, as people type them. ``key`` makes the request safe to repeat, as that of a submission."
+        "them; an empty one is at its default. ``arguments`` are those of its function, command or notebook "
+        "that change, by name, as people type them. ``key`` makes the request safe to repeat, as that of a "
+        "submission."
     },
 )
 
@@ -82,13 +83,23 @@ class OptionChange(Answer, frozen=True, kw_only=True):
     after: str
 
 
+class ForkedFrom(Answer, frozen=True, kw_only=True):
+    """The checkpoint of the first run from which a job continued: its name there, its step if it is known."""
+
+    checkpoint: str
+    step: float | None
+    written: float
+
+
 class RerunOf(Answer, frozen=True, kw_only=True):
     """The run that a job repeats. Code and files are those of it, and so is whatever ``changes`` leaves out.
 
-    ``text`` says in words which run it is, and what differs.
+    ``text`` says in words which run it is, and what differs. ``fork`` is the checkpoint that the job continued
+    from; None if it began from the start.
     """
 
     job: str
     name: str
     changes: list[OptionChange]
     text: str
+    fork: ForkedFrom | None = None

@@ -245,6 +245,37 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             example="--resume checkpoints/last.pt",
         ),
     ] = None
+    keep_last: Annotated[
+        Positive | None,
+        Option(
+            kind=Kind.WHOLE,
+            label="Checkpoints kept",
+            help="How many of its newest checkpoints a job that saves with springtide.training keeps.",
+            default_text="3, unless the program says otherwise",
+            example="5",
+        ),
+    ] = None
+    keep_every: Annotated[
+        Positive | None,
+        Option(
+            kind=Kind.WHOLE,
+            label="Checkpoints kept by step",
+            help="Checkpoints whose step is a multiple of this number are kept as well.",
+            default_text="none",
+            example="1000",
+        ),
+    ] = None
+    keep_best: Annotated[
+        Annotated[str, Meta(max_length=MAX_NAME)] | None,
+        Option(
+            kind=Kind.TEXT,
+            label="Best checkpoint kept",
+            help="The checkpoint with the smallest value of this reported number is kept as well; of name:max the "
+            "largest.",
+            default_text="none",
+            example="loss",
+        ),
+    ] = None
     in_place: Annotated[
         bool,
         Option(

@@ -165,7 +165,7 @@ async def test_an_argument_that_a_job_does_not_have_is_refused_by_its_name(runni
     first = await running.submit("susan", "python3", "train.py", "--lr", "0.1")
     answer = await running.as_("susan").post(f"/jobs/{first['id']}/rerun", json={"arguments": {"rate": "1"}})
     assert (answer.status_code, answer.json()["field"]) == (422, "arguments.rate")
-    assert answer.json()["hint"] == "Known are: lr."
+    assert answer.json()["hint"].startswith("Known are: lr.")
 
 
 async def test_arguments_of_a_function_are_stored_as_they_were_sent_and_cut(running: Any) -> None:

@@ -103,6 +103,10 @@ async def enter(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respon
     return await client.post(f"/jobs/{await job_of(pool, user)}/sessions", json={"argv": ["true"]})
 
 
+async def delete_checkpoints(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    return await client.post(f"/jobs/{await job_of(pool, user)}/checkpoints/delete", json={"names": ["00000001"]})
+
+
 async def tag(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     return await client.patch(f"/jobs/{await job_of(pool, user)}/tags", json={"add": ["best"]})
 
@@ -169,6 +173,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.RESUME: resume,
     Action.RERUN: rerun,
     Action.ENTER: enter,
+    Action.DELETE_CHECKPOINTS: delete_checkpoints,
     Action.HOLD: hold,
     Action.TAG: tag,
     Action.CHANGE_MEMBERS: change_members,
@@ -187,6 +192,7 @@ EXPECTED = {
     Action.RESUME: (False, False, False, True, True),
     Action.RERUN: (False, False, False, False, False),
     Action.ENTER: (False, False, False, False, False),
+    Action.DELETE_CHECKPOINTS: (False, False, False, False, False),
     Action.HOLD: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
@@ -205,6 +211,7 @@ OWN = {
     Action.RESUME: (False, False, True, True, True),
     Action.RERUN: (False, False, True, True, True),
     Action.ENTER: (False, False, True, True, True),
+    Action.DELETE_CHECKPOINTS: (True, True, True, True, True),
     Action.TAG: (True, True, True, True, True),
 }
 CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action for role in Role]

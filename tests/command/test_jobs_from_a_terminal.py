@@ -175,6 +175,56 @@ def test_a_job_is_run_again_with_other_options(run: Run) -> None:
     assert refused.code == 1
 
 
+def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(run: Run, directory: Path) -> None:
+    (directory / "train.py").write_text(
+        "import sys\nfrom springtide.training import current_job\njob = current_job()\n"
+        "found = job.restore()\nprint('has', found.state if found else 0, *sys.argv[1:])\n"
+        "for step in range(int(found.step) if found else 0, 3): job.save(step + 1, step=step + 1)\n"
+    )
+    first = run("submit", "--json", "--", "python", "train.py", "--rate", "0.1").json["id"]
+    assert run("wait", first).code == 0
+    listed = run("checkpoints", first)
+    assert [line.split()[:2] for line in listed.out.splitlines()] == [
+        ["CHECKPOINT", "STEP"],
+        ["00000003", "3"],
+        ["00000002", "2"],
+        ["00000001", "1"],
+    ]
+    done = run("fork", "--step", "2", "--argument", "rate=0.5", "--argument", "--fast=true", "--follow", first)
+    assert (done.code, done.out) == (0, "has 2 --rate 0.5 --fast\n"), done.err
+    assert "Fork of train at step 2: rate 0.1 → 0.5, fast none → true." in done.err
+    (directory / "train.py").write_text("print('other code')\n")
+    done = run("fork", "--follow", first, "--", "python", "train.py", "more")
+    assert (done.code, done.out) == (0, "has 3 more\n"), done.err
+    done = run("fork", "--present-code", "--follow", first)
+    assert (done.code, done.out) == (0, "other code\n"), done.err
+    missing = run("fork", "--step", "7", first)
+    assert (missing.code, "The nearest is 3." in missing.err) == (2, True)
+    assert run("fork", "--argument", "rate", first).code == 2
+    assert run("checkpoints", first, "--delete", "00000001").out.count("0000000") == 2
+
+
+def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project(
+    run: Run, directory: Path
+) -> None:
+    (directory / "train.py").write_text(
+        "import pathlib\nrun = pathlib.Path('run')\nrun.mkdir(exist_ok=True)\n"
+        "found = sorted(run.glob('ckpt_step_*.pt'))\nprint('has', *(path.read_text() for path in found))\n"
+        "for step in range(len(found) + 1, len(found) + 3):\n"
+        "    (run / f'ckpt_step_{step}.pt').write_text(f'of step {step}')\n"
+    )
+    first = run("submit", "--json", "--", "python", "train.py").json["id"]
+    assert run("wait", first).code == 0
+    listed = run("checkpoints", "--json", first).json["items"]
+    assert {(each["name"], each["step"]) for each in listed} == {
+        ("run/ckpt_step_1.pt", 1),
+        ("run/ckpt_step_2.pt", 2),
+    }
+    done = run("fork", "--step", "1", "--follow", first)
+    assert (done.code, done.out) == (0, "has of step 1\n"), done.err
+    assert not (directory / "run").exists(), "the project stays as it was"
+
+
 def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     job = run("submit", "--json", "python", "long.py").json["id"]
@@ -308,9 +358,9 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = called("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit advise rerun jobs show logs exec stack wait result outputs download tag pause resume hold "
-        "release finish cancel projects default-project datasets nodes drain undrain free top explain env "
-        "image-contents replay renumber doctor backup restore plan simulate"
+        "up submit advise rerun checkpoints fork jobs show logs exec stack wait result outputs download tag pause "
+        "resume hold release finish cancel projects default-project datasets nodes drain undrain free top explain "
+        "mcp env image-contents replay renumber doctor backup restore plan simulate"
     )
 
 

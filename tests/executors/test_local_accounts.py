@@ -67,6 +67,28 @@ done
     assert [report.step for report in await bench.executor.read_reports("job", 0, 10)] == [1]
 
 
+async def test_checkpoints_are_read_and_copied_with_the_rights_of_their_user(bench: LocalBench) -> None:
+    (bench.state / "secret").write_text("root's")
+    (bench.state / "secret").chmod(0o600)
+    text = (
+        f"ln -s {bench.state / 'secret'} ckpt_step_1.pt; echo mine > ckpt_step_2.pt; "
+        'mkdir "$SPRINGTIDE_CHECKPOINT_DIR/00000001"; cd "$SPRINGTIDE_CHECKPOINT_DIR/00000001"; '
+        f'ln -s {bench.state / "secret"} model; echo \'{{"step": 1, "at": 1, "files": {{}}}}\' > manifest.json'
+    )
+    first, fork = (bench.spec(("sh", "-c", text), user=SOMEBODY, job=job) for job in ("first", "fork"))
+    await bench.run(first)
+    assert [each.name for each in await bench.executor.list_checkpoints(first)] == ["00000001", "ckpt_step_2.pt"]
+    await bench.executor.copy_checkpoint(first, "ckpt_step_2.pt", fork)
+    with pytest.raises(ExecutorError, match="Permission denied"):
+        await bench.executor.copy_checkpoint(first, "00000001", fork)
+    places = bench.state / "jobs/fork"
+    assert (places / "work/ckpt_step_2.pt").stat().st_uid == pwd.getpwnam(SOMEBODY).pw_uid
+    assert not list((places / "checkpoints").iterdir())
+    with pytest.raises(ExecutorError):
+        await bench.executor.delete_checkpoints(first, {"../secret"})
+    assert (bench.state / "secret").read_text() == "root's"
+
+
 async def test_a_users_job_pauses_like_any_other_and_is_adopted(bench: LocalBench) -> None:
     spec = bench.spec(("sh", "-c", WAITS), user=SOMEBODY)
     await bench.executor.launch(spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -103,8 +103,8 @@ def submit(service: ServiceProcess) -> Iterator[Callable[..., Job]]:
     with Client(service.url, "susan") as susan:
         jobs = []
 
-        def submit(name: str, gpus: int = 1, program: str = STEPS) -> Job:
-            argv = [sys.executable, "-c", program]
+        def submit(name: str, gpus: int = 1, program: str = STEPS, options: Sequence[str] = ()) -> Job:
+            argv = [sys.executable, "-c", program, *options]
             body = Submission(argv=argv, kind="command", cwd="/tmp", project="vision", gpus=gpus, name=name)
             jobs.append(susan.submit(body))
             return jobs[-1]

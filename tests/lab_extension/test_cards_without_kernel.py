@@ -194,3 +194,35 @@ def test_the_files_of_a_job_are_on_its_card_and_a_job_that_is_not_there_is_said_
     expect(lost.get_by_test_id("job-blocked")).to_contain_text("There is no job")
     expect(lost.get_by_test_id("job-cancel")).to_be_disabled()
     expect(tab.get_by_text("another version of Springtide")).to_be_visible()
+
+
+SAVING = """
+import sys
+from springtide.training import current_job
+job = current_job()
+found = job.restore()
+print("has", found.step if found else 0, *sys.argv[1:])
+for step in (1, 2):
+    job.save(step, step=step)
+"""
+
+
+def test_a_job_is_forked_on_its_card_and_the_card_of_the_fork_follows(
+    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+) -> None:
+    job = submit("saving", program=SAVING, options=["--rate", "0.1"])
+    lab.write("fork.ipynb", ("job", output_of(service, job)))
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(path_of(request.url)))
+    tab = lab.open(context, "fork.ipynb")
+    expect_state(tab, "Succeeded")
+    assert f"jobs/{job.id}/checkpoints" not in asked, "checkpoints are listed when they are asked for"
+    fold = card(tab).get_by_test_id("job-checkpoints")
+    fold.locator("summary").click()
+    expect(fold.get_by_test_id("checkpoint-row")).to_have_count(2)
+    fold.get_by_label("Fork step 1").click()
+    fold.get_by_test_id("form-arguments.rate").fill("0.5")
+    fold.get_by_test_id("rerun-send").click()
+    below = tab.get_by_test_id("job-card").nth(1)
+    expect(below.get_by_test_id("job-first")).to_contain_text("Fork of saving at step 1: rate 0.1 → 0.5.")
+    expect(below.get_by_test_id("job-state")).to_contain_text("Succeeded")

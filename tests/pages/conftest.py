@@ -17,13 +17,17 @@ from playwright.sync_api import Browser, BrowserContext, Page
 HERE = Path(__file__).parent
 GROUPS = 3
 VISUALS = HERE.parents[1] / "widgets" / "visuals"
+LAB = VISUALS.parent / "lab_extension" / "static"
 
 
 class GalleryHandler(SimpleHTTPRequestHandler):
-    """Serves this folder, and the picture language under ``/visuals``."""
+    """Serves this folder, the picture language under ``/visuals``, and the lab extension under ``/lab``."""
 
     def translate_path(self, path: str) -> str:
         name = path.partition("?")[0].removeprefix("/")
+        if name.startswith("lab/") and not name.startswith("lab/visuals/"):
+            return str(LAB / name.removeprefix("lab/"))
+        name = name.removeprefix("lab/")
         if name.startswith("visuals/"):
             return str(VISUALS / name.removeprefix("visuals/"))
         return str(HERE / (name or "gallery.html"))

@@ -10,6 +10,7 @@ import pytest
 from pages_service import PERSON, Service, Windows
 from patience import PATIENCE_S
 from playwright.sync_api import Error, Page, Route, expect
+from waiting_feed import MINE, WAITING, expect_asked
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire
@@ -315,32 +316,8 @@ def test_the_build_gpus_held_follow_the_list_of_workspaces(visit: Visit, service
     expect(page.get_by_test_id("build-quota")).to_have_text("0 of your 1 build GPU held")
 
 
-WAITING = """async () => {
-    const { PoolFeed } = await import("/visuals/live/pool_feed.js");
-    const { followStream } = await import("/visuals/live/event_stream.js");
-    const { RerunEditor } = await import("/visuals/live/rerun_editor.js");
-    const waiting = [];
-    const call = (_method, path) => new Promise((done) => waiting.push({ path, done }));
-    const { readable, writable } = new TransformStream();
-    const writer = writable.getWriter();
-    window.asked = () => waiting.map(({ path }) => path);
-    window.answer = (place, body) => waiting.splice(place, 1)[0].done(body);
-    window.say = (kind, data) => {
-        writer.write(new TextEncoder().encode(`event: ${kind}\\ndata: ${JSON.stringify(data)}\\n\\n`));
-    };
-    const follow = (on, show) => followStream(async () => new Response(readable), on, show);
-    window.feed = new PoolFeed({ call, follow }, {});
-    window.editor = new RerunEditor(call, "first", () => {}, () => {});
-}"""
-"""A feed and an editor whose questions wait for the test: `asked()`, `answer(place, body)`, `say(kind, event)`."""
-
-
-def expect_asked(gallery: Page, *paths: str) -> None:
-    gallery.wait_for_function("(paths) => String(asked()) === String(paths)", arg=list(paths))
-
-
 def test_a_job_that_an_event_tells_while_my_jobs_are_read_is_among_them(gallery: Page) -> None:
-    mine, job = "jobs?mine=1&limit=50", {"id": "new", "user": "susan", "submitted": 1, "attempts": []}
+    mine, job = MINE, {"id": "new", "user": "susan", "submitted": 1, "attempts": []}
     gallery.evaluate(WAITING)
     gallery.evaluate("feed.watchList(feed.mine, () => {}) && null")
     expect_asked(gallery, "me", mine)
@@ -382,7 +359,7 @@ def test_an_answer_that_is_older_than_an_event_adds_only_what_events_leave_out(g
 
 
 def test_a_feed_reads_again_what_it_shows_after_the_pool_was_started_anew(gallery: Page) -> None:
-    mine = "jobs?mine=1&limit=50"
+    mine = MINE
     gallery.evaluate(WAITING)
     gallery.evaluate("feed.watchList(feed.mine, () => {}) && null")
     expect_asked(gallery, "me", mine)

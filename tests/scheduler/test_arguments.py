@@ -15,10 +15,15 @@ from springtide.scheduler.arguments import (
     arguments_of,
     bounded,
     changed,
+    file_run,
+    is_editable,
     of_values,
+    typed_of,
     without_secrets,
     without_secrets_in_text,
 )
+
+RUNNER = ["python", "-m", "runner", "function", "{code}/payload.pkl"]
 
 
 def values(command: str) -> dict[str, object]:
@@ -47,7 +52,8 @@ def values(command: str) -> dict[str, object]:
         ("accelerate launch --config_file c.yaml train.py --lr 2", {"lr": 2}),
         ("bash run.sh 3", {"argument 1": 3}),
         ("./train --script x.py", {"script": "x.py"}),
-        ("python -c 'print(1)' --lr 3", {}),
+        ("python -c 'print(1)' --lr 3", {"lr": 3}),
+        ("bash -c 'python t.py' --lr 3", {}),
         ("bash -lc 'python train.py --lr 3'", {}),
         ("python train.py --data {project_tree}/data --out -", {"data": "data", "out": "-"}),
         ("python train.py -- --lr 1", {"lr": 1}),
@@ -129,9 +135,30 @@ def test_arguments_of_a_command_change_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "name", "text", "after"),
+    [
+        ("python t.py", "--lr", "0.5", "python t.py --lr 0.5"),
+        ("python t.py --lr 1", "--amp", "true", "python t.py --lr 1 --amp"),
+        ("python t.py --lr 1", "--lr", "2", "python t.py --lr 2"),
+        ("python t.py --weight-decay=1", "--weight-decay", "2", "python t.py --weight-decay=2"),
+        ("python t.py -p 3", "-p", "4", "python t.py -p 4"),
+        ("python t.py --shift -0.5 x", "shift", "1", "python t.py --shift 1 x"),
+        ("python t.py data=x", "+lr", "0.5", "python t.py data=x +lr=0.5"),
+        ("python t.py ++lr=1", "++lr", "0.5", "python t.py ++lr=0.5"),
+    ],
+)
+def test_an_option_named_as_its_command_takes_it_is_changed_or_added(before, name, text, after) -> None:
+    assert rerun(before, **{name: text}) == after
+
+
+@pytest.mark.parametrize(
     ("command", "typed", "message"),
     [
         ("python t.py --lr 1", {"rate": "2"}, "“rate” is no argument of this job. Known are: lr."),
+        ("python t.py --lr 1", {"rate": "2"}, "named as the program takes it, such as --rate."),
+        ("bash -c 'python t.py'", {"--lr": "2"}, "“bash” runs a text here, which has no options."),
+        ("python t.py --a 1 --a 2", {"--a": "3"}, "The argument “a” of this job cannot be changed here."),
+        ("python t.py", {"--lr": "--amp"}, "would be read as an option"),
         ("python t.py --lr 1", {"lr": "--x"}, "“--x” would be read as an option"),
         ("python t.py --amp", {"amp": "maybe"}, "amp is a flag; “maybe” is neither true nor false."),
         ("python t.py --a 1 --a 2", {"a": "3"}, "The argument “a” of this job cannot be changed here."),
@@ -152,7 +179,7 @@ def test_arguments_of_a_function_are_sent_along_as_literals() -> None:
         "frame": Argument(value="<DataFrame>", type="DataFrame"),
         "token": Argument(value=None, hidden=True),
     }
-    argv = ["python", "-m", "runner", "function", "{code}/payload.pkl", "lr=0.3"]
+    argv = [*RUNNER, "lr=0.3"]
     words, after = changed("function", argv, before, {"lr": "1e-2", "name": "0.5", "sizes": "[3]", "token": "s"})
     assert words == [*argv[:5], "lr=0.01", "name='0.5'", "sizes=[3]", "token='s'"]
     assert after == {
@@ -162,6 +189,35 @@ def test_arguments_of_a_function_are_sent_along_as_literals() -> None:
         "frame": before["frame"],
         "token": Argument(value=None, hidden=True),
     }
-    for name, text in (("frame", "1"), ("lr", "fast"), ("lr", "__import__('os')")):
+    refused = [("frame", "1"), ("lr", "fast"), ("lr", "__import__('os')"), ("lr", "1e999"), ("sizes", "[1, ...]")]
+    for name, text in refused:
         with pytest.raises(BadArgument):
             changed("function", argv, before, {name: text})
+
+
+def test_a_list_that_is_not_known_to_its_end_is_not_changed() -> None:
+    long = {"sizes": Argument(value="[1, 2, ...]", type="list"), "word": Argument(value="and so on...")}
+    assert [is_editable("function", RUNNER, name, each) for name, each in long.items()] == [False, True]
+
+
+def test_parameters_of_a_notebook_are_sent_along_as_those_of_a_function() -> None:
+    before = {"lr": Argument(value=0.1), "name": Argument(value="a")}
+    words, after = changed("notebook", RUNNER, before, {"lr": "0.5"})
+    assert words == [*RUNNER, "lr=0.5"]
+    assert file_run(words) == "payload.pkl"
+    assert after == {**before, "lr": Argument(value=0.5)}
+
+
+@pytest.mark.parametrize("kind", ["command", "function"])
+def test_values_of_python_are_typed_as_the_job_takes_them(kind: str) -> None:
+    before = {"name": Argument(value="a"), "rate": Argument(value=0.1)}
+    values = {"name": "1", "rate": "auto", "sizes": [1, 2], "amp": True}
+    assert typed_of(kind, before, values) == {
+        "name": "1",
+        "rate": "auto" if kind == "command" else "'auto'",
+        "sizes": "1 2" if kind == "command" else "[1, 2]",
+        "amp": "True",
+    }
+    for odd in (object(), float("nan"), [object()]):
+        with pytest.raises(BadArgument, match="The argument “rate” is"):
+            typed_of("function", before, {"rate": odd})

@@ -342,8 +342,7 @@ def test_a_headline_is_one_short_line(code: str) -> None:
 
 def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
     cause = Reason("preempted", {"for_name": "waits", "for_user": "susan", "for_project": "susan"})
-    room = {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1}
-    waits = Reason("no-room", room)
+    waits = Reason("no-room", {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1})
     assert sentences.headline(cause, waits) == (
         "Pause for “waits” (higher priority). Waiting for 4 GPUs on one node: 2 are free."
     )

@@ -16,6 +16,7 @@ from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptPhase,
     AttemptStatus,
+    CheckpointGoneError,
     ExecutorError,
     ExitKind,
     LogGrew,
@@ -31,6 +32,26 @@ import os, sys
 with open("state", "a") as state:
     state.write("x")
 print(os.path.getsize("state"), os.access(sys.argv[1], os.X_OK))
+"""
+
+
+CHECKPOINTS = """
+import json, os
+for step in (1, 2):
+    place = os.path.join(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], f"0000000{step}")
+    os.mkdir(place)
+    with open(f"{place}/state.bin", "w") as file:
+        file.write(f"state {step}")
+    with open(f"{place}/manifest.json", "w") as file:
+        json.dump({"step": step, "at": 5.0, "attempt": 1, "files": {"state.bin": {"size": 7}}}, file)
+with open("ckpt_step_9.pt", "w") as file:
+    file.write("recognised")
+"""
+RESTORES = """
+import os
+with open(os.path.join(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], "00000001", "state.bin"), "r+") as file:
+    print(file.read())
+print(open("ckpt_step_9.pt").read(), sorted(os.listdir(".")))
 """
 
 
@@ -69,6 +90,27 @@ class ExecutorContract:
             end("killed", "import os; os.kill(os.getpid(), 11)"),
         )
         assert list(ends) == [(75, None, False), (255, None, False), (None, 11, False)]
+
+    async def test_checkpoints_are_listed_copied_to_another_job_and_deleted(self, bench: Bench) -> None:
+        first, fork = bench.code(CHECKPOINTS), bench.code(RESTORES, job="fork")
+        await bench.run(first)
+        found = await bench.executor.list_checkpoints(first)
+        assert [(each.name, each.step, each.own) for each in found] == [
+            ("00000002", 2, True),
+            ("00000001", 1, True),
+            ("ckpt_step_9.pt", 9, False),
+        ]
+        assert await bench.executor.copy_checkpoint(first, "00000001", fork) is None
+        copied = await bench.executor.copy_checkpoint(first, "ckpt_step_9.pt", fork)
+        assert copied is not None
+        assert (copied.path, copied.size) == ("ckpt_step_9.pt", 10)
+        await bench.executor.delete_checkpoints(first, {"00000001", "ckpt_step_9.pt"})
+        assert [each.name for each in await bench.executor.list_checkpoints(first)] == ["00000002"]
+        with pytest.raises(CheckpointGoneError, match="no checkpoint “00000001”"):
+            await bench.executor.delete_checkpoints(first, {"00000001"})
+        ended = await bench.run(fork)
+        assert ended.exit is not None
+        assert (await bench.log("fork"), ended.exit.code) == ("state 1\nrecognised ['ckpt_step_9.pt']\n", 0)
 
     async def test_a_launch_that_is_repeated_runs_once(self, bench: Bench) -> None:
         spec = bench.code(SLEEPS)

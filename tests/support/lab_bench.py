@@ -66,5 +66,6 @@ def expect_to_go_on(tab: Page) -> None:
 
 
 def expect_state(tab: Page, state: str) -> None:
-    """Check the state of the first card."""
+    """Check the state of the first card, which is drawn while it is in sight."""
+    card(tab).scroll_into_view_if_needed()
     expect(card(tab).get_by_test_id("job-state")).to_contain_text(state)

@@ -6,11 +6,12 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from springtide.training import CheckpointError
-from springtide.training.checkpoint import Checkpoints
+from springtide.training.checkpoint import Checkpoints, Keep, kept, rule_of
 
 
 def test_a_checkpoint_is_what_was_written(tmp_path: Path) -> None:
@@ -89,11 +90,38 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(tmp_path: Path, harm: st
 
 
 def test_only_the_newest_few_stay(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints = Checkpoints(tmp_path, keep=Keep(last=2))
     for step in range(12):
         checkpoints.save(step, step)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00000011", "00000012"]
     assert checkpoints.latest().state == 11
+
+
+def test_a_rule_keeps_the_best_those_of_every_so_many_steps_and_the_newest(tmp_path: Path) -> None:
+    losses = [0.9, 0.4, 0.1, 0.5, 0.6, 0.7, 0.8]
+    values: dict[str, float] = {}
+    checkpoints = Checkpoints(tmp_path, keep=Keep(last=1, every=5, best="loss"), values=values)
+    for step, loss in enumerate(losses):
+        values["loss"] = loss
+        checkpoints.save(step, step)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "00000003", "00000006", "00000007"]
+    assert checkpoints.latest().state == 6
+
+
+def test_manifests_that_say_nothing_usable_keep_nothing_more() -> None:
+    odd: dict[str, Any] = {"step": True, "values": {"loss": "x"}}
+    about: dict[int, dict[str, Any]] = {1: {"step": "5", "values": [1]}, 2: odd, 3: {}}
+    assert kept([1, 2, 3, 4], about, Keep(last=1, every=1, best="loss")) == {4}
+    assert kept([1, 2], {1: {"values": {"acc": 3}}, 2: {"values": {"acc": 2}}}, Keep(1, None, "acc", True)) == {
+        1,
+        2,
+    }
+
+
+def test_options_of_the_job_come_before_the_number_of_the_program() -> None:
+    assert rule_of({}, 7) == Keep(last=7)
+    options = {"SPRINGTIDE_KEEP_LAST": "2", "SPRINGTIDE_KEEP_EVERY": "100", "SPRINGTIDE_KEEP_BEST": "acc:max"}
+    assert rule_of(options, 7) == Keep(last=2, every=100, best="acc", maximize=True)
 
 
 def test_a_process_that_is_killed_while_it_saves_loses_nothing_older(place) -> None:

@@ -122,3 +122,29 @@ def test_a_function_runs_again_with_other_arguments(here: Here, tmp_path: Path) 
 def test_a_cell_runs_again_with_other_values_of_its_variables(here: Here, tmp_path: Path) -> None:
     captured = capture_cell("lr * 2", {"lr": 0.1}, (), here)
     assert result_with(captured, tmp_path.with_name(f"{tmp_path.name} a job"), lr="4") == 8
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("given", [{}, {"lr": 0.2}])
+def test_a_notebook_runs_again_with_other_parameters(here: Here, tmp_path: Path, given: dict[str, Any]) -> None:
+    cells = [
+        new_code_cell("lr = 0.1\nname = 'a'", metadata={"tags": ["parameters"]}),
+        new_code_cell("print(lr, name)"),
+    ]
+    (here.cwd / "study.ipynb").write_text(json.dumps(new_notebook(cells=cells)))
+    captured = capture("study.ipynb", (), given, here)
+    words, arguments = changed(captured.kind, captured.argv, captured.arguments, {"lr": "0.5", "name": "it's"})
+    assert values(arguments) == {"lr": 0.5, "name": "it's"}
+    out = tmp_path.with_name(f"{tmp_path.name} a job")
+    out.mkdir()
+    done = run_copy(replace(captured, argv=tuple(words)), out, SPRINGTIDE_OUTPUT_DIR=str(out))
+    assert done.stdout == "0.5 it's\n", done.stderr
+    kept = json.loads((out / "study.ipynb").read_text())["cells"]
+    assert [cell["metadata"].get("tags") for cell in kept] == [["parameters"], ["injected-parameters"], None]
+
+
+def test_a_notebook_in_another_language_has_no_parameters(here: Here) -> None:
+    cell = new_code_cell("lr = 0.1", metadata={"tags": ["parameters"]})
+    info = {"kernelspec": {"name": "julia", "display_name": "Julia", "language": "julia"}}
+    (here.cwd / "study.ipynb").write_text(json.dumps(new_notebook(cells=[cell], metadata=info)))
+    assert capture("study.ipynb", (), {}, here).arguments == {}

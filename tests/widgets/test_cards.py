@@ -76,7 +76,7 @@ def test_the_card_of_a_sweep_shows_its_trials_as_they_end(pool, until):
     )
     assert [row["parameters"]["lr"] for row in shown.trials] == [0, 0.1, 0.2]
     assert [row["state"] for row in shown.trials] == ["succeeded"] * 3
-    assert (shown.points, shown.log) == ([], "")
+    assert (shown.points, shown.log) == ([], None)
 
 
 BUSY = """

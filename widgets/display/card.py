@@ -107,7 +107,7 @@ class Card(_Live):
 
     job = traitlets.Dict().tag(sync=True)
     points: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    log = traitlets.Unicode("").tag(sync=True)
+    log: traitlets.Unicode[Any, Any] = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     trials: traitlets.List[Any] = traitlets.List(None, allow_none=True).tag(sync=True)
     notice = traitlets.Unicode("").tag(sync=True)
     colour = traitlets.Int(None, allow_none=True).tag(sync=True)

@@ -30,6 +30,8 @@ class Allowed:
     path: str
     query: frozenset[str] = frozenset()
     takes_body: bool = False
+    is_slow: bool = False
+    """Whether the pool may copy files before its answer."""
 
 
 ALLOWED: Final = (
@@ -49,6 +51,9 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/retry"),
     Allowed("GET", f"jobs/{_ID}/rerun"),
     Allowed("POST", f"jobs/{_ID}/rerun", takes_body=True),
+    Allowed("GET", f"jobs/{_ID}/checkpoints"),
+    Allowed("POST", f"jobs/{_ID}/checkpoints/delete", takes_body=True),
+    Allowed("POST", f"jobs/{_ID}/fork", takes_body=True, is_slow=True),
     Allowed("POST", "forecast", takes_body=True),
 )
 """Calls with one answer. The event stream and the outputs of jobs are passed on by handlers of their own."""
@@ -64,6 +69,7 @@ class Target:
     method: str
     path: str
     takes_body: bool = False
+    is_slow: bool = False
 
 
 def target(method: str, path: str, query: Mapping[str, Sequence[str]]) -> Target | Problem:
@@ -73,7 +79,7 @@ def target(method: str, path: str, query: Mapping[str, Sequence[str]]) -> Target
         return _refusal(404, "not_found", f"A notebook server does not pass {given(path)} on to the pool.")
     for call in matching:
         if call.method == method:
-            return Target(method, path + query_text(query, call.query), call.takes_body)
+            return Target(method, path + query_text(query, call.query), call.takes_body, call.is_slow)
     return _refusal(405, "method_not_allowed", f"A notebook server passes no {method[:10]} of {given(path)} on.")
 
 

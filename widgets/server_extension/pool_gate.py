@@ -21,6 +21,8 @@ MAX_ANSWER: Final = 16 * 2**20
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0
 """Maximum silence of the pool before and during an answer, in seconds."""
+SLOW_ANSWER_S: Final = 1800.0
+"""The same for an answer before which the pool may copy a checkpoint."""
 CONNECTIONS: Final = 64
 """Maximum number of connections to the pool; requests beyond it wait for one."""
 REDIRECTS: Final = range(300, 400)
@@ -74,7 +76,8 @@ class PoolGate:
         """Return the status and the JSON of an answer. Raises `GateError`."""
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            request = self._request(target.method, target.path, headers=headers, content=body)
+            timeout = httpx.Timeout(SLOW_ANSWER_S, connect=CONNECT_S) if target.is_slow else None
+            request = self._request(target.method, target.path, headers=headers, content=body, timeout=timeout)
             response = await self._http.send(request, stream=True)
             try:
                 content = await _bounded(response)

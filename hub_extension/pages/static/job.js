@@ -15,6 +15,7 @@ import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderMetricChart } from "./visuals/charts/metric_chart.js";
 import { drawLiveCard } from "./visuals/live/job_view.js";
 import { RerunEditor } from "./visuals/live/rerun_editor.js";
+import { CheckpointBrowser } from "./visuals/outputs/checkpoint_browser.js";
 import { OutputBrowser } from "./visuals/outputs/output_browser.js";
 import { drawArguments } from "./visuals/views/argument_list.js";
 import { renderLog } from "./visuals/views/log_view.js";
@@ -29,7 +30,9 @@ const redraw = oncePerFrame(draw);
 const outputs = new OutputBrowser(call, openFile, path, redraw);
 const trackers = new TrackerLinks(path, redraw);
 const use = new UseCharts(path, redraw);
-const editor = new RerunEditor(call, site.job, redraw, ({ id }) => window.location.assign(jobPath(id)));
+const openJob = ({ id }) => window.location.assign(jobPath(id));
+const editor = new RerunEditor(call, site.job, redraw, openJob);
+const checkpoints = new CheckpointBrowser(call, path, redraw, new RerunEditor(call, site.job, redraw, openJob));
 let live = null;
 
 start();
@@ -103,6 +106,7 @@ function drawJob(job, now) {
   const charts = [...metrics, ...use.draw(job, colour)];
   use.follow(job);
   outputs.follow(job);
+  checkpoints.follow(job);
   return [
     drawCard({ results: outputs }),
     charts.length > 0 &&
@@ -112,6 +116,7 @@ function drawJob(job, now) {
       ]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),
+    section("checkpoints", "Checkpoints", checkpoints.draw(job, live.feed.isOwn(job))),
     section("attempts", "Attempts", drawAttempts(job, now)),
     section("events", "What happened", drawEvents(job, now)),
   ];

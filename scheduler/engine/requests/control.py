@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from springtide.scheduler.workload import Workload
 
 JobsByKey: TypeAlias = Mapping[SubmissionKey, JobRecord]
 MAX_KEYS_PER_QUERY = 200
+NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
 class IdempotencyLookup:
@@ -81,17 +83,20 @@ def accept_job(
     bundle: Bundle | None,
     settings: EngineSettings,
     parameters: bytes | None = None,
+    *,
+    begins: Mapping[str, Any] = NO_CHANGES,
 ) -> str:
     """Queue a validated submission and return the job's id; that of the earlier job for a key accepted before.
 
-    ``parameters`` are those of a sweep's trials that are known beforehand.
+    ``parameters`` are those of a sweep's trials that are known beforehand, ``begins`` the changes of its first
+    standing by the checkpoint that a fork continues from.
     Raises `Refusal` if the project no longer exists or too many jobs are unfinished.
     """
     if spec.key is not None and (known := transaction.job_of_key(spec.user, spec.key)) is not None:
         return known
     spec = with_bundle(spec, bundle)
     check_room(transaction, spec, settings)
-    job = JobRecord(replace(spec, seq=transaction.next_job_number()))
+    job = JobRecord(replace(spec, seq=transaction.next_job_number())).with_standing(**begins)
     if spec.trials is not None:
         job = job.with_standing(sweep=controller.first_standing(spec.trials))
     if parameters is not None:

@@ -37,7 +37,6 @@ from springtide.scheduler.store.records import (
     CountedSteps,
     Hold,
     JobRecord,
-    JobStanding,
     Outcome,
     Withheld,
 )
@@ -320,7 +319,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         values={**standing.values, **last.values},
         extremes=merged(standing.extremes, with_values(report.extremes, last.values, last.step)),
         best_step=best,
-        **_saved(standing, report),
+        **_saved(job, report),
         unsaved=report.unsaved_at,
         outcome=standing.outcome if report.trial is None else _outcome(report.trial),
         lost_result=report.lost_result,
@@ -336,14 +335,20 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
     return updated if attempt is job.live else updated.with_attempt(attempt)
 
 
-def _saved(standing: JobStanding, report: Reported) -> dict[str, Any]:
+def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     """Return the changes of a standing by the newest checkpoint.
 
     One that the job reports counts more than one recognised among its files: the job resumes from it by itself.
+    The one that a fork began with is older than its files, so that no search finds it.
     """
+    standing, rerun = job.standing, job.spec.rerun
     if report.saved_at is not None:
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
     if standing.saved is not None and standing.checkpoint is None:
+        return {}
+    forked = None if rerun is None else rerun.fork
+    began_with = None if standing.checkpoint is None else standing.checkpoint.written
+    if report.found is None and forked is not None and began_with == forked.written:
         return {}
     written = None if report.found is None else report.found.written
     return {"saved": written, "saved_step": None, "checkpoint": report.found}

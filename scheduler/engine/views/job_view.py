@@ -430,8 +430,15 @@ def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
     if first is None:
         return None
     changes = [wire.OptionChange(name=each.name, before=each.before, after=each.after) for each in first.changes]
-    text = sentences.rerun_text(first.name, [(each.name, each.before, each.after) for each in first.changes])
-    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text)
+    differences = [(each.name, each.before, each.after) for each in first.changes]
+    fork = None
+    if first.fork is not None:
+        of = first.fork
+        fork = wire.ForkedFrom(checkpoint=of.checkpoint, step=of.step, written=of.written)
+        text = sentences.fork_text(first.name, of.checkpoint, of.step, differences)
+    else:
+        text = sentences.rerun_text(first.name, differences)
+    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text, fork=fork)
 
 
 def _trials(record: JobRecord, context: ViewContext) -> wire.TrialCounts | None:

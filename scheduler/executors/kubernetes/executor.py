@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec.structs import replace
@@ -31,12 +32,16 @@ from springtide.scheduler.executors.base import (
     OutputFile,
     Report,
     RunningNotebook,
+    SavedCheckpoint,
     StaleEpochError,
     WorkspacePlaces,
     exit_of,
 )
+from springtide.scheduler.executors.checkpoint_files import CheckpointFiles
 from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.files.epoch import EpochGate
+from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
 from springtide.scheduler.executors.kubernetes.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
@@ -51,7 +56,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.executors.kubernetes.start_failures import says_nothing, verdict_of
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
-from springtide.scheduler.model import Node
+from springtide.scheduler.model import Checkpoint, Node
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given, listed
@@ -88,6 +93,7 @@ class KubernetesExecutor(Executor):
         self._records = LaunchRecords(settings, _owner(settings), credentials)
         self._layout = self._records.layout
         self._reader = Reader(self._layout, now)
+        self._checkpoints = CheckpointFiles(strict=True)
         self._epoch = EpochGate(self._layout)
         self._stalls = ApiStalls()
         self._pods = PodControl(api, settings, self._stalls)
@@ -428,6 +434,39 @@ class KubernetesExecutor(Executor):
     async def open_output(self, job: str, name: str, limit: int, own: OwnOutputs | None = None) -> BinaryIO | None:
         """Open a file of the output directory on the jobs' volume."""
         return await self._reader.output(job, name, limit, own)
+
+    async def list_checkpoints(self, spec: AttemptSpec, also: str = "") -> tuple[SavedCheckpoint, ...]:
+        """Read the job's folders on the jobs' volume; other volumes of its pods are not within reach."""
+        return await self._checkpoints.listed(spec, self._layout.job(spec.key.job), self._account, also)
+
+    async def delete_checkpoints(self, spec: AttemptSpec, names: Collection[str], also: str = "") -> None:
+        """Delete checkpoints on the jobs' volume."""
+        await self._checkpoints.delete(spec, names, self._layout.job(spec.key.job), self._account, also)
+
+    async def copy_checkpoint(
+        self, spec: AttemptSpec, name: str, fork: AttemptSpec, also: str = ""
+    ) -> Checkpoint | None:
+        """Copy a checkpoint within the jobs' volume."""
+        its = self._layout.job(fork.key.job)
+        await asyncio.to_thread(make_directory, its.root, 0o711)
+        return await self._checkpoints.copy(
+            spec,
+            name,
+            fork,
+            places=(self._layout.job(spec.key.job), its),
+            seen=JobPlaces(Path(manifests.JOB_ROOT)),
+            account=self._account,
+            owner=_owner(self._settings),
+            also=also,
+        )
+
+    @property
+    def _account(self) -> dict[str, Any] | None:
+        """The account that the files of jobs belong to, None if it is the service's own."""
+        owner = _owner(self._settings)
+        if owner is None:
+            return None
+        return {"name": "", "uid": owner[0], "gid": owner[1], "groups": [], "view": []}
 
     # ---------- underneath
 

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
 from springtide.scheduler.executors import notebooks
-from springtide.scheduler.executors.accounts import AccountError, Accounts
+from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptSpec,
@@ -35,13 +35,16 @@ from springtide.scheduler.executors.base import (
     OutputFile,
     Report,
     RunningNotebook,
+    SavedCheckpoint,
     WorkspacePlaces,
     exit_of,
 )
+from springtide.scheduler.executors.checkpoint_files import CheckpointFiles
 from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import (
     DISCARDED,
+    JobPlaces,
     Layout,
     leave_request,
     read_exit,
@@ -60,7 +63,7 @@ from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.table import Process
-from springtide.scheduler.model import Environment, Node
+from springtide.scheduler.model import Checkpoint, Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
@@ -132,6 +135,7 @@ class LocalExecutor(Executor):
         )
         self._now = now
         self._reader = Reader(self._layout, now)
+        self._checkpoints = CheckpointFiles(strict=False)
         self._epoch = EpochGate(self._layout)
         self._left: Mapping[AttemptKey, Running] = {}
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
@@ -467,6 +471,39 @@ class LocalExecutor(Executor):
         """Open a file of the output directory."""
         return await self._reader.output(job, name, limit, own)
 
+    async def list_checkpoints(self, spec: AttemptSpec, also: str = "") -> tuple[SavedCheckpoint, ...]:
+        """Read the job's folders with the rights of its account."""
+        places, account = self._places_of(spec), self._launcher.account(spec.user)
+        return await self._checkpoints.listed(spec, places, _record(account), also)
+
+    async def delete_checkpoints(self, spec: AttemptSpec, names: Collection[str], also: str = "") -> None:
+        """Delete checkpoints with the rights of the job's account."""
+        places, account = self._places_of(spec), self._launcher.account(spec.user)
+        await self._checkpoints.delete(spec, names, places, _record(account), also)
+
+    async def copy_checkpoint(
+        self, spec: AttemptSpec, name: str, fork: AttemptSpec, also: str = ""
+    ) -> Checkpoint | None:
+        """Copy a checkpoint with the rights of the job's account."""
+        account = self._launcher.account(spec.user)
+        root = self._layout.job(fork.key.job).root
+        make_own_directory(root, self._launcher.mode)
+        its = self._places_of(fork)
+        return await self._checkpoints.copy(
+            spec,
+            name,
+            fork,
+            places=(self._places_of(spec), its),
+            seen=its,
+            account=_record(account),
+            owner=None if account is None else account.owner,
+            also=also,
+        )
+
+    def _places_of(self, spec: AttemptSpec) -> JobPlaces:
+        """Return a job's places as its processes see them."""
+        return JobPlaces(self._layout.job(spec.key.job).root.resolve())
+
     # ---------- underneath
 
     def _ended(self, tracked: Tracked) -> None:
@@ -495,6 +532,10 @@ def _remove_tree(root: Path) -> None:
         else:
             return
     shutil.rmtree(root)
+
+
+def _record(account: Account | None) -> dict[str, Any] | None:
+    return None if account is None else account.record
 
 
 def _place(notebook: notebooks.Notebook) -> str:

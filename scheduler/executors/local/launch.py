@@ -82,7 +82,7 @@ class Launcher:
         Raises `ExecutorError` if the attempt can never start, `OSError` if the disk cannot be written to.
         """
         places = self.layout.job(spec.key.job)
-        account = self._account(spec.user)
+        account = self.account(spec.user)
         owner = account.owner if account else None
         if owner is not None:
             for path in (places.work, places.checkpoints, places.output, places.code, places.reports):
@@ -100,7 +100,7 @@ class Launcher:
         sync(places.root)
         sync(self.layout.jobs)
 
-    def _account(self, user: str) -> Account | None:
+    def account(self, user: str) -> Account | None:
         """Return the account of the job, None for the service's own. Raises `BlockedError` if none is allowed."""
         if self.accounts is None:
             return None

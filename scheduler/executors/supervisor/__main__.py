@@ -6,6 +6,8 @@ from importlib import import_module
 here = sys.path.pop(0)
 sys.path.append(here.rpartition("/")[0])
 directory = sys.argv[1]
+if directory == "checkpoints":
+    sys.exit(import_module("supervisor.saved").main())
 try:
     code = import_module("supervisor.attempt").main(directory, *map(int, sys.argv[2:]))
 except BaseException as error:

@@ -168,15 +168,15 @@ def _by_of_file(path: str, *, any_data: bool) -> str | None:
     return "the program" if found is None and any_data and DATA.fullmatch(last) else found
 
 
-def listed(root: str) -> list[File]:
+def listed(root: str, *, links: bool = True) -> list[File]:
     """Return the plain files below a folder, within the bounds of a search, which runs as the job's account.
 
-    Links to files and folders count as what they lead to, as a job's copy of its project has them; below a linked
-    folder none is followed. A folder that cannot be opened has none.
+    Links to files and folders count as what they lead to, as a job's copy of its project has them, unless
+    ``links`` is false; below a linked folder none is followed. A folder that cannot be opened has none.
     """
-    links: list[str] = []
-    found = list(islice(_walk(root, "", MOST_FOLDERS, links), MOST_FILES))
-    for link in sorted(links)[:MOST_LINKS]:
+    linked: list[str] | None = [] if links else None
+    found = list(islice(_walk(root, "", MOST_FOLDERS, linked), MOST_FILES))
+    for link in sorted(linked or ())[:MOST_LINKS]:
         found += islice(_walk(f"{root}/{link}", f"{link}/", MOST_LINKED_FOLDERS, None), MOST_LINKED_FILES)
     return found
 

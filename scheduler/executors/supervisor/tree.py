@@ -18,6 +18,8 @@ NEW = ".springtide.new"
 """Name of an unfinished copy."""
 COPIED_AT = 946_684_800
 """Time of the last change of copied files, in seconds since the epoch (1 January 2000): others are the job's."""
+SEEDS = "forked"
+"""Folder among the checkpoints of a fork with those that come into its working directory."""
 MOST_LINKS = 100_000
 CACHES = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
@@ -32,6 +34,7 @@ def make_tree(spec: dict[str, Any]) -> None:
 
     ``packed`` is the file of the submission's files, ``root`` the project's folder, ``cwd`` the working directory
     in it, ``git`` the Git directory at the submission and ``commit`` its commit, both empty if there was none.
+    The files below ``seeds``, if that exists, come into the working directory in place of its own.
     Raises OSError or ValueError.
     """
     tree, root = spec["tree"], spec["root"]
@@ -46,6 +49,9 @@ def make_tree(spec: dict[str, Any]) -> None:
     for path in () if working.split("/")[0] in {".", ".."} else _with_parents(working):
         folders.add(path)
         os.makedirs(f"{new}/{path}", 0o755, exist_ok=True)  # noqa: PTH103
+    seeds = spec.get("seeds", "")
+    if os.path.isdir(seeds) and not os.path.islink(seeds):  # noqa: PTH112, PTH114
+        _place_seeds(seeds, new, "" if working == "." else working, folders, taken)
     _link(root, new, folders, taken)
     if spec.get("commit"):
         _attach_git(new, root, spec["git"], spec["commit"])
@@ -56,6 +62,7 @@ def make_tree(spec: dict[str, Any]) -> None:
     os.rename(new, tree)  # noqa: PTH104
     with suppress(OSError):
         os.unlink(spec["packed"])  # noqa: PTH108
+    shutil.rmtree(seeds, ignore_errors=True)
 
 
 def _unpack(packed: str, new: str) -> tuple[set[str], set[str]]:
@@ -80,6 +87,24 @@ def _unpack(packed: str, new: str) -> tuple[set[str], set[str]]:
     for path in manifest.get("folders", ()):
         _make_parents(new, f"{path}/", folders)
     return folders, taken
+
+
+def _place_seeds(seeds: str, new: str, working: str, folders: set[str], taken: set[str]) -> None:
+    """Put the files below ``seeds`` into the working directory of the copy; they stay there until it is whole."""
+    if working.split("/", maxsplit=1)[0] == "..":
+        return
+    for folder, _, names in os.walk(seeds):
+        below = os.path.relpath(folder, seeds)
+        for name in names:
+            path = os.path.normpath(f"{working}/{below}/{name}").lstrip("/")
+            _make_parents(new, path, folders)
+            with suppress(FileNotFoundError):
+                os.unlink(f"{new}/{path}")  # noqa: PTH108
+            try:
+                os.link(f"{folder}/{name}", f"{new}/{path}")
+            except OSError:
+                shutil.copy2(f"{folder}/{name}", f"{new}/{path}")
+            taken.add(path)
 
 
 def _write(file: Any, content: bytes) -> None:

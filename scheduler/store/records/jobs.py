@@ -54,12 +54,25 @@ class OptionDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkRef:
+    """The checkpoint that a fork continued from: its name in the first job, its step, when it was written."""
+
+    checkpoint: str
+    step: float | None
+    written: float
+
+
+@dataclass(frozen=True, slots=True)
 class RerunRef:
-    """Which job is run again, the name that it had, and what differs. It stays when that job is deleted."""
+    """Which job is run again, the name that it had, and what differs. It stays when that job is deleted.
+
+    ``fork`` is the checkpoint of that job from which this one continues; None if it begins from the start.
+    """
 
     job: str
     name: str
     changes: tuple[OptionDifference, ...] = ()
+    fork: ForkRef | None = None
 
 
 class TestStage(StrEnum):

@@ -1,7 +1,7 @@
 /** States as a glyph and a word, project colours, and the parts every drawing shares. */
 
 import { h, s } from "./dom.js";
-import { ago, clean, exact } from "./words.js";
+import { ago, clean, clock, exact } from "./words.js";
 
 export const PALETTE_SIZE = 10;
 
@@ -67,6 +67,11 @@ export function colourOf(index) {
 /** A relative time, exact on hover. */
 export function when(at, now, key) {
   return h("time", { key, datetime: new Date(at * 1000).toISOString(), title: exact(at) }, ago(at, now));
+}
+
+/** A time of day, which stays true without being drawn again; exact on hover. */
+export function timeOf(at, now, key) {
+  return h("time", { key, datetime: new Date(at * 1000).toISOString(), title: exact(at) }, `at ${clock(at, now)}`);
 }
 
 /** The label of simulated GPUs. */

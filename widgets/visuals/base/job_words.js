@@ -1,10 +1,13 @@
 /** The state of a job, in sentences. */
 
 import { h } from "./dom.js";
-import { when } from "./glyphs.js";
+import { isFinal, timeOf, when } from "./glyphs.js";
 import { ago, amount, clean, clock, count, duration, exact, size } from "./words.js";
 
 const SOON_S = 10;
+const FAST_S = 5;
+const SLOW_S = 30;
+const MINUTES_S = 60;
 const LATE_S = 60;
 const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
@@ -46,6 +49,19 @@ function timesOf(job, now) {
 
 function spaced(sentences) {
   return sentences.filter(Boolean).flatMap((words, place) => (place ? [" ", words] : [words]));
+}
+
+/** How long the words about a job stay true while nothing happens, in seconds; null for good, if it has ended. */
+export function wordsLast(job, now) {
+  if (!job.state || isFinal(job.state)) return null;
+  const inMinutes = job.state === "running" && now - (job.attempts.at(-1)?.started ?? now) > MINUTES_S;
+  return inMinutes && (timeLeft(job, now) ?? Infinity) > MINUTES_S ? SLOW_S : FAST_S;
+}
+
+/** The same of several jobs. */
+export function allWordsLast(jobs, now) {
+  const lasts = jobs.map((job) => wordsLast(job, now)).filter((seconds) => seconds !== null);
+  return lasts.length > 0 ? Math.min(...lasts) : null;
 }
 
 /** Whether a job waits for GPUs, so that it has an expected start. */
@@ -146,7 +162,7 @@ function cancelled(job, now) {
 }
 
 function ended(words, job, now, how = "") {
-  return h("span", { key: "ended" }, words, job.ended ? when(job.ended, now) : "", how, ".");
+  return h("span", { key: "ended" }, words, job.ended ? timeOf(job.ended, now) : "", how, ".");
 }
 
 function heldWords(job) {

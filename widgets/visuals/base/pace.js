@@ -13,6 +13,38 @@ export function oncePerFrame(draw) {
   };
 }
 
+/**
+ * Draws `element` at once, and then, at most once per frame, after calls of `draw` while it is in sight. What changes out of
+ * sight is drawn when it comes into sight. Returns `draw` and `stop`.
+ * @param lasts returns how long a drawing stays true while nothing happens, in seconds; null if for good
+ */
+export function whileInSight(element, drawing, lasts = () => null) {
+  let inSight = true;
+  let timer = null;
+  const now = () => {
+    clearTimeout(timer);
+    timer = null;
+    if (!inSight) return;
+    drawing();
+    const seconds = lasts();
+    if (seconds !== null) timer = setTimeout(draw, 1000 * seconds);
+  };
+  const draw = oncePerFrame(now);
+  const watcher = new IntersectionObserver((entries) => {
+    const before = inSight;
+    inSight = entries.at(-1).isIntersecting;
+    if (inSight && !before) draw();
+  });
+  const stop = () => {
+    watcher.disconnect();
+    clearTimeout(timer);
+    inSight = false;
+  };
+  now();
+  watcher.observe(element);
+  return { draw, stop };
+}
+
 /** Calls `work` at most once per `seconds`; the last call is never lost. */
 export function calmly(work, seconds) {
   let isWaiting = false;

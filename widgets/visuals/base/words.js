@@ -7,6 +7,18 @@ const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
 const INVISIBLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const NUMBER_FORMAT = new Intl.NumberFormat("en-US");
+const EXACT_FORMAT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+const DAY_FORMAT = new Intl.DateTimeFormat([], { day: "numeric", month: "short" });
+const TIME_FORMAT = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const PRECISE_FORMAT = new Intl.DateTimeFormat([], {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+const DATES_KEPT = 2000;
+const dates = new Map();
 const UNITS = [
   ["d", 86400],
   ["h", 3600],
@@ -42,7 +54,7 @@ export function count(number, one, many = `${one}s`) {
 /** A number with separated thousands and without needless digits. */
 export function amount(number) {
   if (number === null || number === undefined) return "–";
-  if (Number.isInteger(number) && Math.abs(number) < 1e15) return number.toLocaleString("en-US");
+  if (Number.isInteger(number) && Math.abs(number) < 1e15) return NUMBER_FORMAT.format(number);
   const size = Math.abs(number);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return number.toExponential(2);
   return String(Number(number.toPrecision(4)));
@@ -97,18 +109,21 @@ export function ago(at, now) {
   return passed > 0 ? `${duration(passed)} ago` : `in ${duration(-passed)}`;
 }
 
-/** The exact local date and time. */
+/** The exact local date and time, formatted once. */
 export function exact(at) {
-  return new Date(at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+  if (!dates.has(at)) {
+    if (dates.size >= DATES_KEPT) dates.clear();
+    dates.set(at, EXACT_FORMAT.format(new Date(at * 1000)));
+  }
+  return dates.get(at);
 }
 
 /** The time of day, with the date when it is not today, and to the second if asked for. */
 export function clock(at, now, precise = false) {
   const date = new Date(at * 1000);
-  const second = precise ? { second: "2-digit" } : {};
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...second });
+  const time = (precise ? PRECISE_FORMAT : TIME_FORMAT).format(date);
   if (date.toDateString() === new Date(now * 1000).toDateString()) return time;
-  return `${date.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
+  return `${DAY_FORMAT.format(date)} ${time}`;
 }
 
 /** `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`. */

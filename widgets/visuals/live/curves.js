@@ -30,8 +30,13 @@ export class CurveKeeper {
     return kept.points;
   }
 
+  forget(id) {
+    this.kept.delete(id);
+  }
+
   async #read(id) {
     const kept = this.kept.get(id);
+    if (!kept) return;
     const path = `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${POINTS_PIECE}`;
     const page = await this.call("GET", path).catch(() => null);
     if (!page?.items.length) return;

@@ -5,6 +5,7 @@ import { waits } from "../base/job_words.js";
 import { calmly } from "../base/pace.js";
 
 const READ_EVERY_S = 2;
+const MOST_KEPT = 50;
 
 export class JobList {
   /**
@@ -34,7 +35,7 @@ export class JobList {
     return this.listed !== null && !this.isOther;
   }
 
-  /** Reads the list. Jobs that have ended in the meantime stay, unless it is another list (`isOther`). */
+  /** Reads the list. The latest jobs that have ended in the meantime stay, unless it is another list (`isOther`). */
   async read(isOther = false) {
     const turn = (this.reads += 1);
     const then = this.feed.events;
@@ -49,13 +50,15 @@ export class JobList {
     const listed = items.map((job) => this.feed.know(job, then));
     this.isOther = false;
     this.next = next;
-    this.#list([...listed, ...kept.filter((live) => !listed.includes(live))]);
+    this.#list([...listed, ...kept.filter((live) => !listed.includes(live)).slice(0, MOST_KEPT)]);
   }
 
   #list(listed) {
-    for (const live of this.listed ?? []) live.lists.delete(this);
+    const before = this.listed ?? [];
+    for (const live of before) live.lists.delete(this);
     for (const live of listed) live.lists.add(this);
     this.listed = listed;
+    for (const live of before) this.feed.forgetUnshown(live);
   }
 
   /** Lists a new job first. */

@@ -1,13 +1,15 @@
 /** The card of a live job: its content and actions, and its form as an output of a notebook. */
 
 import { isFinal } from "../base/glyphs.js";
+import { wordsLast } from "../base/job_words.js";
+import { whileInSight } from "../base/pace.js";
 import { ago, clockNow } from "../base/words.js";
+import { CheckpointBrowser } from "../outputs/checkpoint_browser.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
-const TICK_MS = 1000;
 const LOG_LINES = 200;
 const LOG_TAIL = 64 * 1024;
 const FILES_LISTED = 20;
@@ -57,8 +59,12 @@ function insideActions({ feed, id, askStack }, owner) {
 export function showJob(element, feed, output) {
   const { id } = output.job;
   const ends = [];
-  const draw = () => drawOutput(element, live, output, editor, outputs);
-  const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job)));
+  let view = null;
+  const draw = () => view?.draw();
+  const shown = (job) => ends.push(showBelow(element, feed, job));
+  const editor = new RerunEditor(feed.call, id, draw, shown);
+  const forks = new RerunEditor(feed.call, id, draw, shown);
+  const checkpoints = new CheckpointBrowser(feed.call, `jobs/${encodeURIComponent(id)}`, draw, forks, true);
   const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
     most: FILES_LISTED,
     href: feed.links.pageOf(id),
@@ -66,10 +72,11 @@ export function showJob(element, feed, output) {
   });
   const live = feed.live(id);
   const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });
-  const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
-  draw();
+  const lasts = () => wordsLast(live.job ?? output.job, clockNow());
+  const redraw = () => drawOutput(element, live, output, editor, outputs, checkpoints);
+  view = whileInSight(element, redraw, lasts);
   return () => {
-    clearInterval(ticking);
+    view.stop();
     stop();
     for (const end of ends) end();
   };
@@ -82,19 +89,22 @@ function showBelow(element, feed, job) {
   return showJob(card, feed, { job, at: clockNow() });
 }
 
-function drawOutput(element, live, output, editor, outputs) {
+function drawOutput(element, live, output, editor, outputs, checkpoints) {
   const job = live.job ?? output.job;
   const shownAt = live.heardAt ?? output.at;
   const blocked = blockedWords(live, shownAt);
   if (live.job) outputs.follow(job);
+  if (live.job) checkpoints.follow(job);
   drawLiveCard(element, live, editor, {
     job,
     now: blocked ? shownAt : clockNow(),
     log: live.job && live.log ? lastLines(live.log.text) : null,
+    reading: live.log?.reading,
     notice: live.notice ?? output.notice,
     href: live.feed.links.pageOf(job.id),
     blocked,
     outputs: live.job && outputs,
+    checkpoints: live.job && checkpoints.drawFold(job, live.feed.isOwn(job)),
     results: live.job && outputs,
   });
 }

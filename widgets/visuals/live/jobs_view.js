@@ -1,11 +1,11 @@
 /** A list of jobs that follows the feed of its page. */
 
 import { stage } from "../base/glyphs.js";
+import { allWordsLast } from "../base/job_words.js";
+import { whileInSight } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { renderJobRows } from "../views/job_rows.js";
 import { staleWords } from "./stale.js";
-
-const TICK_MS = 1000;
 
 /**
  * Shows jobs in `element`: at once as `output` has them, and live from the feed.
@@ -17,8 +17,8 @@ export function showJobs(element, feed, output) {
   const rows = document.createElement("div");
   element.append(rows);
   const watching = [];
-  const draw = () => {
-    const jobs = output.jobs.map((job) => feed.jobs.get(job.id)?.job ?? job);
+  const drawing = () => {
+    const jobs = latest();
     const stale = staleWords(feed, output.at);
     renderJobRows(
       rows,
@@ -26,11 +26,11 @@ export function showJobs(element, feed, output) {
       feed.links.pageOf,
     );
   };
-  for (const job of output.jobs) watching.push(feed.watchJob(job.id, draw, { known: job }));
-  const ticking = setInterval(draw, TICK_MS);
-  draw();
+  const latest = () => output.jobs.map((job) => feed.jobs.get(job.id)?.job ?? job);
+  const view = whileInSight(element, drawing, () => allWordsLast(latest(), clockNow()));
+  for (const job of output.jobs) watching.push(feed.watchJob(job.id, view.draw, { known: job }));
   return () => {
-    clearInterval(ticking);
+    view.stop();
     for (const { stop } of watching) stop();
   };
 }

@@ -71,7 +71,8 @@ export class LiveJob {
   followLog(tail) {
     if (this.log || this.job?.trials) return;
     const mark = (number) => attemptMark(this.job, number, clockNow());
-    this.log = new LogKeeper(this.feed.call, this.path, () => this.changed(), tail, mark);
+    const isShown = () => this.views.size > 0;
+    this.log = new LogKeeper(this.feed.call, this.path, () => this.changed(), tail, mark, isShown);
     if (this.job) this.log.read();
   }
 

@@ -6,7 +6,7 @@ import { CurveKeeper } from "./curves.js";
 import { JobList } from "./job_list.js";
 import { LiveJob } from "./live_job.js";
 
-const MINE = "jobs?mine=1&limit=50";
+const MINE = "jobs?mine=1&order=running&limit=50";
 
 export class PoolFeed {
   /**
@@ -60,6 +60,14 @@ export class PoolFeed {
     return live;
   }
 
+  /** Forgets a job that is in no view and no list, with its curves and its log. */
+  forgetUnshown(live) {
+    if (live.views.size + live.lists.size > 0 || this.jobs.get(live.id) !== live) return;
+    live.forgetTrials();
+    this.jobs.delete(live.id);
+    this.curves.forget(live.id);
+  }
+
   /**
    * Shows a job by calling `view` after each change. Returns its `LiveJob` and `stop`.
    * @param known the caller's version of the job: used if the job has ended, or if `isWhole`: it is a fresh answer of the API
@@ -76,6 +84,7 @@ export class PoolFeed {
     const stop = () => {
       this.#leave(live.views, view);
       if (live.views.size === 0) live.forgetTrials();
+      this.forgetUnshown(live);
     };
     return { live, stop };
   }

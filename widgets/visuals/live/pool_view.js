@@ -1,7 +1,8 @@
 /** The pool at a glance, following the feed of its page. */
 
+import { whileInSight } from "../base/pace.js";
 import { renderPoolCard } from "../views/pool_card.js";
-import { staleWords } from "./stale.js";
+import { staleLasts, staleWords } from "./stale.js";
 
 /**
  * Shows the pool in `element`: at once as `output` has it, and live from the feed.
@@ -10,11 +11,14 @@ import { staleWords } from "./stale.js";
  * @returns a function that ends the view
  */
 export function showPool(element, feed, output, open) {
-  const draw = () => {
+  const drawing = () => {
     const mine = feed.me?.projects.map(({ name }) => name) ?? output.mine;
     renderPoolCard(element, { pool: feed.pool ?? output.pool, mine, stale: staleWords(feed, output.at) }, { open });
   };
-  const { stop } = feed.watchPool(draw);
-  draw();
-  return stop;
+  const view = whileInSight(element, drawing, () => staleLasts(feed));
+  const { stop } = feed.watchPool(view.draw);
+  return () => {
+    view.stop();
+    stop();
+  };
 }

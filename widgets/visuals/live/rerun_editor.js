@@ -1,4 +1,4 @@
-/** The typed options of a rerun, and the pool's answers about them. */
+/** The typed options and arguments of a rerun or a fork, and the pool's answers about them. */
 
 const ARGUMENT = "arguments.";
 
@@ -13,7 +13,7 @@ export class RerunEditor {
    */
   constructor(call, id, changed, sent) {
     this.call = call;
-    this.path = `jobs/${encodeURIComponent(id)}/rerun`;
+    this.path = `jobs/${encodeURIComponent(id)}`;
     this.changed = changed;
     this.sent = sent;
     this.id = `st-rerun-${(editorsMade += 1)}`;
@@ -24,6 +24,7 @@ export class RerunEditor {
   }
 
   #forget() {
+    this.checkpoint = null;
     this.form = null;
     this.typed = {};
     this.own = new Set();
@@ -32,14 +33,18 @@ export class RerunEditor {
     this.key = null;
   }
 
-  /** Opens the form, filled in as the job was submitted. */
-  async open() {
+  /**
+   * Opens the form, filled in as the job was submitted.
+   * @param checkpoint that the new job continues from: its `name`, and the `words` for it; without it the job runs again
+   */
+  async open(checkpoint = null) {
     this.#forget();
+    this.checkpoint = checkpoint;
     this.isOpen = true;
     const turn = (this.opened += 1);
     this.changed();
     try {
-      const form = await this.call("GET", this.path);
+      const form = await this.call("GET", `${this.path}/rerun`);
       if (turn === this.opened) this.#fill(form);
     } catch (error) {
       if (turn === this.opened) Object.assign(this, { isOpen: false, notice: error.message });
@@ -86,7 +91,7 @@ export class RerunEditor {
     return Object.fromEntries(own.map(({ name, argument }) => [argument, this.typed[name]]));
   }
 
-  /** Submits the rerun. A repeated request after a lost answer creates no second job. */
+  /** Submits the rerun or the fork. A repeated request after a lost answer creates no second job. */
   async send() {
     if (this.sending) return;
     this.sending = true;
@@ -94,8 +99,10 @@ export class RerunEditor {
     this.key ??= `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
     this.changed();
     try {
-      const changes = { typed: this.differences, arguments: this.changedArguments };
-      const job = await this.call("POST", this.path, { ...changes, key: this.key });
+      const changes = { typed: this.differences, arguments: this.changedArguments, key: this.key };
+      const job = await (this.checkpoint
+        ? this.call("POST", `${this.path}/fork`, { ...changes, checkpoint: this.checkpoint.name })
+        : this.call("POST", `${this.path}/rerun`, changes));
       this.#forget();
       this.isOpen = false;
       this.sent(job);

@@ -3,6 +3,7 @@
 import { ago, clockNow } from "../base/words.js";
 
 const AWAY = "The pool does not answer. Running jobs continue.";
+const STALE_S = 5;
 
 /** Whether the feed has the pool's present state and receives its changes. */
 export function isLive({ connection }) {
@@ -12,6 +13,11 @@ export function isLive({ connection }) {
 /** The reason why there is no contact with the pool. */
 export function awayWords({ connection }) {
   return connection.problem?.message ?? AWAY;
+}
+
+/** How long `staleWords` stay true, in seconds; null while there is contact. */
+export function staleLasts(feed) {
+  return feed.connection.state === "away" ? STALE_S : null;
 }
 
 /** Why the displayed state may be old, or null if it is not. `at`: its time, if the pool has not answered yet. */

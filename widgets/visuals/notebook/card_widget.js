@@ -1,12 +1,14 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `trials`, `notice`, `colour` and `simulated`. */
 
 import { isFinal } from "../base/glyphs.js";
+import { wordsLast } from "../base/job_words.js";
+import { whileInSight } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { hearKernel, keepFresh, SILENT_KERNEL } from "./freshness.js";
 
 const CARD_TRAITS = ["job", "points", "log", "trials", "notice", "colour", "simulated"];
-const CARD_TICK_MS = 1000;
+const READING = "Reading the log…";
 const SILENT_S = 12;
 
 export const cardWidget = {
@@ -26,28 +28,38 @@ export const cardWidget = {
       rerun: send("rerun"),
     };
     let silentSince = null;
-    const draw = () => {
+    const drawing = () => {
       const job = model.get("job");
       if (!job?.id) return;
       const [points, log, rows, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
       const blocked = silentSince === null ? null : SILENT_KERNEL;
       renderWorkCard(
         card,
-        { job, points, log, rows, notice, colour, simulated, blocked, now: silentSince ?? clockNow() },
+        {
+          job,
+          points,
+          log: log ?? "",
+          reading: log === null ? READING : null,
+          rows,
+          notice,
+          colour,
+          simulated,
+          blocked,
+          now: silentSince ?? clockNow(),
+        },
         actions,
       );
     };
+    const { draw, stop: stopDrawing } = whileInSight(card, drawing, () => wordsLast(model.get("job"), clockNow()));
     const silent = (is) => {
       if (is === (silentSince !== null)) return;
       silentSince = is ? clockNow() - SILENT_S : null;
       draw();
     };
     for (const name of CARD_TRAITS) model.on(`change:${name}`, draw);
-    const ticking = setInterval(draw, CARD_TICK_MS);
     const stop = keepFresh(model, () => isFinal(model.get("job")?.state), silent);
-    draw();
     return () => {
-      clearInterval(ticking);
+      stopDrawing();
       stop();
       for (const name of CARD_TRAITS) model.off(`change:${name}`, draw);
     };

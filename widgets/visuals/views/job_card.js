@@ -15,10 +15,12 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
 
 /**
  * Draws a job's card.
- * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: the
+ * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `reading`: why
+ *   there is no text yet, in words, if the log was not read; `notice`: the
  *   outcome of the last action; `colour`: of its project; `simulated`: whether its GPUs are; `href`: the job's own page,
  *   opened in `target`; `pageOf` returns the address of another job's page by its id, or null; `blocked`: the reason why
  *   actions are disabled at the moment; `editor`: the `RerunEditor` of the job, if it can be edited here;
+ *   `checkpoints`: the fold of its checkpoints;
  *   `outputs`: the `OutputBrowser` of its files, if they can be fetched and are not listed elsewhere; `results`: the one
  *   that reads what its function returned, if it can be fetched
  * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, `terminal()`, `stack()`, each left out if not permitted
@@ -27,7 +29,7 @@ export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
   const state = memory(element, { confirming: false, asked: null });
   const again = () => renderJobCard(element, data, actions);
-  const wrong = errorWords(job, data.log);
+  const wrong = errorWords(job);
   stage(element, "st-card");
   element.dataset.testid = "job-card";
   element.dataset.job = job.id;
@@ -52,10 +54,11 @@ export function renderJobCard(element, data, actions = {}) {
     job.attempts.length > 0 &&
       h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
     data.results?.drawResult(job),
-    Boolean(data.log || (data.log === "" && job.attempts.length)) &&
-      drawLog(shownLog(state, data.log), job.ended !== null),
+    Boolean(data.log || (typeof data.log === "string" && job.attempts.length)) &&
+      drawLog(shownLog(state, data.log), job.ended !== null, data.reading),
     job.attempts.length > 0 && data.outputs?.drawFold(job),
     data.stack?.draw(),
+    job.attempts.length > 0 && data.checkpoints,
     rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
   );
@@ -75,7 +78,8 @@ function aboutWords(job) {
   ];
 }
 
-function buttonWords(job) {
+/** The words of the buttons of a job, see `cardActions`. */
+export function buttonWords(job) {
   return {
     standing: job.attempt,
     cancel: "Cancel…",
@@ -97,10 +101,10 @@ function failureWords(job) {
     : `retry ${Math.min(failures, retries)} of ${retries}`;
 }
 
-/** The error of a failed job. If it is only an exit code, which the sentences have already: the last line of the log. */
-function errorWords({ error, reason }, log) {
-  const bare = reason?.params?.code !== undefined && !reason.params.detail;
-  return clean(bare ? (log ?? "").trimEnd().split("\n").at(-1) : (error ?? ""));
+/** The error of a failed job; empty if it is only an exit code, which the sentences have already. */
+function errorWords({ error, reason }) {
+  const isBare = reason?.params?.code !== undefined && !reason.params.detail;
+  return isBare ? "" : clean(error);
 }
 
 function drawProgress(job, colour) {
@@ -154,7 +158,7 @@ function drawHeldGpu(gpu, state) {
   });
 }
 
-function drawLog(log, ended) {
+function drawLog(log, ended, reading) {
   const lines = log ? log.replace(/\n$/, "").split("\n").length : 0;
   return h(
     "details",
@@ -163,9 +167,13 @@ function drawLog(log, ended) {
       "summary",
       { key: "summary" },
       "Log",
-      h("span", { class: "st-muted" }, lines ? ` · last ${count(lines, "line")}` : " · empty"),
+      h(
+        "span",
+        { class: "st-muted" },
+        reading ? " · not read yet" : lines ? ` · last ${count(lines, "line")}` : " · empty",
+      ),
     ),
-    logTail(log, ended),
+    logTail(log, ended, reading),
   );
 }
 

@@ -1,18 +1,23 @@
 /** Jobs as rows: state, name, GPUs, progress, and the most important sentence. */
 
-import { h, patch } from "../base/dom.js";
-import { colourOf, emptyState, progressTrack, stage, stateMark } from "../base/glyphs.js";
+import { h, memory, patch } from "../base/dom.js";
+import { colourOf, emptyState, isFinal, progressTrack, stage, stateMark } from "../base/glyphs.js";
 import { askWords, jobHeadline, stepWords } from "../base/job_words.js";
 import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
+import { cardActions } from "./card_parts.js";
+import { buttonWords } from "./job_card.js";
+import { sweepButtons } from "./sweep_card.js";
 
 /**
  * Draws jobs as rows.
  * @param data `jobs`: list of Job; `now`; `colours`: by project; `more`: the number of jobs left out; `stale`:
  *   why the list may be old, in words
  * @param pageOf returns the address of a job's own page by its id, or null
+ * @param offered `offered(job)` returns the `actions` that the viewer may take and the `notice` of the last one; left out
+ *   if rows have none
  */
-export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf) {
+export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf, offered = null) {
   stage(element, "st-jobs");
   element.dataset.testid = "job-rows";
   patch(
@@ -21,7 +26,7 @@ export function renderJobRows(element, { jobs, now, colours, more, stale }, page
       h(
         "ul",
         { key: "rows", class: "st-job-rows" },
-        jobs.map((job) => drawRow(job, now, colours, pageOf(job.id))),
+        jobs.map((job) => drawRow(job, now, colours, pageOf(job.id), offered)),
       ),
     !jobs.length &&
       !stale &&
@@ -31,7 +36,7 @@ export function renderJobRows(element, { jobs, now, colours, more, stale }, page
   );
 }
 
-function drawRow(job, now, colours, href) {
+function drawRow(job, now, colours, href, offered) {
   const name = clean(job.name) || job.id;
   return h(
     "li",
@@ -55,7 +60,25 @@ function drawRow(job, now, colours, href) {
       " · ",
       jobHeadline(job, now),
     ),
+    job.state === "failed" &&
+      job.error &&
+      h(
+        "p",
+        { key: "error", class: "st-job-error", title: clean(job.error), "data-testid": "row-error" },
+        clean(job.error),
+      ),
+    offered &&
+      !isFinal(job.state) &&
+      h("div", { key: "actions", class: "st-row-actions", draw: (node) => drawActions(node, job, offered(job)) }),
   );
+}
+
+/** The buttons of a card, in a row. */
+function drawActions(element, job, { actions, notice }) {
+  const state = memory(element, { confirming: false, asked: null });
+  const again = () => drawActions(element, job, { actions, notice });
+  const words = job.trials ? sweepButtons(job) : buttonWords(job);
+  patch(element, cardActions({ job, notice }, actions, state, again, words));
 }
 
 function drawProgress(progress) {

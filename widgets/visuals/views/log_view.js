@@ -2,7 +2,7 @@
 
 import { h, memory, patch } from "../base/dom.js";
 import { stage } from "../base/glyphs.js";
-import { cleanLines } from "../base/words.js";
+import { clean, cleanLines } from "../base/words.js";
 
 const NEAR = 24;
 const MOST_MATCHES = 5000;
@@ -17,8 +17,9 @@ export function shownLog(state, text) {
  * A log as a description for other drawings; stays scrolled to its end if it is there.
  * @param text `shownLog`'s
  * @param ended whether the log is complete
+ * @param reading why there is no text yet, in words; null if the log was read
  */
-export function logTail(text, ended) {
+export function logTail(text, ended, reading = null) {
   return h(
     "pre",
     {
@@ -31,14 +32,18 @@ export function logTail(text, ended) {
       "data-testid": "log-text",
       hook: follow,
     },
-    text ||
-      h("span", { key: "none", class: "st-muted" }, ended ? "Nothing was written." : "Nothing has been written yet."),
+    text || h("span", { key: "none", class: "st-muted" }, withoutText(ended, reading)),
   );
+}
+
+function withoutText(ended, reading) {
+  if (reading) return clean(reading);
+  return ended ? "Nothing was written." : "Nothing has been written yet.";
 }
 
 /**
  * Draws a log with a field to search it.
- * @param data `text`; `ended`: the log is complete; `cut`: its beginning is left out; `rank`, `ranks`: worker shown
+ * @param data `text`; `reading`: why there is none yet, in words; `ended`: the log is complete; `cut`: its beginning is left out; `rank`, `ranks`: worker shown
  * @param actions `rank(n)` to show another worker's log, `earlier()` to show the omitted beginning
  */
 export function renderLog(element, data, actions = {}) {
@@ -51,9 +56,9 @@ export function renderLog(element, data, actions = {}) {
   };
   stage(element, "st-log-view");
   const text = shownLog(state, data.text);
-  patch(element, drawTools(data, actions, state, go), logTail(text, data.ended));
+  patch(element, drawTools(data, actions, state, go), logTail(text, data.ended, data.reading));
   search(element, state);
-  patch(element, drawTools(data, actions, state, go), logTail(text, data.ended));
+  patch(element, drawTools(data, actions, state, go), logTail(text, data.ended, data.reading));
 }
 
 function drawTools(data, actions, state, go) {
@@ -99,15 +104,21 @@ function drawRanks(data, actions) {
   );
 }
 
+/** Keeps a log at its end: when it has grown, and when it gets another size, as when it is unfolded. */
 function follow(log) {
-  const state = memory(log, { following: true, listening: false });
-  if (!state.listening) {
-    state.listening = true;
+  const state = memory(log, { following: true, text: null });
+  const toEnd = () => {
+    if (state.following) log.scrollTop = log.scrollHeight;
+  };
+  if (state.text === null) {
     log.addEventListener("scroll", () => {
       state.following = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
     });
+    new ResizeObserver(toEnd).observe(log);
   }
-  if (state.following) log.scrollTop = log.scrollHeight;
+  const text = log.textContent;
+  if (state.text !== text) toEnd();
+  state.text = text;
 }
 
 function search(element, state) {

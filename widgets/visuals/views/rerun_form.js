@@ -1,4 +1,4 @@
-/** The form on a job's card to edit it before a rerun, and the card's lines about the job's other runs. */
+/** The form to edit a job before a rerun or a fork, and the card's lines about the job's other runs. */
 
 import { h } from "../base/dom.js";
 import { button } from "../base/glyphs.js";
@@ -9,7 +9,9 @@ const KEPT = "Code and files stay those of the first run; its variables stay, un
 
 /** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
-  return rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, "First run");
+  return (
+    rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, rerun.fork ? "Its parent" : "First run")
+  );
 }
 
 /** The outcome of a job's test run, with a link to it if `pageOf` returns one. */
@@ -35,6 +37,18 @@ function runLine(which, { text }, link, words) {
   return h("p", { key: `${which}-run`, class: "st-muted st-rerun", "data-testid": `job-${which}` }, clean(text), there);
 }
 
+/** The words of the form: what it does, what stays, and its button before and after a click. */
+function wordsOf({ checkpoint }) {
+  if (!checkpoint) return { about: "Edit and run again", kept: KEPT, send: "Run again", sending: "Submitting…" };
+  const from = `from ${clean(checkpoint.words)}`;
+  return {
+    about: `Fork ${from}`,
+    kept: `A new job continues ${from}. ${KEPT}`,
+    send: `Fork ${from}`,
+    sending: "Copying the checkpoint…",
+  };
+}
+
 function changedWords(own, options) {
   const parts = [own && count(own, "argument"), options && count(options, "option")].filter(Boolean);
   return parts.length ? `${parts.join(" and ")} changed` : "Nothing changed yet";
@@ -46,6 +60,7 @@ export function rerunForm(editor) {
   if (editor.form === null)
     return h("p", { key: "editor", class: "st-muted", role: "status" }, "Loading the options of the first run…");
   const { fields } = editor.form;
+  const words = wordsOf(editor);
   const own = fields.filter(({ argument }) => argument);
   const common = fields.filter((field) => field.common && !field.argument);
   const others = fields.filter((field) => !field.common);
@@ -63,12 +78,12 @@ export function rerunForm(editor) {
       key: "editor",
       class: "st-rerun-form",
       novalidate: true,
-      "aria-label": "Edit and run again",
+      "aria-label": words.about,
       "data-lm-suppress-shortcuts": "true",
       "data-testid": "rerun-form",
       on: { submit, keydown },
     },
-    h("p", { key: "kept", class: "st-muted" }, KEPT),
+    h("p", { key: "kept", class: "st-muted" }, words.kept),
     own.length > 0 &&
       h(
         "fieldset",
@@ -123,7 +138,7 @@ export function rerunForm(editor) {
           disabled: editor.sending,
           "data-testid": "rerun-send",
         },
-        editor.sending ? "Submitting…" : "Run again",
+        editor.sending ? words.sending : words.send,
       ),
     ),
   );

@@ -150,7 +150,8 @@ function drawTrialGpus(trials, colour, simulated) {
   );
 }
 
-function sweepButtons(job) {
+/** The words of the buttons of a sweep, see `cardActions`. */
+export function sweepButtons(job) {
   const { trials } = job;
   const left = trials.number - endedTrials(trials);
   return {

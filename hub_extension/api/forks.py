@@ -1,0 +1,95 @@
+"""Calls about checkpoints of jobs, and those that continue a job from one of them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.choices import project_for
+from springtide.hub_extension.api.jobs import (
+    BUSY_RETRY_S,
+    lineage_of,
+    parameters_size,
+    record_reading,
+    seen,
+    take,
+)
+from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.reruns import rerunnable
+from springtide.hub_extension.api.routes import Call, Reply, Who, route
+from springtide.hub_extension.web.problems import Busy
+from springtide.scheduler.engine.forks import Source
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import BadOption, CheckpointList, CheckpointsDelete, Fork, Job, changes_of
+
+
+def _hold(call: Call) -> AbstractContextManager[None]:
+    """Count a call among those of the caller that read files of jobs. Raises `Busy` beyond the maximum."""
+    return call.pool.checkpoints.hold(call.caller.name, _busy)
+
+
+def _busy() -> Refusal:
+    return Busy(
+        "too_many",
+        "Other requests of yours about checkpoints are being answered. Nothing was done.",
+        retry_after=BUSY_RETRY_S,
+        hint="Try again when they have finished; copying a large checkpoint takes a while.",
+    )
+
+
+@route("GET", "/jobs/{id}/checkpoints", Who.LOGGED_IN, jobs=True)
+async def checkpoints(call: Call, id: str) -> CheckpointList:
+    """Return the checkpoints that a job has saved, the newest first."""
+    job = await seen(call, id)
+    await record_reading(call, job, "job.read_outputs")
+    with _hold(call):
+        return await call.pool.engine.forks.checkpoints(job.id)
+
+
+@route("POST", "/jobs/{id}/checkpoints/delete", Who.LOGGED_IN, jobs=True)
+async def delete_checkpoints(call: Call, id: str, body: CheckpointsDelete) -> CheckpointList:
+    """Delete checkpoints of a job, and return the others."""
+    job = await seen(call, id)
+    if not permissions.may(call.caller, Action.DELETE_CHECKPOINTS, job.project, job.user):
+        message = f"The job is {job.user}'s; only {job.user} may delete its checkpoints."
+        raise Refusal(403, "forbidden", message)
+    with _hold(call):
+        return await call.pool.engine.forks.delete(job.id, body.names, force=body.force)
+
+
+@route("POST", "/jobs/{id}/fork", Who.LOGGED_IN, status=201, also=(200,), jobs=True)
+async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]:
+    """Submit a job that continues from a checkpoint of another one; both are on disk before the answer.
+
+    A request with a ``key`` may be repeated. The caller may fork what the caller may run again.
+    """
+    caller, pool = call.caller, call.pool
+    given: dict[str, Any] = {name: getattr(body, name) for name in ("step", "checkpoint", "key")}
+    first = await rerunnable(call, id)
+    engine, key = pool.engine, given["key"]
+    if key is not None and (known := await engine.job_of_key(caller.name, key)) is not None:
+        return Reply(known, 200)
+    take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
+    try:
+        changes = changes_of(body)
+    except BadOption as error:
+        raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
+    with _hold(call):
+        parent, checkpoint = await engine.forks.source(id, given["step"], given["checkpoint"])
+        project = await project_for(pool, caller, changes.get("project") or first.project)
+        submission = await engine.forks.submission(parent, body, changes)
+        size = sum(map(len, submission.files.values())) + parameters_size(submission)
+        take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
+        requested_at = pool.clock()
+        accepted = await engine.submit(
+            submission,
+            caller.name,
+            project,
+            again=first,
+            fork=Source(parent, checkpoint),
+            lineage=lineage_of(caller),
+        )
+        return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)

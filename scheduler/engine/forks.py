@@ -1,0 +1,288 @@
+"""The checkpoints of jobs, and jobs that continue from one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
+from springtide.scheduler.engine.reruns import RerunCalls
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.executors.base import (
+    AttemptSpec,
+    CheckpointGoneError,
+    Executor,
+    ExecutorError,
+    SavedCheckpoint,
+)
+from springtide.scheduler.model import Checkpoint
+from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec
+from springtide.scheduler.wire.reruns import arguments_of
+from springtide.scheduler.wording import LONG_GIVEN, given
+from springtide.scheduler.workload import Workload
+
+T = TypeVar("T")
+NOT_FOUND: Final = "no_checkpoint"
+"""Code of the refusal of a checkpoint that a job does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The checkpoint that a fork continues from."""
+
+    job: JobRecord
+    checkpoint: SavedCheckpoint
+
+    @property
+    def reference(self) -> ForkRef:
+        """What the fork keeps of it."""
+        found = self.checkpoint
+        return ForkRef(found.name, found.step, found.written)
+
+
+def chosen(
+    job: JobRecord, found: Sequence[SavedCheckpoint], step: float | None, name: str | None
+) -> SavedCheckpoint:
+    """Return the checkpoint of a job with this name or step, the newest without either.
+
+    Raises `Refusal` if there is none, naming the nearest steps.
+    """
+    if not found:
+        raise Refusal(409, "no_checkpoints", why_none(job), hint=HINT)
+    if name is not None:
+        known = next((each for each in found if each.name == name), None)
+        if known is None:
+            raise _not_found(job, f"checkpoint {given(name, LONG_GIVEN)}", "checkpoint", found)
+        return known
+    if step is None:
+        return needed(job, found) or found[0]
+    at_step = next((each for each in found if each.step == step), None)
+    if at_step is None:
+        raise _not_found(job, f"checkpoint at step {step:g}", "step", found, step)
+    return at_step
+
+
+HINT: Final = "Call save() of springtide.training in the program, or run the job again from its beginning."
+
+
+def why_none(job: JobRecord) -> str:
+    """Return why a job has no checkpoints, in words."""
+    if job.standing.attempt == 0:
+        return "The job has not started, so it has saved no checkpoint yet."
+    if job.standing.saved is None:
+        return "The job has saved no checkpoint that the pool knows of."
+    return "The checkpoints of the job are not there any more: they were deleted, by its program or by a person."
+
+
+def _not_found(
+    job: JobRecord, what: str, which: str, found: Sequence[SavedCheckpoint], step: float | None = None
+) -> Refusal:
+    steps = sorted({each.step for each in found if each.step is not None})
+    if step is not None and steps:
+        below = [each for each in steps if each < step][-1:]
+        above = [each for each in steps if each > step][:1]
+        near = " and ".join(f"{each:g}" for each in (*below, *above))
+        hint = f"The nearest {'is' if len((*below, *above)) == 1 else 'are'} {near}."
+    elif step is not None:
+        hint = f"The steps of its checkpoints are not known; name one of them: {_names(found)}."
+    else:
+        hint = f"It has: {_names(found)}."
+    return Refusal(404, NOT_FOUND, f"Job {given(job.id)} has no {what}.", field=which, hint=hint)
+
+
+def _names(found: Sequence[SavedCheckpoint]) -> str:
+    return wording.listed([each.name for each in found])
+
+
+def needed(job: JobRecord, found: Sequence[SavedCheckpoint]) -> SavedCheckpoint | None:
+    """Return the checkpoint that a job resumes from, None if there is none; pure."""
+    own = next((each for each in found if each.own), None)
+    recorded = job.standing.checkpoint
+    if own is not None or recorded is None:
+        return own or next(iter(found), None)
+    return next((each for each in found if each.name == recorded.path), next(iter(found), None))
+
+
+def resumes_from(found: Sequence[SavedCheckpoint]) -> dict[str, Any]:
+    """Return the changes of a standing whose newest checkpoint was deleted; ``found`` are those that are left."""
+    if not found:
+        return {"saved": None, "saved_step": None, "checkpoint": None}
+    own = next((each for each in found if each.own), None)
+    if own is not None:
+        return {"saved": own.written, "saved_step": own.step, "checkpoint": None}
+    first = found[0]
+    left = Checkpoint(first.name, first.size, first.written, first.by)
+    return {"saved": first.written, "saved_step": None, "checkpoint": left}
+
+
+def _also(job: JobRecord) -> str:
+    """Return the path of the recognised checkpoint that a fork began with, if it resumes from that."""
+    forked = job.spec.rerun is not None and job.spec.rerun.fork is not None
+    recorded = job.standing.checkpoint
+    return recorded.path if forked and recorded is not None else ""
+
+
+class ForkCalls:
+    """Lists, deletes and copies checkpoints, and makes the submissions of forks."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        jobs: JobLookup,
+        launch_specs: LaunchSpecs,
+        reruns: RerunCalls,
+        request: Callable[[Callable[[Transaction], None]], Awaitable[None]],
+    ) -> None:
+        self._executor = executor
+        self._jobs = jobs
+        self._launch_specs = launch_specs
+        self._reruns = reruns
+        self._request = request
+
+    async def checkpoints(self, job_id: str) -> wire.CheckpointList:
+        """Return the checkpoints of a job."""
+        job = await self._jobs.get(job_id)
+        found = await self._found(job)
+        keeps = None if job.state.final else needed(job, found)
+        items = [
+            wire.Checkpoint(
+                name=each.name,
+                step=each.step,
+                size=each.size,
+                written=each.written,
+                by=each.by,
+                values=dict(each.values),
+                needed=each is keeps,
+            )
+            for each in found
+        ]
+        return wire.CheckpointList(items=items, text="" if items else why_none(job))
+
+    async def delete(self, job_id: str, names: Collection[str], *, force: bool) -> wire.CheckpointList:
+        """Delete checkpoints of a job, and return the others.
+
+        Raises `Refusal` for an unknown one, and unless ``force`` for the one that the job resumes from.
+        """
+        job = await self._jobs.get(job_id)
+        found = await self._found(job)
+        for name in names:
+            chosen(job, found, None, name)
+        keeps = needed(job, found)
+        if keeps is not None and keeps.name in names and not job.state.final and not force:
+            left = [each for each in found if each.name not in names]
+            then = f"continues from the one before ({left[0].name})" if left else "begins from the start"
+            raise Refusal(
+                409,
+                "needed",
+                f"The job is {job.state} and resumes from the checkpoint {given(keeps.name, LONG_GIVEN)}. Without "
+                f"it the job {then}.",
+                field="force",
+                hint="Delete it with force, if that is what you want.",
+            )
+        await self._ask(job, self._executor.delete_checkpoints(self._spec(job), set(names), _also(job)))
+        if keeps is not None and keeps.name in names:
+            await self._record_left(job_id)
+        return await self.checkpoints(job_id)
+
+    async def _record_left(self, job_id: str) -> None:
+        job = await self._jobs.get(job_id)
+        changes = resumes_from(await self._found(job))
+
+        def record(transaction: Transaction) -> None:
+            present = transaction.job(job_id) or self._jobs.in_memory(job_id) or job
+            if not present.state.final:
+                transaction.put_job(present.with_standing(**changes))
+
+        await self._request(record)
+
+    async def source(self, job_id: str, step: float | None, name: str | None) -> tuple[JobRecord, SavedCheckpoint]:
+        """Return the job that is forked, and the chosen checkpoint. Raises `Refusal`."""
+        job = await self._jobs.get(job_id)
+        if job.workload is not Workload.TRAINING:
+            kind = {Workload.SWEEP: "a sweep, whose trials have", Workload.TRIAL: "a trial of a sweep, which has"}
+            raise Refusal(
+                409,
+                "no_fork",
+                f"Job {given(job_id)} is {kind.get(job.workload, 'a test run, which has')} no checkpoint of its "
+                "own to continue from as a job.",
+                hint="Send the training as a job of its own, with the parameters that you want.",
+            )
+        if step is not None and name is not None:
+            raise invalid_field("step", "A step and a checkpoint are given.", "Give one of them.")
+        return job, chosen(job, await self._found(job), step, name)
+
+    async def submission(
+        self, job: JobRecord, request: msgspec.Struct, changes: Mapping[str, Any]
+    ) -> wire.Submission:
+        """Return the submission of a fork. Raises `Refusal`."""
+        program: wire.Program | None = getattr(request, "program")  # noqa: B009 - made from the table, unknown to type checkers
+        key: str | None = getattr(request, "key")  # noqa: B009
+        typed = arguments_of(request)
+        if program is not None and typed:
+            raise invalid_field("arguments", "A whole program and arguments are given.", "Give one of them.")
+        again = await self._reruns.submission(
+            job.id, changes, key, typed, files=program is None or not has_files(program)
+        )
+        return again if program is None else with_program(again, program)
+
+    async def copy(self, source: Source, spec: JobSpec) -> dict[str, Any]:
+        """Copy the checkpoint to a new job, and return how that stands at its beginning. Raises `Refusal`."""
+        parent, fork = self._spec(source.job), self._launch_specs.preview(JobRecord(spec), ())
+        name = source.checkpoint.name
+        copied = await self._ask(source.job, self._executor.copy_checkpoint(parent, name, fork, _also(source.job)))
+        step = source.checkpoint.step
+        return {
+            "saved": source.checkpoint.written,
+            "saved_step": step,
+            "checkpoint": copied,
+            "best_step": step,
+        }
+
+    async def forget(self, job_id: str) -> None:
+        """Delete the copy of a checkpoint for a job that was not accepted."""
+        await self._executor.remove(job_id)
+
+    async def _found(self, job: JobRecord) -> tuple[SavedCheckpoint, ...]:
+        if job.standing.attempt == 0 and (job.spec.rerun is None or job.spec.rerun.fork is None):
+            return ()
+        return await self._ask(job, self._executor.list_checkpoints(self._spec(job), _also(job)))
+
+    def _spec(self, job: JobRecord) -> AttemptSpec:
+        return self._launch_specs.preview(job, ())
+
+    async def _ask(self, job: JobRecord, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except CheckpointGoneError as error:
+            raise Refusal(
+                404, NOT_FOUND, str(error), hint=f"springtide checkpoints {job.id} lists them."
+            ) from error
+        except ExecutorError as error:
+            raise Refusal(409, "checkpoints", str(error)) from error
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise Refusal(503, "checkpoints", f"The checkpoint cannot be copied: {why}.") from error
+
+
+def has_files(program: wire.Program) -> bool:
+    """Return whether a program comes with files or a project of its own."""
+    return program.files is not None or program.tree is not None
+
+
+def with_program(submission: wire.Submission, program: wire.Program) -> wire.Submission:
+    """Return a submission with another program, which runs among the files of the first unless it has its own."""
+    changes: dict[str, Any] = {"argv": program.argv, "kind": program.kind, "source": program.source}
+    changes |= {"arguments": program.arguments}
+    if has_files(program):
+        changes |= {"files": program.files or {}, "tree": program.tree, "cwd": program.cwd}
+        changes |= {"environment": program.environment}
+    elif program.argv[0] != submission.argv[0] and submission.environment is not None:
+        changes["environment"] = structs.replace(submission.environment, program="")
+    return structs.replace(submission, **changes)

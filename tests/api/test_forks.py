@@ -1,0 +1,333 @@
+"""Checkpoints of jobs, and forks: real trainings that continue from a checkpoint with other arguments or code."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from springtide.scheduler.executors import checkpoint_files
+from springtide.scheduler.store import pruning
+
+TRAIN = """
+import argparse, random
+from springtide.training import current_job
+
+options = argparse.ArgumentParser()
+options.add_argument("--rate", type=float, default=0.1)
+options.add_argument("--switch", type=int)
+options.add_argument("--to", type=float)
+options.add_argument("--steps", type=int, default=8)
+given = options.parse_args()
+job = current_job()
+found = job.restore()
+if found:
+    step, weights, momentum, seed = found.state
+else:
+    step, weights, momentum, seed = 0, [0.5, -1.25, 3.0], [0.0] * 3, random.Random(7).getstate()
+noise = random.Random()
+noise.setstate(seed)
+print("from", step)
+while step < given.steps:
+    rate = given.to if given.switch is not None and step >= given.switch else given.rate
+    for place, weight in enumerate(weights):
+        momentum[place] = 0.9 * momentum[place] + 2 * weight + noise.gauss(0, 0.3)
+        weights[place] -= rate * momentum[place]
+    step += 1
+    job.report(step=step, of=given.steps, loss=sum(weight * weight for weight in weights))
+    job.save((step, weights, momentum, noise.getstate()), step=step)
+print("weights", *(weight.hex() for weight in weights))
+"""
+FILES = {"train.py": base64.b64encode(TRAIN.encode()).decode()}
+COMMAND = ["python3", "{code}/train.py"]
+
+
+def weights(log: str) -> str:
+    return next(line for line in log.splitlines() if line.startswith("weights"))
+
+
+def fresh(folder: Path, *options: str) -> str:
+    """The last weights of a run outside of any pool."""
+    place = folder / f"fresh{len(list(folder.iterdir()))}"
+    place.mkdir()
+    (place / "train.py").write_text(TRAIN)
+    run = subprocess.run(
+        [sys.executable, "train.py", *options], cwd=place, capture_output=True, text=True, check=True
+    )
+    return weights(run.stdout)
+
+
+async def trained(running: Any, *options: str, **fields: Any) -> dict[str, Any]:
+    body = {"files": FILES, "name": "train", "keep_last": 20, **fields}
+    return await ended(running, (await running.submit("susan", *COMMAND, *options, **body))["id"])
+
+
+async def ended(running: Any, job: str) -> dict[str, Any]:
+    return await running.until("susan", job, lambda found: found["ended"] is not None)
+
+
+async def fork(running: Any, job: str, user: str = "susan", **body: Any) -> Any:
+    return await running.as_(user).post(f"/jobs/{job}/fork", json=body)
+
+
+async def log_of(running: Any, job: str) -> str:
+    return (await running.as_("susan").get(f"/jobs/{job}/log")).json()["text"]
+
+
+async def checkpoints(running: Any, job: str, user: str = "susan") -> Any:
+    return await running.as_(user).get(f"/jobs/{job}/checkpoints")
+
+
+async def delete(running: Any, job: str, *names: str, user: str = "susan", **more: Any) -> Any:
+    return await running.as_(user).post(f"/jobs/{job}/checkpoints/delete", json={"names": names, **more})
+
+
+async def test_a_fork_at_a_step_with_another_rate_is_a_fresh_run_with_that_switch_to_the_bit(
+    running: Any, tmp_path: Path
+) -> None:
+    parent = await trained(running, "--rate", "0.1")
+    answer = await fork(running, parent["id"], step=3, arguments={"rate": "0.03"})
+    assert answer.status_code == 201, answer.text
+    child = await ended(running, answer.json()["id"])
+    log = await log_of(running, child["id"])
+    assert child["state"] == "succeeded", log
+    assert log.startswith("from 3\n")
+    assert weights(log) == fresh(tmp_path, "--rate", "0.1", "--switch", "3", "--to", "0.03")
+    assert child["rerun"]["text"] == "Fork of train at step 3: rate 0.1 → 0.03."
+    assert child["rerun"]["fork"]["step"] == 3
+    assert child["attempts"][0]["resumed_from"] == 3
+    assert child["argv"] == [*COMMAND, "--rate", "0.03"]
+    assert weights(await log_of(running, parent["id"])) == fresh(tmp_path, "--rate", "0.1"), (
+        "the parent is as it was"
+    )
+
+
+async def test_a_job_lists_its_checkpoints_with_step_size_time_and_metrics(running: Any) -> None:
+    job = await trained(running, "--steps", "3")
+    found = (await checkpoints(running, job["id"])).json()
+    assert found["text"] == ""
+    assert [(each["name"], each["step"]) for each in found["items"]] == [
+        ("00000003", 3.0),
+        ("00000002", 2.0),
+        ("00000001", 1.0),
+    ]
+    newest = found["items"][0]
+    assert newest["size"] > 100
+    assert job["started"] <= newest["written"] <= job["ended"]
+    assert newest["values"]["loss"] == job["progress"]["values"]["loss"]
+    assert not newest["needed"], "the job has ended"
+
+
+async def test_a_fork_begins_from_the_newest_checkpoint_and_with_more_to_do(running: Any, tmp_path: Path) -> None:
+    parent = await trained(running, "--steps", "4")
+    child = await ended(running, (await fork(running, parent["id"], arguments={"steps": "8"})).json()["id"])
+    assert weights(await log_of(running, child["id"])) == fresh(tmp_path)
+
+
+async def test_a_fork_is_isolated_from_its_parent_and_its_checkpoints(running: Any, tmp_path: Path) -> None:
+    parent = await trained(running, "--steps", "5")
+    blockers = [(await running.submit("susan", gpus=2))["id"] for _ in range(3)]
+    child = (await fork(running, parent["id"], step=2, arguments={"steps": "8"})).json()
+    names = [each["name"] for each in (await checkpoints(running, parent["id"])).json()["items"]]
+    assert (await delete(running, parent["id"], *names)).json()["items"] == []
+    gone = await fork(running, parent["id"])
+    assert (gone.status_code, gone.json()["code"]) == (409, "no_checkpoints")
+    assert "were deleted" in gone.json()["message"]
+    for blocker in blockers:
+        await running.as_("susan").post(f"/jobs/{blocker}/cancel")
+    await running.pool.engine._parts.executor.remove(parent["id"])
+    await ended(running, child["id"])
+    assert weights(await log_of(running, child["id"])) == fresh(tmp_path)
+
+
+async def test_where_a_fork_came_from_is_known_after_its_parent_was_deleted(running: Any) -> None:
+    parent = await trained(running, "--steps", "2")
+    child = await ended(running, (await fork(running, parent["id"], step=1)).json()["id"])
+    parts = running.pool.engine._parts
+    await parts.executor.remove(parent["id"])
+    await parts.store.write(parts.store.store.write, pruning.drop_jobs, [parent["id"]])
+    parts.jobs.forget_ended()
+    assert (await running.as_("susan").get(f"/jobs/{parent['id']}")).status_code == 404
+    found = (await running.as_("susan").get(f"/jobs/{child['id']}")).json()
+    assert found["rerun"] == child["rerun"]
+    assert found["rerun"]["fork"]["checkpoint"] == "00000001"
+
+
+async def test_a_fork_of_a_fork_knows_its_parent(running: Any, tmp_path: Path) -> None:
+    first = await trained(running, "--steps", "4")
+    second = await ended(
+        running, (await fork(running, first["id"], step=2, arguments={"--rate": "0.05"})).json()["id"]
+    )
+    forked = await fork(running, second["id"], step=3, arguments={"steps": "4"})
+    third = await ended(running, forked.json()["id"])
+    assert third["rerun"]["job"] == second["id"]
+    assert third["argv"] == [*COMMAND, "--steps", "4", "--rate", "0.05"]
+
+
+@pytest.mark.parametrize(("step", "near"), [(45, "is 3"), (2.5, "are 2 and 3"), (0, "is 1")])
+async def test_an_unknown_step_names_the_nearest_ones(running: Any, step: float, near: str) -> None:
+    job = await trained(running, "--steps", "3")
+    answer = await fork(running, job["id"], step=step)
+    assert (answer.status_code, answer.json()["field"]) == (404, "step")
+    assert answer.json()["hint"] == f"The nearest {near}."
+
+
+async def test_a_job_without_checkpoints_says_so(running: Any) -> None:
+    job = await ended(running, (await running.submit("susan", "true"))["id"])
+    found = (await checkpoints(running, job["id"])).json()
+    assert found == {"items": [], "text": "The job has saved no checkpoint that the pool knows of."}
+    answer = await fork(running, job["id"])
+    assert (answer.status_code, answer.json()["message"]) == (409, found["text"])
+
+
+async def test_only_the_owner_forks_and_deletes_and_who_sees_the_job_lists(running: Any) -> None:
+    job = await trained(running, "--steps", "2")
+    assert (await checkpoints(running, job["id"], "joe")).status_code == 200
+    assert (await checkpoints(running, job["id"], "jemma")).status_code == 404
+    for user in ("joe", "admin"):
+        assert (await fork(running, job["id"], user)).status_code == 403
+        assert (await delete(running, job["id"], "00000001", user=user)).status_code == 403
+    assert (await fork(running, job["id"], project="speech")).status_code == 403
+    assert (await fork(running, job["id"], gpus=99)).json()["field"] == "gpus"
+    assert len((await checkpoints(running, job["id"])).json()["items"]) == 2
+
+
+async def test_a_refused_fork_leaves_no_copy_and_one_key_is_one_fork(running: Any) -> None:
+    job = await trained(running, "--steps", "2")
+    jobs = running.pool.engine._parts.executor._layout.jobs
+    before = {path.name for path in jobs.iterdir()}
+    assert (await fork(running, job["id"], gpus=99)).status_code == 422
+    one, other = [await fork(running, job["id"], key="once") for _ in range(2)]
+    assert (one.status_code, other.status_code) == (201, 200)
+    assert one.json()["id"] == other.json()["id"]
+    assert {path.name for path in jobs.iterdir()} - before == {one.json()["id"]}
+
+
+async def test_the_checkpoint_of_a_paused_job_is_deleted_with_a_clear_word_only(running: Any) -> None:
+    text = TRAIN.replace(
+        "while step <", "import time\nwhile step == 0 or not job.should_pause() and step <"
+    ).replace('print("weights"', 'time.sleep(0.01)\nprint("weights"')
+    text = text.replace("    step += 1\n", "    step += 1\n    time.sleep(0.01)\n") + "\njob.exit_for_pause()\n"
+    files = {"train.py": base64.b64encode(text.encode()).decode()}
+    job = await running.submit("susan", *COMMAND, "--steps", "1000000", files=files)
+    await running.until("susan", job["id"], lambda found: (found["saved_step"] or 0) > 3)
+    await running.as_("susan").post(f"/jobs/{job['id']}/pause")
+    await running.until("susan", job["id"], lambda found: found["state"] == "paused")
+    items = (await checkpoints(running, job["id"])).json()["items"]
+    assert [each["needed"] for each in items] == [True, False, False]
+    refused = await delete(running, job["id"], items[0]["name"])
+    assert (refused.status_code, refused.json()["code"]) == (409, "needed")
+    assert items[1]["name"] in refused.json()["message"]
+    assert (await delete(running, job["id"], items[2]["name"])).status_code == 200
+    left = (await delete(running, job["id"], items[0]["name"], force=True)).json()["items"]
+    assert [each["name"] for each in left] == [items[1]["name"]]
+    found = (await running.as_("susan").get(f"/jobs/{job['id']}")).json()
+    assert found["saved_step"] == items[1]["step"]
+    await delete(running, job["id"], items[1]["name"], force=True)
+    assert (await running.as_("susan").get(f"/jobs/{job['id']}")).json()["saved"] is None
+    assert (await delete(running, job["id"], "00000099")).json()["code"] == "no_checkpoints"
+
+
+async def test_another_command_continues_among_the_files_of_the_first(running: Any, tmp_path: Path) -> None:
+    parent = await trained(running, "--steps", "4")
+    program = {"argv": [*COMMAND, "--rate=0.2"]}
+    child = await ended(running, (await fork(running, parent["id"], step=4, program=program)).json()["id"])
+    assert weights(await log_of(running, child["id"])) == fresh(tmp_path, "--switch", "4", "--to", "0.2")
+    both = await fork(running, parent["id"], program=program, arguments={"rate": "1"})
+    assert (both.status_code, both.json()["field"]) == (422, "arguments")
+
+
+async def test_other_code_continues_from_the_checkpoint(running: Any) -> None:
+    parent = await trained(running, "--steps", "4")
+    text = "from springtide.training import current_job\nprint('has', current_job().restore().step)"
+    program = {
+        "argv": ["python3", "{code}/other.py"],
+        "files": {"other.py": base64.b64encode(text.encode()).decode()},
+    }
+    child = await ended(running, (await fork(running, parent["id"], step=2, program=program)).json()["id"])
+    assert (await log_of(running, child["id"])).strip() == "has 2"
+
+
+async def test_the_rules_of_a_job_keep_its_best_and_every_so_many_checkpoints(running: Any) -> None:
+    job = await trained(running, keep_last=1, keep_every=3, keep_best="loss:max")
+    found = (await checkpoints(running, job["id"])).json()["items"]
+    losses = {each["step"]: each["values"]["loss"] for each in found}
+    assert {3.0, 6.0, 8.0} <= set(losses)
+    assert len(losses) <= 4
+    assert max(losses, key=losses.get) not in {3.0, 6.0}
+    wrong = await running.as_("susan").post("/jobs", json={"argv": ["true"], "keep_best": "loss:least"})
+    assert (wrong.status_code, wrong.json()["field"]) == (422, "keep_best")
+
+
+RECOGNISED = """
+import os, sys, time
+step = 0
+if len(sys.argv) > 1:
+    step = int(open(sys.argv[-1]).read())
+print("from", step, flush=True)
+os.makedirs("run", exist_ok=True)
+for step in range(step + 1, 4 + 4 * (step > 0)):
+    open(f"run/ckpt_step_{step}.new", "w").write(str(step))
+    os.rename(f"run/ckpt_step_{step}.new", f"run/ckpt_step_{step}.pt")
+"""
+
+
+async def test_a_recognised_checkpoint_is_in_the_place_where_the_fork_looks_for_it(running: Any) -> None:
+    files = {"train.py": base64.b64encode(RECOGNISED.encode()).decode()}
+    body = {"files": files, "resume": "--from {checkpoint}"}
+    parent = await ended(running, (await running.submit("susan", *COMMAND, **body))["id"])
+    found = (await checkpoints(running, parent["id"])).json()["items"]
+    assert {(each["name"], each["step"], each["by"]) for each in found} == {
+        (f"run/ckpt_step_{step}.pt", float(step), "PyTorch") for step in (1, 2, 3)
+    }
+    answer = await fork(running, parent["id"], step=2)
+    child = await ended(running, answer.json()["id"])
+    assert (await log_of(running, child["id"])).strip() == "from 2"
+    assert child["state"] == "succeeded"
+    names = [each["name"] for each in (await checkpoints(running, child["id"])).json()["items"]]
+    assert names[0] == "run/ckpt_step_7.pt"
+
+
+async def test_the_name_of_a_checkpoint_is_looked_up_and_never_a_path(running: Any) -> None:
+    job = await trained(running, "--steps", "1")
+    for name in ("../../secret", "/etc/passwd", "00000001/manifest.json", "."):
+        answer = await fork(running, job["id"], checkpoint=name)
+        assert (answer.status_code, answer.json()["code"]) == (404, "no_checkpoint")
+        assert (await delete(running, job["id"], name)).status_code == 404
+    assert "It has: 00000001" in answer.json()["hint"]
+
+
+async def test_a_sweep_has_no_checkpoint_to_fork(running: Any) -> None:
+    trials = {"number": 1, "parameters": [{"x": 1}], "metric": "loss"}
+    sweep = await running.submit("susan", "true", trials=trials)
+    await ended(running, sweep["id"])
+    for job in (sweep["id"], f"{sweep['id']}t0"):
+        assert (await fork(running, job)).status_code == 409
+
+
+async def test_one_person_reads_files_of_jobs_a_few_times_at_once(running: Any) -> None:
+    job = await trained(running, "--steps", "1")
+    slots = running.pool.checkpoints
+    with ExitStack() as stack:
+        for _ in range(slots.most):
+            stack.enter_context(slots.hold("susan", RuntimeError))
+        for answer in (await checkpoints(running, job["id"]), await fork(running, job["id"])):
+            assert (answer.status_code, answer.json()["code"]) == (429, "too_many")
+            assert "Retry-After" in answer.headers
+        assert (await checkpoints(running, job["id"], "joe")).status_code == 200
+    assert (await fork(running, job["id"])).status_code == 201
+
+
+async def test_a_copy_that_would_fill_the_disk_is_refused_before_it_begins(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await trained(running, "--steps", "1")
+    monkeypatch.setattr(checkpoint_files, "MOST_OF_FREE", 0.0)
+    answer = await fork(running, job["id"])
+    assert answer.status_code == 409
+    assert "a copy does not fit" in answer.json()["message"]

@@ -1,0 +1,98 @@
+"""The tools of `springtide mcp`, without a pool: bounds of texts, schemas, what is wrong with arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from springtide.hub_extension.commands.agents import bounds
+from springtide.hub_extension.commands.agents.options import checked_options
+from springtide.hub_extension.commands.agents.server import called, described, schema_of
+from springtide.hub_extension.commands.agents.tools import TOOLS
+from springtide.scheduler.wire import BadOption
+
+
+def test_a_text_is_one_short_line_without_control_and_direction_characters() -> None:
+    assert bounds.clipped("a\n b\x1b[31m c\x07\u202e", 100) == "a b c"
+    assert bounds.clipped("x" * 100, 10) == "x" * 9 + "…"
+
+
+def test_words_are_cut_where_they_get_too_long() -> None:
+    assert bounds.clipped_words(["python", "train.py"], 100) == ["python", "train.py"]
+    assert bounds.clipped_words(["a" * 10] * 5, 20) == ["a" * 10, "a" * 8 + "…", "…"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 50, 99, 100, 101])
+def test_a_thinned_series_is_in_order_and_has_both_ends(most: int) -> None:
+    kept = bounds.thinned(range(100), most)
+    assert len(kept) == min(most, 100)
+    assert kept == sorted(set(kept))
+    assert kept[-1] == 99
+    assert most == 1 or kept[0] == 0
+
+
+def test_times_are_in_utc() -> None:
+    assert bounds.time_of(0.0) == "1970-01-01T00:00:00Z"
+    assert bounds.time_of(None) == ""
+
+
+def test_each_tool_names_its_arguments_and_every_answer_keeps_the_words_of_others_apart() -> None:
+    for tool in TOOLS:
+        schema = described(tool).input_schema
+        assert schema["additionalProperties"] is False
+        assert all("description" in argument for argument in schema["properties"].values()), tool.name
+    texts = {
+        "text",
+        "error",
+        "detail",
+        "command",
+        "note",
+        "parameters",
+        "files",
+        "environment",
+        "values",
+        "metrics",
+    }
+    for tool in TOOLS:
+        parts = {**schema_of(tool.answer).get("$defs", {}), "": schema_of(tool.answer)}
+        for name, part in parts.items():
+            assert (
+                name.endswith("Texts")
+                or name == "LogText"
+                or not texts & part["properties"].keys() - {"environment"}
+            )
+
+
+def test_options_are_those_of_the_command_and_are_checked_as_there() -> None:
+    assert checked_options({"gpus": 2, "time_limit": "2h", "priority": "high", "tags": ["a"], "memory": None}) == {
+        "gpus": 2,
+        "time_limit": 7200.0,
+        "priority": 75,
+        "tags": ("a",),
+    }
+    with pytest.raises(BadOption, match=r"There is no option “gpu”. Use gpus\."):
+        checked_options({"gpu": 2})
+    with pytest.raises(BadOption, match=r"The options are name, project, gpus"):
+        checked_options({"zzz": 2})
+    with pytest.raises(BadOption, match="gpus is “two”; expected a whole number"):
+        checked_options({"gpus": "two"})
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("show_job", {}, "An argument is missing: job. The arguments of show_job are: job."),
+        ("show_job", {"job": 1}, "job: Expected str, got int. The arguments of show_job are: job."),
+        ("show_pool", {"job": "a"}, "There is no argument job. The arguments of show_pool are: none."),
+        ("submit_job", {"command": "ls"}, "command: Expected a list, got str."),
+        ("submit_job", {"command": [1]}, "command[0]: Expected str, got int."),
+        ("read_log", {"job": "a", "lines": 0}, "lines: Expected int >= 1."),
+        ("submit_job", {"command": ["ls"], "dry_run": "perhaps"}, "dry_run: Expected bool, got str."),
+    ],
+)
+def test_wrong_arguments_are_named(tool: str, arguments: dict[str, Any], words: str) -> None:
+    [found] = [each for each in TOOLS if each.name == tool]
+    done = called(found, arguments)
+    assert done.is_error
+    assert done.content[0].text.startswith(words)

@@ -1,0 +1,87 @@
+"""Checkpoints on a job's page: listed, forked from, deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe import COLOURS, show_theme, violations
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.scheduler import wire
+
+Visit = Callable[..., Page]
+TRAIN = """
+import sys
+from springtide.training import current_job
+job = current_job()
+found = job.restore()
+print("has", found.step if found else 0, *sys.argv[1:])
+for step in range(int(found.step) if found else 0, 3):
+    job.report(step=step + 1, of=3, loss=1 / (step + 1))
+    job.save(step, step=step + 1)
+"""
+
+
+@pytest.fixture
+def trained(service: Service) -> wire.Job:
+    """A job of susan's that has saved three checkpoints and ended."""
+    job = service.submit("susan", "python3", "-c", TRAIN, "--rate", "0.1", name="train")
+    return service.until(job.id, lambda found: found.state == "succeeded")
+
+
+def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service, trained: wire.Job) -> None:
+    page = visit("susan", f"jobs/{trained.id}")
+    rows = page.get_by_test_id("checkpoint-row")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("step 3")
+    expect(rows.first).to_contain_text("loss 0.33")
+    rows.nth(1).get_by_test_id("checkpoint-fork").click()
+    form = rows.nth(1).get_by_test_id("rerun-form")
+    expect(form).to_contain_text("A new job continues from step 2.")
+    form.get_by_test_id("form-arguments.rate").fill("--fast")
+    form.get_by_role("button", name="Fork from step 2").click()
+    expect(form.get_by_text("would be read as an option")).to_be_visible()
+    found = violations(page)
+    show_theme(page, "dark")
+    assert found + violations(page, **COLOURS) == []
+    form.get_by_test_id("form-arguments.rate").fill("0.5")
+    form.get_by_test_id("form-gpus").fill("2")
+    form.get_by_role("button", name="Fork from step 2").click()
+    page.wait_for_url(lambda url: "/jobs/" in url and not url.endswith(trained.id))
+    fork = service.run(service.engine.job(page.url.rpartition("/")[2]))
+    assert fork.argv[-2:] == ["--rate", "0.5"]
+    line = page.get_by_test_id("job-first")
+    expect(line).to_contain_text("Fork of train at step 2: gpus 1 → 2, rate 0.1 → 0.5.")
+    expect(page.get_by_test_id("log-text")).to_contain_text("has 2 --rate 0.5")
+    line.get_by_role("link", name="Its parent").click()
+    page.wait_for_url(re.compile(trained.id))
+
+
+def test_a_checkpoint_is_deleted_after_a_question(visit: Visit, trained: wire.Job) -> None:
+    page = visit("susan", f"jobs/{trained.id}")
+    rows = page.get_by_test_id("checkpoint-row")
+    rows.first.get_by_test_id("checkpoint-delete").click()
+    expect(page.get_by_test_id("checkpoint-question")).to_contain_text("It cannot be brought back.")
+    page.get_by_test_id("checkpoint-keep").click()
+    expect(page.get_by_test_id("checkpoint-question")).to_have_count(0)
+    rows.first.get_by_test_id("checkpoint-delete").click()
+    page.get_by_test_id("checkpoint-delete-now").click()
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("step 2")
+
+
+def test_others_see_the_list_without_buttons_and_an_empty_one_says_why(
+    visit: Visit, service: Service, trained: wire.Job
+) -> None:
+    page = visit("admin", f"jobs/{trained.id}")
+    expect(page.get_by_test_id("checkpoint-row")).to_have_count(3)
+    expect(page.get_by_test_id("checkpoint-fork")).to_have_count(0)
+    plain = service.submit("susan", "true")
+    service.until(plain.id, lambda found: found.state == "succeeded")
+    page = visit("susan", f"jobs/{plain.id}")
+    expect(page.get_by_test_id("no-checkpoints")).to_have_text(
+        "The job has saved no checkpoint that the pool knows of."
+    )

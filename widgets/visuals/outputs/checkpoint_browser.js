@@ -1,0 +1,189 @@
+/** The checkpoints of a job: listed, deleted, and continued from as a new job. */
+
+import { h } from "../base/dom.js";
+import { button, isFinal, when } from "../base/glyphs.js";
+import { amount, clean, clockNow, count, size } from "../base/words.js";
+import { rerunForm } from "../views/rerun_form.js";
+
+const LOOK_AGAIN_S = 20;
+const READ_AGAIN_S = 5;
+const MOST_VALUES = 4;
+const NONE_YET = "No checkpoints yet. Those that the job saves show here.";
+
+export class CheckpointBrowser {
+  /**
+   * @param call `call(method, path, body)` promises the body of the API's response, or throws with `message` and `status`
+   * @param path of the job
+   * @param changed called when the view has to be drawn again
+   * @param editor `RerunEditor` of the job for forks
+   * @param isFold whether it is a fold of a card, closed at first
+   */
+  constructor(call, path, changed, editor, isFold = false) {
+    this.call = call;
+    this.path = path;
+    this.changed = changed;
+    this.editor = editor;
+    this.isOpen = !isFold;
+    this.list = null;
+    this.problem = null;
+    this.read = { at: -Infinity, standing: null, busy: false };
+    this.#forget();
+  }
+
+  #forget() {
+    this.asked = null;
+    this.notice = null;
+    this.sending = false;
+  }
+
+  /** Reads the list if the job may have saved since; call it at each drawing. */
+  follow(job) {
+    if (!this.isOpen || this.read.busy || document.hidden || job.trials) return;
+    const standing = `${job.state} ${job.attempt} ${job.saved}`;
+    const passed = clockNow() - this.read.at;
+    const isDue =
+      standing === this.read.standing && !this.problem
+        ? !isFinal(job.state) && passed >= LOOK_AGAIN_S
+        : passed >= READ_AGAIN_S;
+    if (isDue) this.#read(standing);
+  }
+
+  async #read(standing) {
+    this.read = { at: clockNow(), standing, busy: true };
+    try {
+      this.list = await this.call("GET", `${this.path}/checkpoints`);
+      this.problem = null;
+    } catch (error) {
+      this.problem = error.message;
+    }
+    this.read.busy = false;
+    this.changed();
+  }
+
+  /** The list as a fold of a card, read when it is opened. */
+  drawFold(job, isOwn) {
+    const toggle = ({ target }) => {
+      this.isOpen = target.open;
+      this.changed();
+    };
+    const number = this.list?.items.length;
+    const words = number ? count(number, "checkpoint") : "none";
+    return h(
+      "details",
+      { key: "checkpoints", class: "st-log-fold", "data-testid": "job-checkpoints", on: { toggle } },
+      h(
+        "summary",
+        { key: "summary" },
+        "Checkpoints",
+        this.list && h("span", { key: "number", class: "st-muted" }, ` · ${words}`),
+      ),
+      this.isOpen && this.draw(job, isOwn),
+    );
+  }
+
+  /** The list, with the form of a fork or the question of a deletion below its checkpoint, as descriptions. */
+  draw(job, isOwn) {
+    const wrong = this.problem ?? (this.editor.isOpen ? null : this.editor.notice);
+    const problem =
+      wrong &&
+      h(
+        "p",
+        { key: "problem", class: "st-notice", role: "status", "data-testid": "checkpoints-problem" },
+        clean(wrong),
+      );
+    if (this.list === null)
+      return problem || h("p", { key: "wait", class: "st-muted", role: "status" }, "Reading the list…");
+    const { items, text } = this.list;
+    const none = isFinal(job.state) ? clean(text) : NONE_YET;
+    if (!items.length)
+      return [problem, h("p", { key: "none", class: "st-muted", "data-testid": "no-checkpoints" }, none)];
+    return [
+      problem,
+      h(
+        "ul",
+        { key: "list", class: "st-files", "data-testid": "checkpoints" },
+        items.map((item) => this.#row(item, isOwn)),
+      ),
+    ];
+  }
+
+  #row(item, isOwn) {
+    const name = item.step === null ? clean(item.name) : `step ${amount(item.step)}`;
+    const values = Object.entries(item.values).slice(0, MOST_VALUES);
+    const about = [
+      size(item.size),
+      item.step !== null && item.by && clean(item.name),
+      item.by && clean(item.by),
+      ...values.map(([metric, value]) => `${clean(metric)} ${amount(value)}`),
+      item.needed && "the job resumes from it",
+    ].filter(Boolean);
+    const isForked = this.editor.isOpen && this.editor.checkpoint?.name === item.name;
+    const isAsked = this.asked === item.name;
+    const fork = () => (isForked ? this.editor.close() : this.#fork({ name: item.name, words: name }));
+    return h(
+      "li",
+      { key: item.name, "data-testid": "checkpoint-row" },
+      h("span", { key: "name", class: "st-file-name", title: clean(item.name) }, name),
+      h("span", { key: "about", class: "st-muted" }, when(item.written, clockNow()), ` · ${about.join(" · ")}`),
+      isOwn &&
+        h(
+          "span",
+          { key: "actions", class: "st-file-actions" },
+          button("checkpoint-fork", "Fork…", fork, { "aria-expanded": String(isForked), "aria-label": `Fork ${name}` }),
+          button("checkpoint-delete", "Delete…", () => this.#ask(isAsked ? null : item.name), {
+            "aria-expanded": String(isAsked),
+            "aria-label": `Delete ${name}`,
+          }),
+        ),
+      isForked && rerunForm(this.editor),
+      isAsked && this.#question(item, name),
+    );
+  }
+
+  #fork(checkpoint) {
+    this.#forget();
+    this.editor.open(checkpoint);
+  }
+
+  #ask(name) {
+    this.#forget();
+    this.editor.close();
+    this.asked = name;
+    this.changed();
+  }
+
+  #question(item, name) {
+    const words = item.needed
+      ? "The job resumes from it. Without it the job continues from an older one, or begins from the start."
+      : "It cannot be brought back.";
+    return h(
+      "p",
+      { key: "question", class: "st-notice", "data-testid": "checkpoint-question" },
+      `${words} `,
+      button("checkpoint-delete-now", `Delete ${name}`, () => this.#delete(item), { disabled: this.sending }),
+      button("checkpoint-keep", "Keep", () => this.#ask(null)),
+      this.#noticed(),
+    );
+  }
+
+  #noticed() {
+    return h(
+      "span",
+      { key: "notice", class: "st-notice st-field-wrong", role: "status", "data-testid": "checkpoint-notice" },
+      this.notice && clean(this.notice),
+    );
+  }
+
+  async #delete(item) {
+    Object.assign(this, { sending: true, notice: null });
+    this.changed();
+    try {
+      const body = { names: [item.name], force: item.needed };
+      this.list = await this.call("POST", `${this.path}/checkpoints/delete`, body);
+      this.#forget();
+    } catch (error) {
+      Object.assign(this, { sending: false, notice: error.message });
+    }
+    this.changed();
+  }
+}
