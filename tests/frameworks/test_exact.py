@@ -107,6 +107,12 @@ def test_a_training_with_keras_is_the_same_to_the_bit(tmp_path: Path, backend: s
     assert paused == undisturbed
 
 
+@pytest.mark.parametrize("grace", [BETWEEN_BATCHES, BETWEEN_EPOCHS])
+def test_a_second_fit_with_keras_is_the_same_to_the_bit(tmp_path: Path, grace: str) -> None:
+    undisturbed, paused = trained(tmp_path, "keras_fits", grace=grace, pauses=(20, 18), KERAS_BACKEND="torch")
+    assert paused == undisturbed
+
+
 @pytest.mark.parametrize("program", ["orbax_", "sklearn_", "xgboost_", "lightgbm_"])
 def test_a_training_in_steps_is_the_same_to_the_bit(tmp_path: Path, program: str) -> None:
     undisturbed, paused = trained(tmp_path, program, grace=BETWEEN_EPOCHS, pauses=(13, 3))

@@ -207,10 +207,10 @@ class Model:
         assert self.optimizer.built
         self.weight = int(Path(path).read_text())
 
-    def fit(self, callback: Any, epochs: int, each_batch: Any = None) -> None:
+    def fit(self, callback: Any, epochs: int, each_batch: Any = None, initial_epoch: int = 0) -> None:
         callback.model, callback.params = self, {"epochs": epochs}
         callback.on_train_begin(logs={})
-        for epoch in range(self._initial_epoch, epochs):
+        for epoch in range(self._initial_epoch or initial_epoch, epochs):
             callback.on_epoch_begin(epoch, logs={})
             for batch in range(2):
                 self.train_function([batch])
@@ -247,3 +247,39 @@ def test_keras_pauses_and_resumes(place, job: Job, monkeypatch, seconds: float, 
     reported = [(line["attempt"], line["step"], line["of"]) for line in place.reports() if not line["saved"]]
     assert reported[-1] == (2, 3, 3)
     assert (1, 1, 3) in reported
+
+
+def test_a_second_fit_of_keras_trains_and_resumes(place, job: Job, monkeypatch) -> None:
+    install(monkeypatch, "keras", callbacks=SimpleNamespace(Callback=type("Callback", (), {})))
+
+    def each_batch(epoch: int, batch: int) -> None:
+        job._looked = 0
+        if (epoch, batch) == (0, 1):
+            ask(place)
+
+    model = Model()
+    model.fit(keras.callback(job), 3)
+    assert model.weight == 6
+    with pytest.raises(SystemExit) as exit_:
+        model.fit(keras.callback(job), 2, each_batch)
+    assert exit_.value.code == AGAIN
+    place.pause_file.unlink()
+    paused = model.weight
+    model, again = Model(), Job(place.environment(attempt=2))
+    model.fit(keras.callback(again), 3)
+    assert model.weight == 0  # complete before the pause
+    model.fit(keras.callback(again), 2)
+    assert model.weight == 10
+    assert paused == 8
+    reported = [(line["attempt"], line["step"], line["of"]) for line in place.reports() if not line["saved"]]
+    steps = [each for each in reported if each[1] is not None]
+    assert steps == [(1, 1, 3), (1, 2, 3), (1, 3, 3), (2, 4, 5), (2, 5, 5)]
+
+
+def test_a_fit_of_keras_that_begins_at_a_later_epoch_counts_on(place, job: Job, monkeypatch) -> None:
+    install(monkeypatch, "keras", callbacks=SimpleNamespace(Callback=type("Callback", (), {})))
+    model = Model()
+    model.fit(keras.callback(job), 2)
+    model.fit(keras.callback(job), 4, initial_epoch=2)
+    steps = [(line["step"], line["of"]) for line in place.reports() if not line["saved"]]
+    assert (model.weight, steps) == (8, [(1, 2), (2, 2), (3, 4), (4, 4)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
+from weakref import WeakKeyDictionary
 
 from springtide.training.adapters import randomness
 from springtide.training.adapters.epochs import EpochPauses
@@ -17,35 +18,50 @@ FILE = "latest.weights.h5"
 def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
     """Return a callback that loads the newest checkpoint, reports and saves after epochs, and can pause.
 
-    The model has to be built before ``fit``. It pauses as `EpochPauses` decides; after a pause between two batches
-    the epoch's data are read in the same order again, and those that the model has had are left out.
+    The model has to be built before ``fit``. Of several calls of ``fit`` in a program each has a callback: those
+    that were complete before a pause are left out after it, and the job's steps count all of them. It pauses as
+    `EpochPauses` decides; after a pause between two batches the epoch's data are read in the same order again, and
+    those that the model has had are left out.
     """
     framework: Any = import_module("keras")
     mine = current_job() if job is None else job
     pauses = EpochPauses(mine)
+    fits = _FITS.setdefault(mine, _Fits())
 
     class Springtide(framework.callbacks.Callback):  # type: ignore[misc]
         epoch = 0
+        before: Optional[int] = None
         begin: Optional[randomness.State] = None
         position: Dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
         skipping: Optional[_Skipping] = None
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
+            fits.number += 1
+            self.epoch, self.before, self.position, self.skipping = 0, None, {}, None
             checkpoint = mine.restore()
             if checkpoint is not None:
-                optimizer = self.model.optimizer
-                if optimizer is not None and not optimizer.built:
-                    optimizer.build(self.model.trainable_variables)
-                self.model.load_weights(str(checkpoint.path / FILE))
-                self.epoch = int(checkpoint.step or 0)
-                self.model._initial_epoch = self.epoch  # noqa: SLF001 - like Keras' own BackupAndRestore
-                self.position = randomness.read(checkpoint.path, mine.rank)
+                position = randomness.read(checkpoint.path, mine.rank)
+                fit = (position or randomness.read(checkpoint.path, 0)).get("fit", 1)
+                if fit > fits.number:  # complete in an earlier attempt
+                    self.epoch = (self.params or {}).get("epochs", 0)
+                elif fit == fits.number:
+                    self._load(checkpoint.path)
+                    self.position, self.before = position, position.get("before", 0)
+                    self.epoch = int(checkpoint.step or 0) - self.before
+                    fits.steps = self.before + self.epoch
+            self.model._initial_epoch = self.epoch  # noqa: SLF001 - like Keras' own BackupAndRestore
 
-        def on_epoch_begin(self, *_: Any, **__: Any) -> None:
-            position, self.position = self.position, {}
-            if position:
-                _assign(self.model, position)
-                randomness.restore(position.get("begin") or position["now"])
+        def _load(self, path: Path) -> None:
+            optimizer = self.model.optimizer
+            if optimizer is not None and not optimizer.built:
+                optimizer.build(self.model.trainable_variables)
+            self.model.load_weights(str(path / FILE))
+
+        def on_epoch_begin(self, epoch: int, *_: Any, **__: Any) -> None:
+            if self.before is None:
+                self.before = max(0, fits.steps - epoch)
+            self.epoch = epoch
+            position = self._resume()
             self.begin = randomness.capture()
             if position.get("batches"):
                 self.skipping = _Skipping(self.model, position["batches"], position["now"])
@@ -63,14 +79,29 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.epoch = epoch + 1
-            mine.report(step=self.epoch, of=(self.params or {}).get("epochs"), **plain(logs or {}))
+            before = self.before or 0
+            fits.steps = before + self.epoch
+            epochs = (self.params or {}).get("epochs")
+            mine.report(step=fits.steps, of=epochs and before + epochs, **plain(logs or {}))
             pause = pauses.after_epoch()
             if pause or self.epoch % every_epochs == 0:
                 self._save()
             if pause:
                 mine.exit_for_pause()
 
+        def on_train_end(self, *_: Any, **__: Any) -> None:
+            self._resume()  # of a fit that was complete when it was paused
+
+        def _resume(self) -> Dict[str, Any]:
+            """Set the random numbers to those of the checkpoint that was loaded, and return its position."""
+            position, self.position = self.position, {}
+            if position:
+                _assign(self.model, position)
+                randomness.restore(position.get("begin") or position["now"])
+            return position
+
         def _save(self, **position: Any) -> None:
+            position.update(fit=fits.number, before=self.before or 0)
             seeds = _values(_seeds(self.model))
 
             def write(directory: Path) -> None:
@@ -78,9 +109,20 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
                 if mine.rank == 0:
                     self.model.save_weights(str(directory / FILE))
 
-            mine.write(write, self.epoch, shards=True)
+            mine.write(write, (self.before or 0) + self.epoch, shards=True)
 
     return Springtide()
+
+
+class _Fits:
+    """The calls of ``fit`` with a callback in this process: their ``number``, and their ``steps`` together."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.steps = 0
+
+
+_FITS: "WeakKeyDictionary[Job, _Fits]" = WeakKeyDictionary()
 
 
 class _Skipping:
