@@ -83,3 +83,16 @@ def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
     expect(card(tab).get_by_test_id("job-state")).to_contain_text("Succeeded")
     ended = tab.get_by_test_id("panel-ended").get_by_test_id("job-row")
     expect(ended.first).to_have_attribute("data-state", "succeeded")
+
+
+def test_a_notebook_with_unsaved_changes_is_saved_when_it_is_sent(lab: Lab, context: BrowserContext) -> None:
+    lab.write("changed.ipynb", ("rate = 6", None))
+    tab = lab.open(context, "changed.ipynb")
+    tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
+    tab.evaluate(f"() => {PANEL}.content.activeCell.model.sharedModel.setSource('rate = 7')")
+    tab.wait_for_function(f"() => {PANEL}.context.model.dirty")
+    tab.locator(".jp-DirListing-item", has_text="changed.ipynb").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    send(tab, 1)
+    expect(tab.get_by_text("Sent changed.ipynb to the pool.").first).to_be_visible()
+    assert "rate = 7" in (lab.root / "changed.ipynb").read_text()

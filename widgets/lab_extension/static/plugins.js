@@ -52,6 +52,7 @@ function frame(shared, feed, server, pages) {
     shell: shared["@jupyterlab/application"]?.ILabShell,
     status: shared["@jupyterlab/statusbar"]?.IStatusBar,
     files: shared["@jupyterlab/filebrowser"]?.IFileBrowserFactory,
+    documents: shared["@jupyterlab/docmanager"]?.IDocumentManager,
     notebooks: shared["@jupyterlab/notebook"]?.INotebookTracker,
     launcher: shared["@jupyterlab/launcher"]?.ILauncher,
     palette: shared["@jupyterlab/apputils"]?.ICommandPalette,

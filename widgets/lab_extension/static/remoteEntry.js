@@ -8,6 +8,7 @@
     "@jupyterlab/application",
     "@jupyterlab/apputils",
     "@jupyterlab/coreutils",
+    "@jupyterlab/docmanager",
     "@jupyterlab/filebrowser",
     "@jupyterlab/launcher",
     "@jupyterlab/notebook",

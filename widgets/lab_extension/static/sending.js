@@ -8,7 +8,7 @@ const SETTLED_MS = 350;
 const NO_KERNEL =
   "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
 
-/** Adds the commands to JupyterLab or Notebook. `parts`: `files` and `notebooks`, null if the page has none. */
+/** Adds the commands to JupyterLab or Notebook. `parts`: `files`, `documents` and `notebooks`, null if the page has none. */
 export function addCommands(app, shared, feed, server, pages, parts, icon) {
   const label = "Send to the Pool…";
   app.commands.addCommand(SEND_FILE, {
@@ -17,7 +17,7 @@ export function addCommands(app, shared, feed, server, pages, parts, icon) {
     caption: "Run this script or notebook as a job in the shared pool",
     execute: async () => {
       const item = chosenFile(app, parts.files?.tracker.currentWidget);
-      if (item) await attempted(shared, () => sendFile(item.path, item.name, shared, feed, server, pages));
+      if (item) await attempted(shared, () => sendFile(item, shared, feed, server, pages, parts.documents));
     },
   });
   app.commands.addCommand(SEND_CELL, {
@@ -44,14 +44,22 @@ async function attempted(shared, work) {
   }
 }
 
-async function sendFile(path, name, shared, feed, server, pages) {
+/** Sends a file as it is in its open editors: what was not saved is saved first. */
+async function sendFile({ path, name }, shared, feed, server, pages, documents) {
   const options = await askOptions(name, shared, feed, server);
   if (options === null) return;
+  await saveChanges(path, documents);
   const { id, notes } = await server.send(path, options);
   const { Notification } = shared["@jupyterlab/apputils"];
   const open = () => window.open(`${pages}jobs/${encodeURIComponent(id)}`, "_blank", "noopener");
   const actions = pages ? [{ label: "Open its page", callback: open }] : [];
   Notification.success(clean([`Sent ${name} to the pool.`, ...notes].join(" ")), { actions, autoClose: 8000 });
+}
+
+async function saveChanges(path, documents) {
+  const widget = documents?.findWidget(path, null);
+  const context = widget && documents.contextForWidget(widget);
+  if (context?.model.dirty) await context.save();
 }
 
 /** Runs the cell by its magic, in its own output, where the job's card appears. */
