@@ -149,7 +149,7 @@ def test_the_estimate_is_the_pools(ask: Ask) -> None:
         ({"gpus": "400"}, "gpus", "the largest train node has 4"),
         ({"workers": "9"}, "workers", "room for 4"),
         ({"gpus": "4", "priority": "critical"}, "priority", "has to fit in the quota"),
-        ({"min_workers": "2"}, "min_workers", "the job has 1 worker"),
+        ({"min_workers": "2"}, "min_workers", "is larger than workers (1)"),
         ({"project": "speech"}, "project", "You are not in project"),
         ({"require": "rack"}, "require", "No train node belongs to"),
     ],
