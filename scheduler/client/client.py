@@ -387,7 +387,7 @@ class Client:
         while True:
             points = self.points(job_id, after=after)
             yield from points.items
-            if points.next == after:
+            if not points.items or points.next == after:
                 return
             after = points.next
 

@@ -405,13 +405,14 @@ class OutputList(Answer, frozen=True, kw_only=True):
 
 
 class Point(Answer, frozen=True, kw_only=True):
-    """One report of a job."""
+    """One report of a job; ``of_checkpoint``: it says that one was saved, or found no room."""
 
     seq: int
     attempt: int
     at: float
     step: float | None = None
     values: dict[str, float] = {}
+    of_checkpoint: bool = False
 
 
 class Points(Answer, frozen=True, kw_only=True):

@@ -100,10 +100,7 @@ class Outputs:
         )
 
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
-        """Return the progress among at most ``limit`` reports with ``seq`` above ``after``.
-
-        Reports of checkpoints, of milestones and of trials are none.
-        """
+        """Return at most ``limit`` reports with ``seq`` above ``after``."""
         job_id = (await self._with_files(await self._jobs.get(job_id))).id
         try:
             reports = await self._executor.read_reports(job_id, after, max(1, min(limit, MAX_POINTS)))
@@ -111,12 +108,16 @@ class Outputs:
             raise Refusal(503, "reports", f"The reports cannot be read: {error}") from error
         items = [
             wire.Point(
-                seq=report.seq, attempt=report.attempt, at=report.at, step=report.step, values=dict(report.values)
+                seq=report.seq,
+                attempt=report.attempt,
+                at=report.at,
+                step=report.step,
+                values=dict(report.values),
+                of_checkpoint=report.saved or report.unsaved,
             )
             for report in reports
-            if not (report.saved or report.unsaved) and (report.step is not None or report.values)
         ]
-        return wire.Points(items=items, next=reports[-1].seq if reports else after)
+        return wire.Points(items=items, next=items[-1].seq if items else after)
 
     async def listed(self, job_id: str) -> wire.OutputList:
         """Return the files of the job's output directory and its own outputs, the first `MAX_FILES` of them."""
