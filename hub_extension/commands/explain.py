@@ -114,6 +114,7 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
                 "" if explanation.starts is None else expectation(explanation.starts, now),
             ]
         ).strip(),
+        "First run": job.rerun.text if job.rerun else "",
         "Options": ", ".join(f"{each.label} {each.text}" for each in job.chosen if each.name not in IN_FIRST_LINE),
         "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         **{f"Attempt {each.number}": _ended(each, now) for each in earlier},

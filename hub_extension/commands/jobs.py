@@ -167,6 +167,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "user": job.user,
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
         "runs": " ".join(job.argv),
+        "first run": job.rerun.text if job.rerun else "",
         "arguments": descriptions.arguments_words(job),
         "datasets": ", ".join(job.options.datasets),
         "tags": " ".join(job.options.tags),

@@ -19,7 +19,7 @@ from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
-from springtide.scheduler.client.transport import Transport
+from springtide.scheduler.client.transport import Transport, sendable
 
 NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
@@ -530,7 +530,8 @@ class Client:
 
 def _path(*parts: str) -> str:
     """Return a path of the API from parts that may hold anything."""
-    return "/".join(quote(part, safe="") for part in parts)
+    with sendable():
+        return "/".join(quote(part, safe="") for part in parts)
 
 
 def _output(job_id: str, name: str) -> str:

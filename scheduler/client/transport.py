@@ -84,7 +84,7 @@ class Transport:
         plain = isinstance(body, bytes)
         content = body if body is None or isinstance(body, bytes) else encoded(body)
         media = "application/octet-stream" if plain else "application/json"
-        with _whole_characters():
+        with sendable():
             request = self._http.build_request(
                 method,
                 path,
@@ -115,7 +115,7 @@ class Transport:
         The request is sent once: after an error the file may hold a part of the body.
         """
         try:
-            with self._http.stream("GET", path) as response:
+            with sendable(), self._http.stream("GET", path) as response:
                 if not response.is_success:
                     response.read()
                     raise self.refused(response)
@@ -159,7 +159,8 @@ class Transport:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
         try:
             timeout = httpx.Timeout(self._http.timeout.connect, read=silence)
-            with self._http.stream("GET", path, params=given(query), headers=headers, timeout=timeout) as response:
+            asked = self._http.stream("GET", path, params=given(query), headers=headers, timeout=timeout)
+            with sendable(), asked as response:
                 if not response.is_success:
                     response.read()
                     raise self.refused(response)
@@ -247,15 +248,23 @@ def is_from_hub(response: httpx.Response) -> bool:
 
 def encoded(body: msgspec.Struct) -> bytes:
     """Return the body of a request. Raises `PoolError` for a text with a part of a character."""
-    with _whole_characters():
+    with sendable():
         return msgspec.json.encode(body)
 
 
 @contextmanager
-def _whole_characters() -> Iterator[None]:
-    """Raise `PoolError` for a text that no request can carry."""
+def sendable() -> Iterator[None]:
+    """Raise `PoolError` for a text that no request can carry: a part of a character, or an address too long."""
     try:
         yield
+    except httpx.InvalidURL:
+        problem = Problem(
+            status=UNPROCESSABLE,
+            code="invalid",
+            message="An id, a name or a condition of this request is too long.",
+            hint="Shorten it: an address has at most 64 KiB.",
+        )
+        raise PoolError(problem) from None
     except UnicodeEncodeError as error:
         text, at = str(error.object), error.start
         problem = Problem(

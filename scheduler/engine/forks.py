@@ -44,7 +44,7 @@ class Source:
     def reference(self) -> ForkRef:
         """What the fork keeps of it."""
         found = self.checkpoint
-        return ForkRef(found.name, found.step, found.written)
+        return ForkRef(found.name, found.step, found.written, found.own)
 
 
 def chosen(

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 
 from springtide.scheduler.wording import quoted
 
+NOT_PASSED = (
+    "Nothing passes the checkpoint to its command: it continues if it finds the file by itself, or with the "
+    "option resume, such as --resume '--resume {checkpoint}'."
+)
+
 
 def rerun_text(name: str, changes: Sequence[tuple[str, str, str]]) -> str:
     """Return ``Run again of train.py: gpus 1 → 2.`` for an option's name, and its value before and after.
@@ -15,10 +20,16 @@ def rerun_text(name: str, changes: Sequence[tuple[str, str, str]]) -> str:
     return f"Run again of {quoted(name)}{_changes(changes)}."
 
 
-def fork_text(name: str, checkpoint: str, step: float | None, changes: Sequence[tuple[str, str, str]]) -> str:
-    """Return ``Fork of train.py at step 40: lr 0.1 → 0.01.``; differences are as in `rerun_text`."""
+def fork_text(
+    name: str, checkpoint: str, step: float | None, changes: Sequence[tuple[str, str, str]], *, passed: bool
+) -> str:
+    """Return ``Fork of train.py at step 40: lr 0.1 → 0.01.``; differences are as in `rerun_text`.
+
+    A checkpoint that is not ``passed`` to the program is one that it has to find by itself.
+    """
     at = f"at step {step:g}" if step is not None else f"from its checkpoint {quoted(checkpoint)}"
-    return f"Fork of {quoted(name)} {at}{_changes(changes)}."
+    said = f"Fork of {quoted(name)} {at}{_changes(changes)}."
+    return said if passed else f"{said} {NOT_PASSED}"
 
 
 def _changes(changes: Sequence[tuple[str, str, str]]) -> str:

@@ -222,7 +222,32 @@ def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project
     }
     done = run("fork", "--step", "1", "--follow", first)
     assert (done.code, done.out) == (0, "has of step 1\n"), done.err
+    assert "Nothing passes the checkpoint to its command" in done.err
+    passed = run("fork", "--step", "1", "--resume", "--from {checkpoint}", "--json", first).json
+    assert "Nothing passes" not in passed["rerun"]["text"]
+    assert run("wait", passed["id"]).code == 0
+    for command in ("show", "explain"):
+        assert "Fork of train at step 1: resume none → --from {checkpoint}." in run(command, passed["id"]).out
     assert not (directory / "run").exists(), "the project stays as it was"
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "said"),
+    [
+        ("show", "\udcff", "has a part of a character"),
+        ("show", "x" * 70_000, "is too long"),
+        ("logs", "x" * 70_000, "is too long"),
+        ("jobs", "--where=" + "not " * 20_000 + "lr", "is too long"),
+        ("jobs", "--tag=" + "x" * 70_000, "is too long"),
+    ],
+)
+def test_what_no_request_can_carry_is_refused_with_a_sentence(
+    run: Run, command: str, words: str, said: str
+) -> None:
+    refused = run(command, words)
+    assert refused.code == 2, refused.err
+    assert said in refused.err
+    assert "Traceback" not in refused.err
 
 
 def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, directory: Path) -> None:

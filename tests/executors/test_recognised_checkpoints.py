@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import zipfile
 from pathlib import Path
 
@@ -187,6 +188,32 @@ def test_the_newest_whole_checkpoint_is_taken_and_one_being_written_is_not(tmp_p
     assert running.path == str(saved / "epoch=1.ckpt")
     assert ended is not None
     assert ended.path == "last.ckpt"
+
+
+@pytest.mark.parametrize(("replaced", "known"), [(True, True), (False, False)])
+def test_a_checkpoint_that_is_replaced_all_the_time_is_known_and_one_that_is_rewritten_is_not(
+    tmp_path: Path, replaced: bool, known: bool
+) -> None:
+    saved, stop = tmp_path / "last.ckpt", threading.Event()
+    saved.write_bytes(zipped())
+
+    def train() -> None:
+        while not stop.wait(0.02):
+            if replaced:
+                (tmp_path / "last.ckpt.tmp").write_bytes(zipped())
+                (tmp_path / "last.ckpt.tmp").replace(saved)
+            else:
+                with saved.open("r+b") as file:
+                    file.write(zipped())
+
+    training = threading.Thread(target=train)
+    training.start()
+    try:
+        found = newest([str(tmp_path)], START, [], ended=False)
+    finally:
+        stop.set()
+        training.join()
+    assert (found is not None) is known
 
 
 def test_linked_files_and_folders_count_and_no_links_below_them(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     BestTrial,
     JobRecord,
-    RerunRef,
+    JobSpec,
     TestRun,
 )
 from springtide.scheduler.store.tables import WorkspaceRecord
@@ -408,7 +408,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         if record.workload is Workload.SWEEP
         else None,
         outcome=None if spec.trial is None else outcome(record),
-        rerun=rerun_of(spec.rerun),
+        rerun=rerun_of(spec),
         test_run=_test_run(standing.test_run),
         tests=spec.tests,
         submitted_by=spec.submitters[-1] if spec.submitters else None,
@@ -425,8 +425,9 @@ def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:
     ]
 
 
-def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
+def rerun_of(spec: JobSpec) -> wire.RerunOf | None:
     """Return the run that a job repeats, and the differences; None for a job that repeats none."""
+    first = spec.rerun
     if first is None:
         return None
     changes = [wire.OptionChange(name=each.name, before=each.before, after=each.after) for each in first.changes]
@@ -435,7 +436,8 @@ def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
     if first.fork is not None:
         of = first.fork
         fork = wire.ForkedFrom(checkpoint=of.checkpoint, step=of.step, written=of.written)
-        text = sentences.fork_text(first.name, of.checkpoint, of.step, differences)
+        passed = of.own or spec.kind != "command" or spec.options.resume is not None
+        text = sentences.fork_text(first.name, of.checkpoint, of.step, differences, passed=passed)
     else:
         text = sentences.rerun_text(first.name, differences)
     return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text, fork=fork)

@@ -31,6 +31,8 @@ MOST_OPENED = 5
 """Number of newest checkpoints of which the end is read, until one is whole."""
 SETTLED = 2.0
 """Age below which a file counts as still being written, in seconds."""
+LOOK_EVERY = 0.05
+"""Interval at which a young file is looked at, in seconds."""
 LONGEST_PATH = 1024
 LONGEST_END = 1 << 16
 """Number of bytes at the end of a file that are searched for the mark of its end."""
@@ -218,7 +220,8 @@ def newest(
     ``named`` and ``any_data`` are as in `recognised`.
 
     Paths below the first one, the working directory, are relative to it; the others are paths from the root.
-    Unless the job has ``ended``, those that may still be written to are left out.
+    Unless the job has ``ended``, those that may still be written to are left out; of a file that is replaced again
+    and again, this takes up to `SETTLED` to find out.
     """
     found = []
     for number, root in enumerate(roots):
@@ -230,7 +233,33 @@ def newest(
     for path, checkpoint in found[:MOST_OPENED]:
         if (ended or now - checkpoint.written >= SETTLED) and is_whole(path):
             return checkpoint
-    return None
+    return next((checkpoint for path, checkpoint in found[:1] if is_whole(path) and is_replaced(path)), None)
+
+
+def is_replaced(path: str) -> bool:
+    """Return whether a file is complete although it is young: another one takes its place, or it is left alone.
+
+    Programs that write a new file and rename it never write to one that has the name. Waits up to `SETTLED`.
+    """
+    try:
+        file = os.open(path, _FILE)
+    except OSError:
+        return False
+    try:
+        first = os.fstat(file)
+        deadline = time.monotonic() + SETTLED
+        while time.monotonic() < deadline and stat.S_ISREG(first.st_mode):
+            time.sleep(LOOK_EVERY)
+            now = os.fstat(file)
+            if (now.st_mtime_ns, now.st_size) != (first.st_mtime_ns, first.st_size):
+                return False
+            if os.stat(path).st_ino != first.st_ino:  # noqa: PTH116 - light to start
+                return True
+        return stat.S_ISREG(first.st_mode)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
 
 
 def is_whole(path: str) -> bool:

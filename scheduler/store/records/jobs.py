@@ -55,11 +55,15 @@ class OptionDifference:
 
 @dataclass(frozen=True, slots=True)
 class ForkRef:
-    """The checkpoint that a fork continued from: its name in the first job, its step, when it was written."""
+    """The checkpoint that a fork continued from: its name in the first job, its step, when it was written.
+
+    ``own``: `springtide.training` wrote it; else the program finds it by itself, or by the option ``resume``.
+    """
 
     checkpoint: str
     step: float | None
     written: float
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True)
