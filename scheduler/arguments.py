@@ -57,10 +57,19 @@ _NEW = re.compile(r"--?[A-Za-z][\w.-]*|\+{1,2}[A-Za-z_][\w./@-]*")
 """Names of options as programs take them."""
 _SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
 _NO: Final = "no_"
-_SECRET_WORDS: Final = frozenset(
-    ["password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials", "apikey"]
+_SECRET_NAME = re.compile(
+    r"passw|passphrase|secret|credential|aikey|apikey|accesskey|privatekey|bearer|(?<![a-z])pwd(?![a-z])",
+    re.IGNORECASE,
 )
-_SECRET_TEXT_WORDS: Final = frozenset({"token", "key", "auth"})
+"""What names of secrets contain, whatever their value; looked for in the letters of the name as well."""
+_SECRET_TEXT_WORDS: Final = frozenset({"token", "tokens", "key", "auth", "pass", "pw"})
+"""Words of names that are those of secrets if the value is a text."""
+_SECRET_INSIDE = re.compile(
+    r"(?:passw|passphrase|pwd|secret|credential|(?:api|access|private)[_-]?key|authorization|(?<![a-z])tokens?(?![a-z]))"
+    r"[\w@.-]*[\"'\])]*\s*[:=]\s*[^\s,}\])]|bearer\s+\S|://[^\s/@:]*:[^\s/@]+@",
+    re.IGNORECASE,
+)
+"""A text with a secret in it: ``{password: x}``, ``Bearer x``, an address with a password."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PLACED = re.compile(rf"{re.escape(PLACE)}/?")
 _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
@@ -212,14 +221,22 @@ def _short(name: str, argument: Argument) -> Argument:
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Return whether an argument is taken for a secret by its name.
+    """Return whether an argument is taken for a secret, by its name or by its text.
 
-    Names with the word token, key or auth are secrets if the value is a text: ``max_tokens=512`` is none.
+    Names with words such as token, key or auth are secrets if the value is a text: ``max_tokens=512`` is none.
     """
-    words = {word.lower() for word in _WORDS.findall(name)}
     if value is None or isinstance(value, bool):
         return False
-    return bool(words & _SECRET_WORDS) or (isinstance(value, str) and bool(words & _SECRET_TEXT_WORDS))
+    if _names_secret(name):
+        return True
+    if not isinstance(value, str):
+        return False
+    words = {word.lower() for word in _WORDS.findall(name)}
+    return bool(words & _SECRET_TEXT_WORDS) or _SECRET_INSIDE.search(value) is not None
+
+
+def _names_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name) or _SECRET_NAME.search(re.sub(r"[^A-Za-z]", "", name)))
 
 
 def program_words(kind: str, argv: Sequence[str]) -> Sequence[str]:
@@ -235,6 +252,10 @@ def file_run(argv: Sequence[str]) -> str:
 def without_secrets(argv: Sequence[str]) -> list[str]:
     """Return the words of a command with the values of secrets left out."""
     words = list(argv)
+    for place, word in enumerate(program_words("command", argv)):
+        name, equals, value = word.partition("=")
+        if equals and is_secret(name, value):
+            words[place] = f"{name}={HIDDEN}"
     for each in _found(argv):
         value = None if each.form is _Form.FLAG else _value([each]).value
         if not is_secret(each.name, value):
@@ -242,7 +263,9 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
         if each.form is _Form.JOINED:
             head = words[each.place].partition("=")[0]
             words[each.place] = f"{head}={HIDDEN}"
-        elif each.form is _Form.NEXT:
+        elif each.form is _Form.PLACE:
+            words[each.place] = HIDDEN
+        else:
             for place in range(each.place + 1, each.place + 1 + each.followed):
                 words[place] = HIDDEN
     return words
@@ -293,7 +316,7 @@ def _found(argv: Sequence[str]) -> Iterator[_Found]:
             if option["value"] is not None:
                 yield _Found(name, (option["value"],), place, _Form.JOINED)
             else:
-                texts = _values_after(argv, place + 1)
+                texts = _words_after(argv, place + 1) if _names_secret(name) else _values_after(argv, place + 1)
                 yield _Found(name, texts, place, _Form.NEXT if texts else _Form.FLAG)
                 place += len(texts)
         elif override is not None:
@@ -313,6 +336,17 @@ def _values_after(argv: Sequence[str], place: int) -> tuple[str, ...]:
             break
         texts.append(argv[place])
         place += 1
+    return tuple(texts)
+
+
+def _words_after(argv: Sequence[str], place: int) -> tuple[str, ...]:
+    """Return the values of an option for a secret: all words to the next option; the first may have a dash."""
+    begins = argv[place : place + 1]
+    texts = list(begins) if begins and begins[0].startswith("-") and not begins[0].startswith("--") else []
+    for word in argv[place + len(texts) :]:
+        if not _is_value(word):
+            break
+        texts.append(word)
     return tuple(texts)
 
 

@@ -229,6 +229,9 @@ def _tokens(text: str) -> Iterator[_Token]:
             place += len(text[place:]) - len(text[place:].lstrip())
             raise ConditionError(f"{given(text[place])} at character {place + 1} has no meaning here.", place + 1)
         kind = str(found.lastgroup) if found.lastgroup != "unit" else "number"
+        if kind == "word" and found[kind][0] in "'\"":
+            at = found.start(kind) + 1
+            raise ConditionError(f"The quote at character {at} is not closed.", at)
         word = found[kind]
         value: Value = word
         if kind == "number":

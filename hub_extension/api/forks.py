@@ -24,6 +24,7 @@ from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BadOption, CheckpointList, CheckpointsDelete, Fork, Job, changes_of
+from springtide.scheduler.wire.reruns import arguments_of
 
 
 def _hold(call: Call) -> AbstractContextManager[None]:
@@ -89,6 +90,7 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
             caller.name,
             project,
             again=first,
+            typed=arguments_of(body),
             fork=Source(parent, checkpoint),
             lineage=lineage_of(caller),
         )

@@ -27,6 +27,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 EXPLAINED: Final = 1 << 20
 """Maximum size of a body to parse a second time so that the message quotes the wrong value, in bytes."""
 SHOWN: Final = 60
+LEFT_OUT: Final = {"/]": "“/”", "x20": "spaces", ",]": "commas"}
+"""What a pattern leaves out if it has these signs, besides control characters."""
 
 _AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(.*?)`")
@@ -97,8 +99,7 @@ def words(kind: inspect.Type) -> str:
         case inspect.StrType():
             least = f"of at least {kind.min_length} " if kind.min_length else ""
             most = f"of at most {kind.max_length} characters" if kind.max_length else ""
-            plain = " without “/” or control characters" if kind.pattern else ""
-            return f"text {least}{'and ' if least and most else ''}{most}".rstrip() + plain
+            return f"text {least}{'and ' if least and most else ''}{most}".rstrip() + _without(kind.pattern or "")
         case inspect.BoolType():
             return "true or false"
         case inspect.NoneType():
@@ -129,6 +130,14 @@ def _sizes(kind: inspect.ListType | inspect.VarTupleType | inspect.FrozenSetType
     bounds = (("least", kind.min_length), ("most", kind.max_length))
     said = " and ".join(f"at {which} {length}" for which, length in bounds if length)
     return f" of {said}" if said else ""
+
+
+def _without(pattern: str) -> str:
+    """Return which characters a pattern leaves out, in words."""
+    if not pattern:
+        return ""
+    others = [word for sign, word in LEFT_OUT.items() if sign in pattern]
+    return f" without {', '.join(others)}{' or ' if others else ''}control characters"
 
 
 def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:

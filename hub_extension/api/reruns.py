@@ -52,11 +52,14 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         project = await project_for(pool, caller, changes.get("project") or first.project)
         sent = "You send files faster than this pool takes them of one person."
         take(pool.uploads, caller, sent, first.bundle_bytes)
-        submission = await pool.engine.reruns.submission(first.id, changes, key, arguments_of(body))
+        typed = arguments_of(body)
+        submission = await pool.engine.reruns.submission(first.id, changes, key, typed)
         take(pool.uploads, caller, sent, parameters_size(submission))
         requested_at = pool.clock()
         lineage = lineage_of(caller)
-        accepted = await pool.engine.submit(submission, caller.name, project, again=first, lineage=lineage)
+        accepted = await pool.engine.submit(
+            submission, caller.name, project, again=first, typed=typed, lineage=lineage
+        )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 

@@ -71,6 +71,7 @@ def fork(
     stays as it is. With --follow the exit code is 0 only if the new job succeeded.
     """
     chosen = flags.given(options)
+    _check_order(job_id, command)
     command = command[1:] if command[:1] == ("--",) else command
     with Client() as client:
         first = client.job(job_id)
@@ -90,6 +91,13 @@ def fork(
 
 
 fork.params[:0] = flags.flags(Surface.COMMAND)
+
+
+def _check_order(job_id: str, command: tuple[str, ...]) -> None:
+    """Raise `click.UsageError` for options after the job, which would be a command."""
+    if command and command[0].startswith("-") and command[0] != "--":
+        msg = f"Options come before the job: springtide fork {' '.join(command)} {job_id}"
+        raise click.UsageError(msg)
 
 
 def _check(arguments: Mapping[str, str], command: tuple[str, ...]) -> None:

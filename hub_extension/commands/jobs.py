@@ -99,7 +99,9 @@ def jobs(
             )
             for j in page.items
         ],
-        empty="No jobs. Send one: springtide submit --gpus 1 -- python train.py",
+        empty="No job matches."
+        if any((state, project, tag, user, mine, sweep, where, archived != "no", cursor))
+        else "No jobs. Send one: springtide submit --gpus 1 -- python train.py",
     )
     if page.next:
         click.echo(f"There are more: --cursor {one_line(page.next)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import uuid
@@ -19,7 +20,7 @@ from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
-from springtide.scheduler.client.transport import Transport, sendable
+from springtide.scheduler.client.transport import UNPROCESSABLE, Transport, sendable
 
 NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
@@ -278,6 +279,8 @@ class Client:
         ``changes`` and ``arguments`` are those of `rerun`.
         ``program`` runs in place of the first job's, ``packed`` is its packed project tree.
         """
+        if step is not None and not math.isfinite(step):
+            raise PoolError(_no_step(step))
         if (
             packed is not None
             and program is not None
@@ -526,6 +529,16 @@ class Client:
     def build_quota(self, user: str) -> wire.BuildQuota:
         """Return the build quota of a person and the remaining part."""
         return self._http.struct(wire.BuildQuota, "GET", _path("build-quota", user))
+
+
+def _no_step(step: float) -> wire.Problem:
+    return wire.Problem(
+        status=UNPROCESSABLE,
+        code="invalid",
+        field="step",
+        message=f"step is {step}; expected the step of a checkpoint, a number.",
+        hint="The list of checkpoints has the steps; without a step the newest one is taken.",
+    )
 
 
 def _path(*parts: str) -> str:

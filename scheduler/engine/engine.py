@@ -153,12 +153,14 @@ class Engine:
         *,
         again: JobSpec | None = None,
         fork: Source | None = None,
+        typed: Iterable[str] = (),
         lineage: tuple[str, ...] = (),
     ) -> wire.Job:
         """Accept a job, which is on disk when this returns. For a key accepted before, return that job.
 
         ``again`` is what the job was submitted with that this one repeats, ``fork`` the checkpoint of it from
-        which this one continues. ``lineage`` are the jobs whose programs led to this one, the first one first.
+        which this one continues, ``typed`` the names of arguments given anew. ``lineage`` are the jobs whose
+        programs led to this one, the first one first.
         """
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
@@ -172,7 +174,7 @@ class Engine:
         trials, parameters = validate_trials(submission.trials)
         rerun = None
         if again is not None:
-            rerun = reference(again, spec, None if fork is None else fork.reference)
+            rerun = reference(again, spec, None if fork is None else fork.reference, typed)
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)

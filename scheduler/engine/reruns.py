@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from string import ascii_uppercase
 from types import MappingProxyType
@@ -65,8 +65,8 @@ def with_arguments(spec: JobSpec, typed: Mapping[str, str]) -> JobSpec:
     return structs.replace(spec, argv=tuple(words), arguments=arguments, source=source)
 
 
-def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None) -> RerunRef:
-    """Return a reference to the first run, with the options that differ."""
+def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None, typed: Iterable[str] = ()) -> RerunRef:
+    """Return a reference to the first run, with the options that differ, and hidden arguments ``typed`` anew."""
     before, after = options_of(first), options_of(again)
     differences = [
         OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
@@ -78,6 +78,13 @@ def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None) -> Re
         OptionDifference(name, _shown(first.arguments.get(name)), _shown(again.arguments.get(name)))
         for name in names
         if first.arguments.get(name) != again.arguments.get(name)
+    ]
+    differences += [
+        OptionDifference(name, "", "typed anew")
+        for name in typed
+        if (argument := again.arguments.get(name)) is not None
+        and argument.hidden
+        and first.arguments.get(name) == argument
     ]
     others = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
     if others:

@@ -71,6 +71,12 @@ def test_a_wrong_field_is_told_with_what_was_expected(field, given, words):
     assert words in error.message
 
 
+def test_a_tag_is_refused_with_what_it_may_not_have():
+    error = refused('{"argv": ["a"], "tags": ["a b"]}')
+    assert (error.status, error.field) == (422, "tags[0]")
+    assert "without spaces, commas or control characters" in error.message
+
+
 def test_a_misspelt_field_is_refused_with_the_right_spelling():
     error = refused('{"argv": ["a"], "gpu": 1}')
     assert (error.status, error.code, error.field, error.hint) == (

@@ -159,6 +159,8 @@ async def test_a_command_runs_again_with_other_arguments(running: Any) -> None:
     assert again.status_code == 201, again.text
     assert again.json()["argv"] == ["python3", "train.py", "--lr", "0.01", "--token=…"]
     assert again.json()["rerun"]["text"] == "Run again of train.py: lr 0.1 → 0.01, amp true → none."
+    other = await api.post(f"/jobs/{first['id']}/rerun", json={"arguments": {"token": "def"}})
+    assert other.json()["rerun"]["text"] == "Run again of train.py: token typed anew."
 
 
 async def test_an_argument_that_a_job_does_not_have_is_refused_by_its_name(running: Any) -> None:

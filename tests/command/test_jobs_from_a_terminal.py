@@ -198,6 +198,12 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     assert (done.code, done.out) == (0, "has 3 more\n"), done.err
     done = run("fork", "--present-code", "--follow", first)
     assert (done.code, done.out) == (0, "other code\n"), done.err
+    for odd in ("nan", "1e400"):
+        refused = run("fork", "--step", odd, first)
+        assert (refused.code, "expected the step of a checkpoint" in refused.err) == (2, True), refused.err
+    late = run("fork", first, "--step", "2")
+    assert (late.code, "Options come before the job: springtide fork --step 2" in late.err) == (2, True), late.err
+    assert run("jobs", "--tag", "never").out == "No job matches.\n"
     missing = run("fork", "--step", "7", first)
     assert (missing.code, "The nearest is 3." in missing.err) == (2, True)
     assert run("fork", "--argument", "rate", first).code == 2

@@ -26,6 +26,14 @@ File /opt/lib/python3.12/site-packages/fit.py:7, in fit(x)
 
 ValueError: no fit
 """
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/home/joe/train.py", line 5, in f
+  | ExceptionGroup: two (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +------------------------------------
+"""
 HEADER = "Traceback (most recent call last):\n"
 
 
@@ -65,6 +73,8 @@ HEADER = "Traceback (most recent call last):\n"
             f"{HEADER}{SCRIPT}ValueError: long ago\n" + "step\n" * 100 + "no licence\n",
             "It ended with exit code 2; its log ends: no licence",
         ),
+        (f"{HEADER}{SCRIPT}f.<locals>.Odd: x\n", "Odd: x (train.py, line 12)"),
+        (GROUP, "ExceptionGroup: two (2 sub-exceptions) (train.py, line 5)"),
         ("\x1b[31mred\x1b[0m \x07end\u202e\n", "It ended with exit code 2; its log ends: red end"),
         ("", ""),
         (" \n\n", ""),

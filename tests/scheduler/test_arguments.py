@@ -85,6 +85,39 @@ def test_secrets_are_hidden_in_arguments_and_in_the_command() -> None:
     assert of_values({"secret": "x"})["secret"] == Argument(value=None, hidden=True)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python t.py --secret -S3cr3t --lr 1",
+        "python t.py --password S3cr3t S3cr3t2 --lr 1",
+        "python t.py -Dpassword=S3cr3t",
+        "python t.py --pass-word S3cr3t",
+        "python t.py --pass S3cr3t",
+        "python t.py --bearer S3cr3t",
+        "python t.py --openaikey S3cr3t",
+        "python t.py --privatekey S3cr3t",
+        "python t.py --tokens S3cr3t",
+        "python t.py --secret@x=S3cr3t ~secret=S3cr3t a[password]=S3cr3t",
+        "python t.py --kw=password=S3cr3t",
+        "python t.py 'cfg={password:S3cr3t}'",
+        """python t.py '{"api_key":"S3cr3t"}'""",
+        "python t.py --conn=postgres://u:S3cr3t@db/x",
+        "python t.py --header 'Authorization: Bearer S3cr3t'",
+        "env WANDB_API_KEY=S3cr3t python t.py",
+    ],
+)
+def test_secrets_are_hidden_however_they_are_written(command: str) -> None:
+    words = shlex.split(command)
+    assert "S3cr3t" not in repr(arguments_of("command", words, {}))
+    assert "S3cr3t" not in " ".join(without_secrets(words))
+    assert "S3cr3t" not in without_secrets_in_text(command)
+
+
+def test_what_is_no_secret_stays() -> None:
+    command = "python t.py --max-tokens 512 --tokenizer bert --use-auth --key-dim 64 --sort loss data/passages.txt"
+    assert without_secrets(shlex.split(command)) == shlex.split(command)
+
+
 def test_hostile_arguments_are_kept_short_and_plain() -> None:
     many = bounded({f"a{n}": Argument(value=n) for n in range(1000)})
     assert len(many) == MAX_ARGUMENTS

@@ -98,6 +98,7 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
         ("lr > 1 acc < 2", "Expected and, or, or the end at character 8, not “acc”."),
         ("(lr > 1", "The condition ends too early: expected a closing bracket."),
         ("lr > 1)", "Expected and, or, or the end at character 7, not “)”."),
+        ("name ~ 'tr", "The quote at character 8 is not closed."),
         ("lr ! 1", "“!” at character 4 has no meaning here."),
         ("lr > 1e999", "The number at character 6 is too large."),
         ("", "The condition ends too early"),

@@ -14,8 +14,10 @@ LONGEST = 300
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _RANK = re.compile(r"^\[rank\d+\]:\s?")
 """The mark that torch puts before each line of a traceback."""
-_TRACEBACK = re.compile(r"^(?:(?P<kind>\w+)\s+)?Traceback \(most recent call last\)")
-_ERROR = re.compile(r"^(?:\w+\.)*(?P<kind>[A-Za-z_]\w*)(?P<message>: .*|:?)$")
+_GROUP = re.compile(r"^  [+|] ?")
+"""The frame that Python draws around a group of exceptions."""
+_TRACEBACK = re.compile(r"^(?:Exception Group |(?P<kind>\w+)\s+)?Traceback \(most recent call last\)")
+_ERROR = re.compile(r"^(?:(?:\w+|<locals>)\.)*(?P<kind>[A-Za-z_]\w*)(?P<message>: .*|:?)$")
 _CELL = re.compile(r'^(?:Cell In ?\[(?P<cell>\d+)\]|  File "In \[(?P<sent>\d+)\]"), line (?P<line>\d+)')
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)|^File (?P<shown>[^:]+):(?P<at>\d+), in ')
 _FOREIGN = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<")
@@ -32,7 +34,7 @@ def error_line(text: str, code: int) -> str:
     ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exit code
     with the last line.
     """
-    lines = [_RANK.sub("", _ESCAPES.sub("", line)).rstrip() for line in text.splitlines()]
+    lines = [_GROUP.sub("", _RANK.sub("", _ESCAPES.sub("", line))).rstrip() for line in text.splitlines()]
     for start in range(len(lines) - 1, -1, -1):
         error = _error_of(lines, start)
         if error:
