@@ -284,5 +284,6 @@ def with_program(submission: wire.Submission, program: wire.Program) -> wire.Sub
         changes |= {"files": program.files or {}, "tree": program.tree, "cwd": program.cwd}
         changes |= {"environment": program.environment}
     elif program.argv[0] != submission.argv[0] and submission.environment is not None:
-        changes["environment"] = structs.replace(submission.environment, program="")
+        found = structs.replace(submission.environment, program=program.argv[0])  # looked for when the job starts
+        changes["environment"] = found
     return structs.replace(submission, **changes)

@@ -193,6 +193,8 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     done = run("fork", "--step", "2", "--argument", "rate=0.5", "--argument", "--fast=true", "--follow", first)
     assert (done.code, done.out) == (0, "has 2 --rate 0.5 --fast\n"), done.err
     assert "Fork of train at step 2: rate 0.1 → 0.5, fast none → true." in done.err
+    done = run("fork", "--follow", first, "--", "bash", "-c", "echo by a shell; ls train.py")
+    assert (done.code, done.out) == (0, "by a shell\ntrain.py\n"), done.err
     (directory / "train.py").write_text("print('other code')\n")
     done = run("fork", "--follow", first, "--", "python", "train.py", "more")
     assert (done.code, done.out) == (0, "has 3 more\n"), done.err
