@@ -6,8 +6,9 @@ import atexit
 import json
 import math
 import os
+import sys
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Set
 
 BURST = 100
 """Maximum number of lines written in a burst; later reports are limited to `PER_SECOND`."""
@@ -34,6 +35,7 @@ class Reports:
         self._last = clock()
         self._held: Optional[bytes] = None
         self._notice = b""
+        self._warned: Set[str] = set()
         self.values: Dict[str, float] = {}
         if path is not None:
             atexit.register(self.flush)
@@ -46,6 +48,7 @@ class Reports:
         if self._path is None:
             return
         numbers = _finite(values)
+        self._warn_of_others(step, values, numbers)
         self.values.update(numbers)
         line = self._line(step, of, numbers, saved=False)
         self._allow()
@@ -55,6 +58,15 @@ class Reports:
             self._append(line)
         else:
             self._held = line
+
+    def _warn_of_others(self, step: Optional[float], values: Dict[str, Any], numbers: Dict[str, float]) -> None:
+        """Say once for each name that a value which is not finite is not reported."""
+        for name, value in values.items():
+            if name not in numbers and name not in self._warned:
+                self._warned.add(name)
+                at = "" if step is None else " at step {}".format(step)
+                text = "springtide: {}={!r:.40}{} is no finite number and is not reported.\n"
+                sys.stderr.write(text.format(name, value, at))
 
     def saved(self, step: Optional[float]) -> None:
         """Report a complete checkpoint."""

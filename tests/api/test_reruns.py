@@ -176,3 +176,15 @@ async def test_arguments_of_a_function_are_stored_as_they_were_sent_and_cut(runn
     assert job["arguments"]["lr"] == {"value": 0.1}
     assert job["arguments"]["api_key"] == {"value": None, "hidden": True}
     assert len(job["arguments"]["text"]["value"]) == 200
+
+
+async def test_no_report_of_a_job_stops_the_pool(running: Any) -> None:
+    code = (
+        "from springtide.training import current_job\n"
+        "current_job().report(step=1, loss=1.0, **{chr(0xD800): 2.0})\nprint('reported')"
+    )
+    job = await running.submit("susan", "python3", "-c", code)
+    found = await ended(running, job["id"])
+    assert (found["state"], found["progress"]["values"]) == ("succeeded", {"loss": 1.0})
+    other = await running.submit("susan", "python3", "-c", "pass")
+    assert (await ended(running, other["id"]))["state"] == "succeeded"

@@ -129,11 +129,13 @@ async def test_a_dry_run_sends_nothing_and_says_what_would_be(url: str, director
             assert "job" not in answer
             assert answer["next"].startswith("Nothing was sent.")
             assert "within the quota" in answer["outlook"]["expectation"]
-            assert "springtide.training" in answer["pause"]
+            assert "springtide.training" in answer["untrusted"]["pause"]
             assert "train.py" in answer["untrusted"]["environment"]["Project"]
             assert answer["untrusted"]["environment"]["Variables"] == "A"
-            assert any("WANDB_API_KEY is set here and not sent" in note for note in answer["notes"])
+            assert any("WANDB_API_KEY is set here and not sent" in note for note in answer["untrusted"]["notes"])
         assert "hush-hush" not in "".join(susans.said)
+        for odd in ("false", 0, None):
+            assert await susans.refused("submit_job", command=["python", "train.py"], dry_run=odd)
     assert number_of_jobs(url) == before
 
 

@@ -371,8 +371,8 @@ async def test_a_request_during_a_full_disk_is_not_answered_from_what_could_not_
 async def test_a_request_that_fails_changes_nothing_and_those_that_came_with_it_are_answered(pool, monkeypatch):
     accept = control.accept_job
 
-    def fail_half_way(transaction, spec, bundle, settings, parameters):
-        job_id = accept(transaction, spec, bundle, settings, parameters)
+    def fail_half_way(transaction, spec, *arguments, **more):
+        job_id = accept(transaction, spec, *arguments, **more)
         if spec.name == "defect":
             raise ZeroDivisionError("a defect")
         return job_id

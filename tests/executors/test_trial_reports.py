@@ -34,6 +34,14 @@ def test_a_trial_reports_its_parameters_its_value_and_its_course() -> None:
     )
 
 
+def test_names_with_half_of_a_character_are_left_out() -> None:
+    line = json.dumps({"step": 1, "values": {"\ud800": 2.0, "loss": 1.0}, "trial": {"parameters": {"\udfff": 1}}})
+    report = reports.parse(line.encode(), 1, 1, 2.0)
+    assert report is not None
+    assert report.values == {"loss": 1.0}
+    assert report.trial == TrialReport({})
+
+
 @pytest.mark.parametrize(
     ("hostile", "kept"),
     [

@@ -36,6 +36,14 @@ def test_a_report_is_one_line(place) -> None:
     }
 
 
+def test_a_value_that_is_not_finite_is_said_once_in_the_log(place, capfd) -> None:
+    job = Job(place.environment(attempt=1))
+    for step in range(3):
+        job.report(step=step, loss=float("nan"), accuracy=0.5)
+    assert place.reports()[0]["values"] == {"accuracy": 0.5}
+    assert capfd.readouterr().err == "springtide: loss=nan at step 0 is no finite number and is not reported.\n"
+
+
 def test_a_checkpoint_is_reported_when_it_is_complete(place) -> None:
     job = Job(place.environment())
     with job.checkpoint(step=4):

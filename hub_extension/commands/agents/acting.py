@@ -44,9 +44,11 @@ def _would_send(client: Client, work: Prepared) -> answers.Submitted:
         sent=False,
         next=SEND_IT,
         outlook=views.outlook(found.forecast),
-        pause=clipped(found.pause, views.SENTENCES),
-        notes=_notes(*work.notes, uncarried_words(found.unsent, _carry(found.unsent))),
-        untrusted=answers.ProspectTexts(environment=views.environment_facts(found.environment, found.image)),
+        untrusted=answers.ProspectTexts(
+            environment=views.environment_facts(found.environment, found.image),
+            pause=clipped(found.pause, views.SENTENCES),
+            notes=_notes(*work.notes, uncarried_words(found.unsent, _carry(found.unsent))),
+        ),
     )
 
 
@@ -55,7 +57,9 @@ def _sent(client: Client, work: Prepared) -> answers.Submitted:
     return answers.Submitted(
         sent=True,
         next=FOLLOW_IT,
-        notes=_notes(*work.notes, uncarried_words(sent.unsent, _carry(sent.unsent)), sent.missing),
+        untrusted=answers.ProspectTexts(
+            notes=_notes(*work.notes, uncarried_words(sent.unsent, _carry(sent.unsent)), sent.missing)
+        ),
         job=views.summary(sent.job, time.time()),
     )
 

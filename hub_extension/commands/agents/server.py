@@ -113,10 +113,18 @@ def _untitled(part: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in part.items() if key != "title"}
 
 
+def _asked(tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    """Return the arguments of a call. Raises `msgspec.ValidationError`; ``"false"`` does not end a dry run."""
+    if not isinstance(arguments.get("dry_run", True), bool):
+        msg = "Expected `bool` - at `$.dry_run`"
+        raise msgspec.ValidationError(msg)
+    return msgspec.convert(arguments, tool.question, strict=False)
+
+
 def called(tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
     """Call a tool; return its answer, or a sentence that says why there is none."""
     try:
-        asked = msgspec.convert(arguments, tool.question, strict=False)
+        asked = _asked(tool, arguments)
     except msgspec.ValidationError as error:
         return failed(argument_words(error, tool))
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
@@ -85,7 +86,7 @@ class Broadcast:
         for job in {**transaction.marked, **transaction.jobs}.values():
             if not _only_progress(state.jobs.get(job.id), job):
                 job_context = context if len(records) < MAX_REFRESHED_JOBS else brief
-                record("job", msgspec.json.encode(job_view.job(job, job_context, now, full=False)))
+                record("job", _encoded(job_view.job(job, job_context, now, full=False)))
         if transaction.projects.changes or transaction.people.changes:
             record("admin", b"{}")
         for notification in notifications:
@@ -302,3 +303,11 @@ def _only_progress(before: JobRecord | None, after: JobRecord) -> bool:
 
 def _none(_job: str | JobRecord) -> None:
     return None
+
+
+def _encoded(view: wire.Job) -> bytes:
+    """Return a view as JSON. Halves of characters, which no encoding has, must not stop the pool."""
+    try:
+        return msgspec.json.encode(view)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(view)).encode("ascii")

@@ -53,7 +53,7 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
     given = decoded.get("values")
     for name, value in list(given.items())[:MAX_VALUES] if isinstance(given, dict) else ():
         number = _number(value)
-        if number is not None and 0 < len(name) <= MAX_NAME:
+        if number is not None and _is_name(name):
             values[name] = number
     at, named = _number(decoded.get("at")), _attempt(decoded.get("attempt"), attempt)
     return Report(
@@ -118,13 +118,17 @@ def _parameters(given: Any) -> dict[str, str | int | float | bool | None] | None
     return {
         name: value
         for name, value in list(given.items())[:MAX_VALUES]
-        if 0 < len(name) <= MAX_NAME and (value is None or isinstance(value, bool) or _is_plain(value))
+        if _is_name(name) and (value is None or isinstance(value, bool) or _is_plain(value))
     }
 
 
 def _text(given: Any) -> str:
     """Return a text that a job reported, empty if it is not valid."""
     return given if isinstance(given, str) and _is_unicode(given) else ""
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= MAX_NAME and _is_unicode(name)
 
 
 def _is_plain(value: Any) -> bool:
