@@ -26,6 +26,8 @@ from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, Channel
 NO_CODE: Final = 255
 """Exit code if the program has none, as that of ``ssh``."""
 INTERRUPTED: Final = 130
+READER_LEFT: Final = 141
+"""Exit code of a program whose reader has left, as of one that SIGPIPE ends."""
 INPUT: Final = 0
 FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
 
@@ -79,7 +81,8 @@ def run(job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None)
         connection = client.open_session(job_id, request)
     try:
         with input_of(connection, is_terminal=has_terminal):
-            pass_output(connection)
+            if not pass_output(connection):
+                return READER_LEFT
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
@@ -120,8 +123,11 @@ def size_of_terminal() -> TerminalSize:
     return TerminalSize(columns=min(max(columns, 1), 4096), rows=min(max(rows, 1), 4096))
 
 
-def pass_output(connection: SessionConnection) -> None:
-    """Write the output of the session until its end, no faster than this command's output takes it."""
+def pass_output(connection: SessionConnection) -> bool:
+    """Write the output of the session until its end, no faster than this command's output takes it.
+
+    Returns False if the reader of that output leaves.
+    """
     while (piece := connection.receive()) is not None:
         channel, data = piece
         left = memoryview(data)
@@ -131,8 +137,9 @@ def pass_output(connection: SessionConnection) -> None:
             except BlockingIOError:
                 select.select([], [FILES[channel]], [])
             except BrokenPipeError:
-                return
+                return False
         connection.confirm(len(data))
+    return True
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from tornado.websocket import WebSocketClientConnection
 
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES, guard
 from springtide.hub_extension.web.server import Server
+from springtide.scheduler.project_tree import MOST_PACKED
 
 MOST_REQUESTS = 10_000
 NO_LIMIT = 2**62
@@ -257,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         public_url=own.public_url,
     )
     AsyncHTTPClient.configure(None, max_clients=MOST_REQUESTS, max_body_size=NO_LIMIT)
-    HTTPServer.configure(Server, files_each=2)
+    HTTPServer.configure(Server, files_each=2, max_body_size=MOST_PACKED)
     app_log.addFilter(ReaderLeftError.is_none_of)
     cli.main(args=others)
 

@@ -408,7 +408,7 @@ class Client:
         A file that was there is replaced once the whole new one is on disk. Raises `OSError` as files do.
         """
         target = to / name.rpartition("/")[2] if to.is_dir() else to
-        part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+        part = target.with_name(f".{uuid.uuid4().hex}.part")
         try:
             with part.open("xb") as file:
                 self._http.save(_output(job_id, name), file)

@@ -124,6 +124,7 @@ def test_a_reader_that_leaves_and_an_input_that_nobody_reads_end_the_command(
         ["sh", "-c", text], env=environment, capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert done.stdout == b"y\ny4\n", done.stderr
+    assert done.stderr == b""
 
 
 def test_an_interrupted_command_without_a_terminal_ends_in_the_job(

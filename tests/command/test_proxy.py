@@ -85,6 +85,11 @@ class Odds(RequestHandler):
         self.set_status(204)
 
 
+class Size(RequestHandler):
+    def put(self) -> None:
+        self.finish(str(len(self.request.body)))
+
+
 class Known(RequestHandler):
     def get(self) -> None:
         self.write("plain")
@@ -137,8 +142,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 async def upstream(proxy: Proxy) -> AsyncIterator[Upstream]:
     made = Upstream()
     routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/known", Known),
-              ("/torn", Torn), ("/echo", Echo)]  # fmt: skip
-    server = HTTPServer(Application(routes, upstream=made))
+              ("/torn", Torn), ("/echo", Echo), ("/size", Size)]  # fmt: skip
+    server = HTTPServer(Application(routes, upstream=made), max_body_size=2 * LARGE)
     server.add_sockets(bind_sockets(proxy.target, "127.0.0.1"))
     yield made
     server.stop()
@@ -189,6 +194,10 @@ async def test_a_large_answer_comes_through_whole(browser: httpx.AsyncClient) ->
         async for piece in stream.aiter_raw():
             received += len(piece)
     assert received == LARGE
+
+
+async def test_a_large_project_comes_through_whole(browser: httpx.AsyncClient) -> None:
+    assert (await browser.put("/size", content=bytes(LARGE))).text == str(LARGE)
 
 
 async def test_a_slow_reader_is_not_run_over_and_one_who_leaves_is_noticed_and_no_error(

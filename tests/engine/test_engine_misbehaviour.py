@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import engine_worlds as worlds
 import pytest
@@ -371,7 +372,7 @@ async def test_a_request_during_a_full_disk_is_not_answered_from_what_could_not_
 async def test_a_request_that_fails_changes_nothing_and_those_that_came_with_it_are_answered(pool, monkeypatch):
     accept = control.accept_job
 
-    def fail_half_way(transaction, spec, *arguments, **more):
+    def fail_half_way(transaction, spec, *arguments: Any, **more: Any):
         job_id = accept(transaction, spec, *arguments, **more)
         if spec.name == "defect":
             raise ZeroDivisionError("a defect")

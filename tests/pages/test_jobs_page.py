@@ -63,9 +63,7 @@ def test_jobs_without_gpus_say_so_and_why_they_wait(visit: Visit, service: Servi
     expect(rows[0].get_by_test_id("row-state")).to_have_text("Running")
     expect(rows[0].locator("[data-column=GPUs]")).to_have_text("none")
     expect(rows[0].locator("[data-column=time]")).to_contain_text("runs")
-    expect(rows[4].get_by_test_id("row-reason")).to_contain_text(
-        "runs 4 jobs without GPUs, the most that it may."
-    )
+    expect(rows[4].get_by_test_id("row-reason")).to_contain_text("runs 4 jobs without GPUs, the most that it may.")
     card = opened(page, jobs[0])
     expect(card.get_by_test_id("job-headline")).to_contain_text("Running without GPUs.")
     expect(card.get_by_test_id("held-gpu")).to_have_count(0)
