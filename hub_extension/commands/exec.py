@@ -119,7 +119,10 @@ def stack(*, job_id: str, rank: int | None, as_json: bool) -> None:
 
 def size_of_terminal() -> TerminalSize:
     """Return the size of this command's terminal, within the bounds of the pool."""
-    columns, rows = shutil.get_terminal_size()
+    try:
+        columns, rows = os.get_terminal_size(FILES[Channel.OUTPUT])
+    except OSError:
+        columns, rows = shutil.get_terminal_size()
     return TerminalSize(columns=min(max(columns, 1), 4096), rows=min(max(rows, 1), 4096))
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from springtide.scheduler import wire
+from springtide.scheduler import wire, wording
 from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
@@ -541,8 +541,18 @@ def _no_step(step: float) -> wire.Problem:
     )
 
 
+def _no_name(part: str) -> wire.Problem:
+    message = f"{wording.given(part)} is no part of an id or of a name."
+    return wire.Problem(
+        status=UNPROCESSABLE, code="invalid", message=message, hint="Give the name as a list has it."
+    )
+
+
 def _path(*parts: str) -> str:
-    """Return a path of the API from parts that may hold anything."""
+    """Return a path of the API from parts that may hold anything. Raises `PoolError` for ``.`` and ``..``."""
+    for part in parts:
+        if part in {".", ".."}:
+            raise PoolError(_no_name(part))
     with sendable():
         return "/".join(quote(part, safe="") for part in parts)
 

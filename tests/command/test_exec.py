@@ -57,6 +57,7 @@ class Terminal:
         self.resize(100, 30)
         self.before = termios.tcgetattr(its)
         self.its = its
+        environment = {**environment, "COLUMNS": "80", "LINES": "24"}
         self.process = command(environment, *words, stdin=its, stdout=its, stderr=its, start_new_session=True)
         self.seen = b""
 

@@ -243,6 +243,7 @@ def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project
     ("command", "words", "said"),
     [
         ("show", "\udcff", "has a part of a character"),
+        ("show", "..", "is no part of an id"),
         ("show", "x" * 70_000, "is too long"),
         ("logs", "x" * 70_000, "is too long"),
         ("jobs", "--where=" + "not " * 20_000 + "lr", "is too long"),

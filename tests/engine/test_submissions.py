@@ -55,7 +55,11 @@ BAD = {
     "absurd GPUs": ({"gpus": 10**30}, "gpus", "whole number"),
     "more GPUs than any node": ({"gpus": 9}, "gpus", "largest train node has 8"),
     "no workers": ({"workers": 0}, "workers", "from 1"),
-    "more workers than room": ({"workers": 3, "gpus": 4, "min_workers": 4}, "min_workers", "larger than workers (3)"),
+    "more workers than room": (
+        {"workers": 3, "gpus": 4, "min_workers": 4},
+        "min_workers",
+        "larger than workers (3)",
+    ),
     "a gang that never fits": ({"workers": 4, "gpus": 4}, "workers", "room for 3"),
     "a type nobody has": ({"gpu_types": ["h100"]}, "gpu_types", "h100"),
     "too many of a type": ({"gpu_types": ["a100"], "gpus": 4}, "gpus", "has 2"),

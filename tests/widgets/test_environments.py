@@ -140,7 +140,7 @@ def test_the_environment_is_shown_without_sending_anything(pool: Pool, script: P
     shown = repr(pool.environment("python main.py", gpus=1, env={"TOKEN": "hunter2"}))
     assert f"Python: {platform.python_version()}, {sys.executable}" in shown
     assert "3 files copied (310 B): helper.py, main.py, other.py" in shown
-    assert "nowhere_to_be_found are imported by the code and not installed in" in shown
+    assert "nowhere_to_be_found, which are not installed in" in shown
     assert "Variables: TOKEN" in shown
     assert "hunter2" not in shown
     assert len(pool.jobs()) == before

@@ -61,6 +61,9 @@ def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
         assert (folder / "loss.csv").read_text() == "step,loss\n1,1.0\n"
     with pytest.raises(NoResultError, match="has written no output “plo”"):
         left.download("plo", here)
+    for odd in (".", "plots/..", "../x"):
+        with pytest.raises((NoResultError, PoolError), match="is no part of an id or of a name"):
+            left.download(odd, here)
 
 
 def test_checkpoints_are_no_rows_of_metrics(pool: Pool, workdir: Path) -> None:
