@@ -253,8 +253,8 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
     """Return the words of a command with the values of secrets left out."""
     words = list(argv)
     for place, word in enumerate(program_words("command", argv)):
-        name, equals, value = word.partition("=")
-        if equals and is_secret(name, value):
+        name, equals, text = word.partition("=")
+        if equals and is_secret(name, text):
             words[place] = f"{name}={HIDDEN}"
     for each in _found(argv):
         value = None if each.form is _Form.FLAG else _value([each]).value
