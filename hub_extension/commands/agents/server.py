@@ -115,8 +115,9 @@ def _untitled(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _asked(tool: Tool, arguments: Mapping[str, Any]) -> Any:
     """Return the arguments of a call. Raises `msgspec.ValidationError`; ``"false"`` does not end a dry run."""
-    if not isinstance(arguments.get("dry_run", True), bool):
-        msg = "Expected `bool` - at `$.dry_run`"
+    dry = arguments.get("dry_run", True)
+    if not isinstance(dry, bool):
+        msg = f"Expected `bool`, got `{type(dry).__name__}` - at `$.dry_run`"
         raise msgspec.ValidationError(msg)
     return msgspec.convert(arguments, tool.question, strict=False)
 
