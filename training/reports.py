@@ -64,9 +64,9 @@ class Reports:
         for name, value in values.items():
             if name not in numbers and name not in self._warned:
                 self._warned.add(name)
-                at = "" if step is None else " at step {}".format(step)
-                text = "springtide: {}={!r:.40}{} is no finite number and is not reported.\n"
-                sys.stderr.write(text.format(name, value, at))
+                at = "" if step is None else " at step {:g}".format(_number("step", step))
+                text = "springtide: {}={:g}{} is no finite number and is not reported.\n"
+                sys.stderr.write(text.format(name, _number(name, value), at))
 
     def saved(self, step: Optional[float]) -> None:
         """Report a complete checkpoint."""
