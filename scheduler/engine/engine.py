@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, BinaryIO, TypeVar
 
 from msgspec.structs import replace
@@ -178,17 +179,15 @@ class Engine:
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)
-        begins = {} if fork is None else await parts.forks.copy(fork, spec)
-        accepted = ""
-        try:
+        beginning: AbstractAsyncContextManager[Mapping[str, Any]] = nullcontext({})
+        if fork is not None:
+            beginning = parts.forks.copied(fork, spec)
+        async with beginning as begins:
             accepted = await parts.mailbox.request(
                 lambda transaction: control.accept_job(
                     transaction, spec, bundle, self.settings, parameters, begins=begins
                 )
             )
-        finally:
-            if fork is not None and accepted != spec.id:
-                await parts.forks.forget(spec.id)
         self.stats.submits += 1
         return await self.job(accepted)
 

@@ -487,7 +487,17 @@ class Executor(ABC):
 
     @abstractmethod
     async def remove(self, job: str) -> None:
-        """Delete all files of an ended job: logs, checkpoints, outputs."""
+        """Delete all files of a job that has ended or was not accepted: logs, checkpoints, outputs.
+
+        Raises `ExecutorError`, also if not all of them could be deleted.
+        """
+
+    async def unrecorded(self) -> Sequence[str]:
+        """Return the jobs that were given a checkpoint, and neither removed nor noted as `recorded`."""
+        return ()
+
+    async def recorded(self, job: str) -> None:  # noqa: B027 - some have nothing to note
+        """Note that the store has a record of a job that was given a checkpoint before."""
 
     takes_sessions = False
     """Whether `open_session` ever opens one."""
@@ -549,9 +559,10 @@ class Executor(ABC):
         fork: AttemptSpec,
         also: str = "",  # noqa: ARG002 - some need it
     ) -> Checkpoint | None:
-        """Copy a checkpoint of a job to another job of the same user, which has not started.
+        """Copy a checkpoint of a job to another job of the same user, which the store does not have yet.
 
-        Returns it as one that is recognised there, None if `springtide.training` restores it by itself. Raises
-        `ExecutorError`, `CheckpointGoneError` if it is not there.
+        That one is among `unrecorded` from before its directory is made. Returns the checkpoint as one that is
+        recognised there, None if `springtide.training` restores it by itself. Raises `ExecutorError`,
+        `CheckpointGoneError` if it is not there.
         """
         raise ExecutorError(f"The checkpoint {given(name)} of {spec.key.job} cannot be copied to {fork.key.job}.")

@@ -173,7 +173,7 @@ class CheckpointFiles:
         self, request: Mapping[str, Any], places: JobPlaces, account: Mapping[str, Any] | None, seconds: float
     ) -> dict[str, Any]:
         base = str(places.root) if self._strict else None
-        body = json.dumps({**request, "account": account, "base": base}).encode()
+        body = json.dumps({**request, "account": account, "base": base, "parent": os.getpid()}).encode()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-I", "-S", str(PROGRAM), "checkpoints"),

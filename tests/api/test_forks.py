@@ -205,7 +205,8 @@ async def test_a_refused_fork_leaves_no_copy_and_one_key_is_one_fork(running: An
     one, other = [await fork(running, job["id"], key="once") for _ in range(2)]
     assert (one.status_code, other.status_code) == (201, 200)
     assert one.json()["id"] == other.json()["id"]
-    assert {path.name for path in jobs.iterdir()} - before == {one.json()["id"]}
+    assert {path.name for path in jobs.iterdir()} - before == {one.json()["id"], ".unrecorded"}
+    assert list((jobs / ".unrecorded").iterdir()) == []
 
 
 async def test_the_checkpoint_of_a_paused_job_is_deleted_with_a_clear_word_only(running: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from .account import become, forbid_new_privileges
+from .account import become, end_with, forbid_new_privileges
 from .checkpoints import OWN_MANIFEST, Checkpoint, is_whole, listed, recognised
 
 MOST_LISTED = 200
@@ -294,6 +294,7 @@ def main() -> int:
         if request["do"] == "list":
             answer["kept"] = [each._asdict() for each in kept(request, base)]
         elif request["do"] == "copy":
+            end_with(request["parent"])  # a copy that nobody waits for is of no job
             copy(request, base, room)
         else:
             delete(request, base)
