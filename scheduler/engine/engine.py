@@ -36,7 +36,7 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
-from springtide.scheduler.metrics import Goal, values_at
+from springtide.scheduler.metrics import Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.runs import Run, holds, ordered
 from springtide.scheduler.store import StoreError, writing
@@ -660,7 +660,7 @@ class Engine:
         Of a job with more reports than `MAX_REPORTS` the first ones are looked at for the step.
         """
         standing = (await self._parts.jobs.get(job_id)).standing
-        at_step: dict[str, float] = {}
+        at_step: dict[str, Value] = {}
         if step is not None:
             reports: list[wire.Point] = []
             more: wire.Points | None = None

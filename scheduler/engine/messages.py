@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -289,6 +290,14 @@ def pausing(gpus: int, *, saved: bool, found: str = "") -> Reason:
 def stopping(gpus: int) -> Reason:
     """Return the job is being ended for good."""
     return Reason("stopping", {"gpus": gpus})
+
+
+def not_finite(since: Mapping[str, float | None]) -> Reason | None:
+    """Return since which step a metric is not finite, None if all are: the first one, and how many others."""
+    if not since:
+        return None
+    first = min(since, key=lambda name: inf if (step := since[name]) is None else step)
+    return Reason("not-finite", {"name": first, "step": since[first], "others": len(since) - 1})
 
 
 def sweep(standing: SweepNumbers) -> Reason:

@@ -24,7 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import GONE
-from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry.sample import GpuSample
@@ -238,7 +238,7 @@ class Report:
     attempt: int
     step: float | None = None
     of: float | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     saved: bool = False
     unsaved: bool = False
     trial: TrialReport | None = None
@@ -255,7 +255,8 @@ class Reported:
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when a
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
     sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
-    recognised among its files, None if there is none now. ``extremes`` are those of the reports since then.
+    recognised among its files, None if there is none now. ``extremes`` are those of the reports since then,
+    ``not_finite`` the steps since which metrics are not finite in this attempt.
     """
 
     key: AttemptKey
@@ -267,6 +268,7 @@ class Reported:
     lost_result: str = ""
     found: Checkpoint | None = None
     extremes: Mapping[str, Extremes] = field(default_factory=dict)
+    not_finite: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +353,7 @@ class SavedCheckpoint:
     size: int
     written: float
     by: str = ""
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
 
 
 class CheckpointGoneError(ExecutorError):

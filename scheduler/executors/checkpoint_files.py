@@ -20,6 +20,7 @@ from springtide.scheduler.executors.files.layout import CHECKPOINTS, OUTPUT, WOR
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.supervisor.search import SLACK
 from springtide.scheduler.executors.supervisor.tree import SEEDS
+from springtide.scheduler.metrics import Value
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.resuming import PLACEHOLDER
 from springtide.scheduler.wording import LONG_GIVEN, given, plural, size
@@ -49,7 +50,7 @@ class _Kept(msgspec.Struct, frozen=True):
     size: int
     written: float
     by: str
-    values: dict[str, float]
+    values: dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)

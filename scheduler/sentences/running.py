@@ -81,9 +81,19 @@ def _stopping(p: Params) -> Sentences:
     yield state(f"Stopping{_gives_back(p)}.")
 
 
+def _not_finite(p: Params) -> Sentences:
+    name, others = given(str(p.get("name")), LONG_GIVEN), number(p, "others")
+    verb = "is not" if p.get("step") is None else "has not been"
+    at = "" if p.get("step") is None else f" since step {amount(real(p, 'step'))}"
+    yield state(f"The metric {name} {verb} a finite number{at}.")
+    if others:
+        yield state(f"Neither {plural(others, 'is', 'are')} {count(others, 'other metric')}.")
+
+
 RUNNING: Table = {
     "starting": _starting,
     "running": _running,
     "pausing": _pausing,
     "stopping": _stopping,
+    "not-finite": _not_finite,
 }

@@ -163,6 +163,7 @@ async def test_reports_arrive_once_and_in_order_over_outages_and_restarts(pool, 
     await until(lambda: mlflow.runs[0]["info"]["status"] == "FINISHED" and len(board_steps(pool)) == 8)
     assert mlflow.steps() == board_steps(pool) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert mlflow.steps("val/acc _1") == board_steps(pool, "val/acc _1") == mlflow.steps()
+    assert mlflow.steps("lost") == board_steps(pool, "lost") == mlflow.steps()
     (run,) = mlflow.runs
     tags = mlflow.tags(run)
     assert (mlflow.project, run["info"]["run_name"], tags["mlflow.user"]) == ("vision", "bert ../<b>", "susan")

@@ -28,7 +28,7 @@ from springtide.scheduler.executors.base import (
     Reported,
     TrialReport,
 )
-from springtide.scheduler.metrics import merged, with_values
+from springtide.scheduler.metrics import latest, merged, since, with_values
 from springtide.scheduler.model import FINAL, Block, JobState, Placement, Reason
 from springtide.scheduler.store.records import (
     Asked,
@@ -316,8 +316,9 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         step=standing.step if last.step is None else last.step,
         of=standing.of if last.of is None else last.of,
         reported=last.at,
-        values={**standing.values, **last.values},
+        values=(values := latest(standing.values, last.values)),
         extremes=merged(standing.extremes, with_values(report.extremes, last.values, last.step)),
+        not_finite=since({**standing.not_finite, **report.not_finite}, values, last.step),
         best_step=best,
         **_saved(job, report),
         unsaved=report.unsaved_at,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler.arguments import Argument, of_values, without_secrets_in_text
-from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
 from springtide.scheduler.runs import Run
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
@@ -318,7 +318,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``blocks`` that of the last ones in a row that could not be started, and ``block`` what kept the last of these,
     if it keeps other jobs as well. ``withheld`` says that it is not tried at present. ``ran`` is the run time of
     ended attempts, ``served`` their GPU-seconds.
-    ``extremes`` has the smallest and the largest reported value of each metric.
+    ``extremes`` has the smallest and the largest reported value of each metric, ``not_finite`` the steps since
+    which metrics are not finite.
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
@@ -354,7 +355,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     step: float | None = None
     of: float | None = None
     reported: float | None = None
-    values: Mapping[str, float] = msgspec.field(default_factory=dict)
+    values: Values = msgspec.field(default_factory=dict)
+    not_finite: Mapping[str, float | None] = msgspec.field(default_factory=dict)
     extremes: Mapping[str, Extremes] = msgspec.field(default_factory=dict)
     saved: float | None = None
     saved_step: float | None = None
