@@ -41,13 +41,14 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     waited = run("wait", job)
     assert (waited.code, "succeeded" in waited.out) == (0, True), waited
     assert {file["name"] for file in run("outputs", job, "--json").json["items"]} == {"model.pt", "plots/loss.csv"}
-    (directory / "results").mkdir()
     done = run("download", job, "--to", "results")
     assert done.code == 0, done.err
     assert (directory / "results/plots/loss.csv").read_text() == "1.0"
     assert (directory / "results/model.pt").read_text() == "weights"
     assert run("download", job, "plots", "--to", str(directory)).code == 0
     assert (directory / "plots/loss.csv").read_text() == "1.0"
+    refused = run("download", job, "model.pt", "--to", "results/model.pt")
+    assert (refused.code, "is a file" in refused.err) == (2, True), refused
     refused = run("download", job, "../model.pt")
     assert (refused.code, "no file of a job" in refused.err) == (2, True), refused
 

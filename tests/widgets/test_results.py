@@ -68,6 +68,20 @@ def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
             left.download(odd, here)
 
 
+def test_a_name_with_a_slash_at_its_end_is_a_directory_as_for_cp(left: Job, tmp_path: Path) -> None:
+    new = f"{tmp_path}/new/deep/"
+    assert left.download("plots/loss.csv", new) == tmp_path / "new/deep/loss.csv"
+    assert left.download("plots", f"{tmp_path}/folders/") == tmp_path / "folders/plots"
+    assert (tmp_path / "folders/plots/loss.csv").read_text() == "step,loss\n1,1.0\n"
+    assert left.download("plots/loss.csv", tmp_path / "file").read_text() == "step,loss\n1,1.0\n"
+    for name in ("model.pt", "plo"):
+        with pytest.raises(NoResultError):
+            left.download(name, f"{tmp_path}/never/")
+    with pytest.raises(DownloadError, match="Name another directory or file"):
+        left.download("plots/loss.csv", f"{tmp_path}/file/")
+    assert not (tmp_path / "never").exists()
+
+
 def test_checkpoints_are_no_rows_of_metrics(pool: Pool, workdir: Path) -> None:
     def train() -> None:
         job = current_job()
