@@ -79,11 +79,12 @@ HINT: Final = "Call save() of springtide.training in the program, or run the job
 
 def why_none(job: JobRecord) -> str:
     """Return why a job has no checkpoints, in words."""
+    if job.standing.saved is not None or job.checkpoints_deleted:
+        by = "by its program, its rules or a person"
+        return f"The checkpoints of the job are not there any more: they were deleted, {by}."
     if job.standing.attempt == 0:
         return "The job has not started, so it has saved no checkpoint yet."
-    if job.standing.saved is None:
-        return "The job has saved no checkpoint that the pool knows of."
-    return "The checkpoints of the job are not there any more: they were deleted, by its program or by a person."
+    return "The job has saved no checkpoint that the pool knows of."
 
 
 def _not_found(
@@ -205,7 +206,8 @@ class ForkCalls:
         def record(transaction: Transaction) -> None:
             present = transaction.job(job_id) or self._jobs.in_memory(job_id) or job
             if not present.state.final:
-                transaction.put_job(present.with_standing(**changes))
+                deleted = present.standing.saved or present.standing.deleted
+                transaction.put_job(present.with_standing(**changes, deleted=deleted))
 
         await self._request(record)
 

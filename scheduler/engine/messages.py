@@ -232,21 +232,23 @@ def running(
     *,
     unsaved: bool = False,
     never_saved: float | None = None,
+    deleted: bool = False,
     unused: tuple[float, float] | None = None,
     slow: Params = MappingProxyType({}),
 ) -> Reason:
     """Return the job runs on ``gpus`` GPUs, with ``workers`` of at most ``most`` workers.
 
     ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
-    has saved none: the run time that this would lose at least, in seconds. ``unused`` are the seconds for which it
-    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1. ``slow`` is a `slow_placement`.
+    has no checkpoint: the run time that this would lose at least, in seconds; ``deleted``, that it had some.
+    ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in that time, from
+    0 to 1. ``slow`` is a `slow_placement`.
     """
     params: dict[str, str | int | float | tuple[str, ...] | None]
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
     if unsaved:
         params["unsaved"] = 1
     if never_saved is not None:
-        params |= {"never_saved": 1, "lost": never_saved}
+        params |= {"never_saved": 1, "lost": never_saved, **({"deleted": 1} if deleted else {})}
     if unused is not None:
         params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
     return Reason("running", {**params, **slow})

@@ -289,6 +289,8 @@ class Job(Answer, frozen=True, kw_only=True):
     saved_step: float | None = None
     checkpoint: FoundCheckpoint | None = None
     """That checkpoint, if it was recognised among the job's files; None if the job reports its checkpoints."""
+    checkpoints_deleted: bool = False
+    """Whether it had checkpoints, and all of them were deleted."""
     ended_cleanly: bool = False
     """Whether its last attempt ended with 0 when it was asked to pause: the job may be complete."""
     reason: Reason | None = None

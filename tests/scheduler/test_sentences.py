@@ -170,7 +170,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "without-gpus-drained": [{}],
     "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1)}],
     "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
-        "never_saved": (0, 1)},
+        "never_saved": (0, 1), "deleted": (0, 1)},
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
     "stopping": [{"gpus": (1, 8)}],

@@ -267,6 +267,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         not_before=standing.not_before + seconds if standing.not_before else 0.0,
         started=_shifted(standing.started, seconds),
         saved=_shifted(standing.saved, seconds),
+        deleted=_shifted(standing.deleted, seconds),
         unsaved=_shifted(standing.unsaved, seconds),
         reported=_shifted(standing.reported, seconds),
     )
@@ -343,7 +344,7 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     The one that a fork began with is older than its files, so that no search finds it.
     """
     standing, rerun = job.standing, job.spec.rerun
-    if report.saved_at is not None:
+    if report.saved_at is not None and (standing.deleted is None or report.saved_at > standing.deleted):
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
     if standing.saved is not None and standing.checkpoint is None:
         return {}
@@ -352,7 +353,8 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     if report.found is None and forked is not None and began_with == forked.written:
         return {}
     written = None if report.found is None else report.found.written
-    return {"saved": written, "saved_step": None, "checkpoint": report.found}
+    deleted = standing.saved if written is None and standing.saved is not None else standing.deleted
+    return {"saved": written, "saved_step": None, "checkpoint": report.found, "deleted": deleted}
 
 
 def _counted(counted: CountedSteps | None, step: float, at: float) -> CountedSteps:

@@ -45,7 +45,8 @@ class Broadcast:
         self._last_shown: dict[str, tuple[object, ...]] = {}
         self._log_readers: dict[str, set[asyncio.Event]] = {}
         self._never_saved: dict[str, asyncio.TimerHandle] = {}
-        self._not_finite: dict[str, frozenset[str]] = {}
+        self._lost: dict[str, frozenset[str]] = {}
+        """The names of metrics that are not finite, and an empty one if all checkpoints were deleted, by jobs."""
 
     def close(self) -> None:
         """End every stream and release every reader that waits for a log."""
@@ -109,13 +110,14 @@ class Broadcast:
         for job in transaction.jobs.values():
             if job.state.final:
                 self._last_shown.pop(job.id, None)
-                self._not_finite.pop(job.id, None)
+                self._lost.pop(job.id, None)
                 self._wake_log_readers(job.id)
             self._follow_never_saved(job)
         for log in logs:
             self._wake_log_readers(log.job)
         reported = list(reported)
-        self.publish_jobs([job_id for job_id in reported if self._has_other_reason(job_id)])
+        changed = dict.fromkeys([*reported, *transaction.jobs])
+        self.publish_jobs([job_id for job_id in changed if self._has_other_reason(job_id)])
         if not self._hub:
             return
         now = transaction.now
@@ -160,18 +162,20 @@ class Broadcast:
 
     def _has_other_reason(self, job_id: str) -> bool:
         """Return whether a report changes what is said of its job."""
-        saved, lost = self._has_saved_now(job_id), self._is_lost_otherwise(job_id)
+        saved, lost = self._has_saved_now(job_id), self._has_lost_otherwise(job_id)
         return saved or lost
 
-    def _is_lost_otherwise(self, job_id: str) -> bool:
-        """Return whether other metrics of a job are not finite than before, and remember them."""
+    def _has_lost_otherwise(self, job_id: str) -> bool:
+        """Return whether a job has lost other things than before: metrics that were finite, or its checkpoints."""
         job = self._read_model.state.jobs.get(job_id)
-        lost = frozenset(() if job is None else job.standing.not_finite)
-        if lost == self._not_finite.get(job_id, frozenset()):
+        lost: frozenset[str] = frozenset()
+        if job is not None:
+            lost = frozenset([*job.standing.not_finite, *([""] if job.checkpoints_deleted else [])])
+        if lost == self._lost.get(job_id, frozenset()):
             return False
-        self._not_finite.pop(job_id, None)
+        self._lost.pop(job_id, None)
         if lost:
-            self._not_finite[job_id] = lost
+            self._lost[job_id] = lost
         return True
 
     def _refresh_interval(self) -> float:

@@ -296,6 +296,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             job.spec.options.workers,
             unsaved=unsaved,
             never_saved=_never_saved(job, context),
+            deleted=job.checkpoints_deleted,
             unused=_unused(job, context),
             slow=_slow(job, context),
         )
@@ -400,6 +401,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         saved=standing.saved,
         saved_step=standing.saved_step,
         checkpoint=checkpoint(record),
+        checkpoints_deleted=record.checkpoints_deleted,
         ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,

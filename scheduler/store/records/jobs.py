@@ -324,7 +324,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
     asked them to. ``checkpoint`` is the one that ``saved`` is about, if it was recognised among the job's files
-    and the job did not report it. ``lost_result`` says why its result could not be kept.
+    and the job did not report it. ``deleted`` is when the newest of its deleted checkpoints was saved: earlier
+    reports are about none that is there. ``lost_result`` says why its result could not be kept.
     ``turn`` says that it has the turn, or started in it.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
@@ -361,6 +362,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     saved: float | None = None
     saved_step: float | None = None
     checkpoint: Checkpoint | None = None
+    deleted: float | None = None
     unsaved: float | None = None
     quick: int = 0
     lost_result: str = ""
@@ -413,6 +415,11 @@ class JobRecord(msgspec.Struct, frozen=True):
             values=standing.values,
             extremes=standing.extremes,
         )
+
+    @property
+    def checkpoints_deleted(self) -> bool:
+        """Whether it had checkpoints, and all of them were deleted."""
+        return self.standing.saved is None and self.standing.deleted is not None
 
     @property
     def arguments(self) -> dict[str, Argument]:
