@@ -195,8 +195,12 @@ def _pickle(whole: Parts) -> tuple[bytes, tuple[str, ...]]:
     pickled, notes = whole.pickled(), []
     if isinstance(pickled, Exception) and whole.modules:
         names = ", ".join(module.__name__ for module in whole.modules)
-        note = f"Not everything in {names} can be pickled, so the job imports a copy of the files made just now."
-        notes.append(note)
+        files = (
+            "was copied with the job, as it is"
+            if len(whole.modules) == 1
+            else "were copied with the job, as they are"
+        )
+        notes.append(f"{names} {files} now.")
         whole = replace(whole, modules=())
         pickled = whole.pickled()
     if isinstance(pickled, Exception):
