@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.executors.files.layout import JobPlaces
-from springtide.scheduler.executors.files.unrecorded import remove_files
+from springtide.scheduler.executors.files.removal import remove_files
 
 
 def test_a_record_that_arrives_during_the_removal_is_removed_too(
