@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, printable
+from springtide.hub_extension.commands.text import OutputError, json_option, one_line, print_json, printable
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.client.session import SessionConnection
@@ -129,7 +129,7 @@ def size_of_terminal() -> TerminalSize:
 def pass_output(connection: SessionConnection) -> bool:
     """Write the output of the session until its end, no faster than this command's output takes it.
 
-    Returns False if the reader of that output leaves.
+    Returns False if the reader of that output leaves. Raises `OutputError` if it cannot be written.
     """
     while (piece := connection.receive()) is not None:
         channel, data = piece
@@ -141,6 +141,8 @@ def pass_output(connection: SessionConnection) -> bool:
                 select.select([], [FILES[channel]], [])
             except BrokenPipeError:
                 return False
+            except OSError as error:
+                raise OutputError(error) from error
         connection.confirm(len(data))
     return True
 
