@@ -34,7 +34,7 @@ class _Output(io.FileIO):
         self._fails = fails
         self._takes = True
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         if not self._takes:
             return len(memoryview(data))
         try:
