@@ -249,13 +249,16 @@ def _letters(values: Sequence[str | None]) -> list[str]:
 
 
 def code_changes(specs: Sequence[JobSpec]) -> list[list[str] | None]:
-    """Return for each job how its source differs from that of the first one, as lines of a unified diff."""
-    first = specs[0].shown_source.splitlines()
-    return [_changes(first, spec.shown_source.splitlines()) for spec in specs]
+    """Return for each job how its code differs from that of the first one, as lines of a unified diff.
+
+    A command is compared by its words, and has no code here.
+    """
+    codes = [None if spec.kind == "command" else spec.shown_source.splitlines() for spec in specs]
+    return [_changes(codes[0], code) for code in codes]
 
 
-def _changes(before: Sequence[str], after: Sequence[str]) -> list[str] | None:
-    if before == after:
+def _changes(before: Sequence[str] | None, after: Sequence[str] | None) -> list[str] | None:
+    if before is None or after is None or before == after:
         return []
     if max(len(before), len(after)) > MAX_LINES:
         return None

@@ -17,7 +17,7 @@ from local_bench import LocalBench, account_bench, dead
 from patience import PATIENCE_S
 from processes import alive
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ProgramError
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.session import Session, SessionSpec, Stream
 from springtide.scheduler.executors.supervisor.sessions import Sessions
@@ -219,15 +219,20 @@ async def test_an_attempt_takes_sessions_after_a_restart_of_the_service(bench: L
     assert await shell(bench, spec, "echo again") == "again\n"
 
 
-async def test_what_cannot_be_run_is_refused_in_words(bench: LocalBench) -> None:
+async def test_what_cannot_be_run_is_refused_in_words(bench: LocalBench, tmp_path: Path) -> None:
     spec = await started(bench)
-    for argv, why in (
-        (("no-such-program",), "no program “no-such-program” on the PATH"),
-        (("/no/such",), "no program “/no/such” where the job runs"),
-        (("/etc/passwd",), "cannot be run: Permission denied"),
+    script = tmp_path / "script"
+    script.write_text("#!/no/interpreter\n")
+    script.chmod(0o755)
+    for argv, why, code in (
+        (("no-such-program",), "no program “no-such-program” on the PATH", 127),
+        (("/no/such",), "no program “/no/such” where the job runs", 127),
+        (("/etc/passwd",), "cannot be run: Permission denied", 126),
+        ((str(script),), "cannot be run: the interpreter that it names is not there", 126),
     ):
-        with pytest.raises(ExecutorError, match=why):
+        with pytest.raises(ProgramError, match=why) as raised:
             await opened(bench, spec, *argv)
+        assert raised.value.exit_code == code
     with pytest.raises(ExecutorError, match="Worker 7 of the job does not run"):
         await opened(bench, spec, "true", rank=7)
     with pytest.raises(ExecutorError, match="does not run"):

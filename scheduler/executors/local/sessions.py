@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import ExecutorError, ProgramError
 from springtide.scheduler.executors.files.layout import opened
 from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.session import PIECE, Session, SessionSpec, Stream
@@ -124,6 +124,8 @@ async def _start(connection: socket.socket, spec: SessionSpec) -> tuple[Sequence
             received += data
     first, _, rest = received.partition(b"\n")
     answer = json.loads(first)
+    if answer.get("code") is not None:
+        raise ProgramError(str(answer["problem"]), answer["code"])
     if "problem" in answer:
         raise ExecutorError(str(answer["problem"]))
     return files, rest
