@@ -28,6 +28,8 @@ from .worker import NO_INTERPRETER, Streams, shown
 
 PREFIX = "session."
 """Beginning of the names of sockets that the service listens on for sessions."""
+POD_DIRECTORY = "/dev/shm/.springtide"  # noqa: S108 - each pod has one of its own
+"""Directory with the sockets of sessions in a pod, whose workers' other directories are on a shared volume."""
 MARK = "SPRINGTIDE_SESSION"
 """Variable of all processes of sessions."""
 LONGEST_REQUEST = 1 << 20
