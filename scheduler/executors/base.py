@@ -505,7 +505,7 @@ class Executor(ABC):
 
         Raises `ExecutorError` if the attempt does not run, or the program cannot be started.
         """
-        raise ExecutorError("Programs cannot be run inside the jobs of this pool: they do not run on its machine.")
+        raise ExecutorError("Programs cannot be run inside jobs of this pool.")
 
     @abstractmethod
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:

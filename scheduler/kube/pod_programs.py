@@ -63,4 +63,4 @@ async def run_in_pod(api: Api, namespace: str, pod: str, container: str, argv: l
     """Run a program in a container. Raises `ApiError`, with status 404 or 400 if the pod does not run."""
     query = [("container", container), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
     query += [("command", word) for word in argv]
-    return PodProgram(await api.open_websocket(f"{PODS.path(namespace, pod)}/exec", query, PROTOCOL))
+    return PodProgram(await api.open_websocket(PODS.path(namespace, pod, "exec"), query, PROTOCOL))

@@ -358,9 +358,7 @@ class KubernetesExecutor(Executor):
     async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:
         """Have the relay in the pod of a worker start a program."""
         if not self.takes_sessions:
-            raise ExecutorError(
-                "Programs cannot be run inside the jobs of this pool: its admin has switched it off."
-            )
+            raise ExecutorError("Programs cannot be run inside jobs of this pool: the admin has switched it off.")
         return await open_session(self._api, self._settings.namespace, key, spec)
 
     async def remove(self, job: str) -> None:

@@ -13,7 +13,7 @@ from springtide.scheduler.executors.session import Session, SessionSpec, Stream
 from springtide.scheduler.executors.session_requests import end_of, refused, request_of
 from springtide.scheduler.executors.supervisor import relay
 from springtide.scheduler.executors.supervisor.relay import piece
-from springtide.scheduler.kube import Api, ApiError
+from springtide.scheduler.kube import PODS, Api, ApiError
 from springtide.scheduler.kube.pod_programs import PodProgram, run_in_pod
 from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
 
@@ -24,7 +24,7 @@ ALIVE_EVERY = 15.0
 SILENT = 90.0
 """Time without a piece after which the connection counts as lost, in seconds."""
 LOST = "The connection to the job's pod was lost."
-FORBIDDEN = 403
+FORBIDDEN, NOT_FOUND = 403, 404
 
 
 async def open_session(api: Api, namespace: str, key: AttemptKey, spec: SessionSpec) -> PodSession:
@@ -35,7 +35,7 @@ async def open_session(api: Api, namespace: str, key: AttemptKey, spec: SessionS
         command = manifests.relay_command(key, spec.rank)
         program = await run_in_pod(api, namespace, pod, manifests.CONTAINER, command)
     except ApiError as error:
-        raise ExecutorError(_why(error, pod)) from error
+        raise ExecutorError(await _why(api, namespace, pod, error)) from error
     session = PodSession(program)
     try:
         async with asyncio.timeout(ANSWERS_WITHIN):
@@ -48,15 +48,17 @@ async def open_session(api: Api, namespace: str, key: AttemptKey, spec: SessionS
     return session
 
 
-def _why(error: ApiError, pod: str) -> str:
+async def _why(api: Api, namespace: str, pod: str, error: ApiError) -> str:
     """Return why the cluster runs no program in a pod."""
     if error.status == FORBIDDEN:
         return (
             "The service may not run programs in the pods of jobs: its role lacks create and get of pods/exec. An "
             "admin of the cluster can add them."
         )
-    if error.status in {400, 404}:
-        return f"The pod {pod} does not run."
+    with suppress(ApiError):
+        found = await api.get(PODS, namespace, pod) if error.status != NOT_FOUND else {}
+        if found.get("status", {}).get("phase") != "Running":
+            return f"The pod {pod} does not run."
     return f"The cluster runs no program in the pod {pod}: {error.message}"
 
 
