@@ -80,7 +80,7 @@ def _ended_cleanly(p: Params) -> Sentences:
 
 
 def _never_saved(_: Params) -> Sentences:
-    yield cause(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
+    yield follows(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
 
 
 def _evicted(p: Params) -> Sentences:

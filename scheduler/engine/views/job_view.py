@@ -471,7 +471,13 @@ def _served(record: JobRecord, context: ViewContext, now: float) -> float:
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:
     now_borrowed = context.borrowing.of(record)
     return [
-        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed, _left(record, item))
+        attempt(
+            item,
+            context.labels,
+            now_borrowed if item.state.live else item.borrowed,
+            _left(record, item),
+            past=record.state.final or item is not record.attempts[-1],
+        )
         for item in record.attempts[first:]
     ]
 
@@ -497,13 +503,17 @@ def progress(record: JobRecord) -> wire.Progress:
 
 
 def attempt(
-    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = ()
+    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = (), *, past: bool
 ) -> wire.Attempt:
     """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
 
-    ``left`` are reasons that follow why it ended.
+    ``left`` are reasons that follow why it ended. Of a ``past`` attempt, after which the job ran again or ended,
+    no sentence says what happens next: that has happened.
     """
-    ended = record.ended_why
+    ended = None if record.ended_why is None else _rendered(record.ended_why, record.ended_why, *left)
+    if ended is not None and past:
+        said = [each for each in ended.sentences if each.role != sentences.Role.NEXT]
+        ended = structs.replace(ended, text=" ".join(each.text for each in said), sentences=said)
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
@@ -518,7 +528,7 @@ def attempt(
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=None if ended is None else _rendered(ended, ended, *left),
+        ended_why=ended,
     )
 
 
