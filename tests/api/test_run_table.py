@@ -84,7 +84,7 @@ async def test_a_name_that_no_job_has_is_refused_with_those_that_they_have(runni
         answer = await api.get("/jobs", params=query)
         assert (answer.status_code, answer.json()["field"], answer.json()["code"]) == (422, field, "unknown_name")
         assert answer.json()["message"] == "“los” is no column, and no argument or metric of 4 jobs looked at."
-        assert answer.json()["hint"].startswith("Did you mean “loss”? Known are lr, loss, id, name, user")
+        assert answer.json()["hint"].startswith("Did you mean “loss”? Known are lr, loss, id, name, user,")
     assert await names(api, where="last.los < 1") == []
     assert await names(running.as_("jemma"), where="los < 1") == []
 
