@@ -19,6 +19,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import ended_without_return
+from springtide.scheduler.file_names import real_name, shown_name
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
@@ -196,7 +197,7 @@ def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) ->
     with Client() as client:
         saved = []
         for name in _files(client, job_id, names):
-            saved.append(str(_saved(client, job_id, name, to)))
+            saved.append(shown_name(str(_saved(client, job_id, name, to))))
             if not as_json:
                 click.echo(one_line(saved[-1]))
     if as_json:
@@ -230,7 +231,7 @@ def _inside(name: str) -> PurePosixPath:
 
 def _saved(client: Client, job_id: str, name: str, to: Path) -> Path:
     """Save a file below ``to`` and return its path. Raises `click.ClickException` if that is not possible."""
-    target = to / _inside(name)
+    target = to / real_name(str(_inside(name)))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return client.download(job_id, name, target)

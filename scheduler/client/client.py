@@ -21,6 +21,7 @@ from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import UNPROCESSABLE, Transport, sendable
+from springtide.scheduler.file_names import real_name
 
 NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
@@ -407,7 +408,7 @@ class Client:
 
         A file that was there is replaced once the whole new one is on disk. Raises `OSError` as files do.
         """
-        target = to / name.rpartition("/")[2] if to.is_dir() else to
+        target = to / real_name(name.rpartition("/")[2]) if to.is_dir() else to
         part = target.with_name(f".{uuid.uuid4().hex}.part")
         try:
             with part.open("xb") as file:

@@ -20,11 +20,13 @@ from springtide.widgets.shared_pool import Pool
 pytestmark = pytest.mark.xdist_group("hub-command")
 
 LEAVES = """
+import os
 from springtide.training import current_job
 directory = current_job().output_directory
 (directory / "plots").mkdir()
 (directory / "plots/loss.csv").write_text("1.0")
 (directory / "model.pt").write_text("weights")
+(directory / os.fsdecode(b"caf\\xe9.txt")).write_text("latin")
 """
 
 
@@ -40,12 +42,20 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     job = run("submit", "--json", "python", "leaves.py").json["id"]
     waited = run("wait", job)
     assert (waited.code, "succeeded" in waited.out) == (0, True), waited
-    assert {file["name"] for file in run("outputs", job, "--json").json["items"]} == {"model.pt", "plots/loss.csv"}
+    assert {file["name"] for file in run("outputs", job, "--json").json["items"]} == {
+        "model.pt",
+        "plots/loss.csv",
+        r"caf\xe9.txt",
+    }
     (directory / "results").mkdir()
     done = run("download", job, "--to", "results")
     assert done.code == 0, done.err
     assert (directory / "results/plots/loss.csv").read_text() == "1.0"
     assert (directory / "results/model.pt").read_text() == "weights"
+    assert r"results/caf\xe9.txt" in done.out
+    assert (directory / os.fsdecode(b"results/caf\xe9.txt")).read_text() == "latin"
+    assert run("download", job, r"caf\xe9.txt", "--json").json == {"files": [r"caf\xe9.txt"]}
+    assert (directory / os.fsdecode(b"caf\xe9.txt")).read_text() == "latin"
     assert run("download", job, "plots", "--to", str(directory)).code == 0
     assert (directory / "plots/loss.csv").read_text() == "1.0"
     refused = run("download", job, "../model.pt")
