@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import Typed
 from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
@@ -241,7 +242,7 @@ class Client:
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
     def rerun(
-        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Mapping[str, str] = NO_CHANGES
+        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Typed = NO_CHANGES
     ) -> wire.Job:
         """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
 
@@ -270,7 +271,7 @@ class Client:
         *,
         step: float | None = None,
         checkpoint: str | None = None,
-        arguments: Mapping[str, str] = NO_CHANGES,
+        arguments: Typed = NO_CHANGES,
         program: wire.Program | None = None,
         packed: bytes | None = None,
     ) -> wire.Job:

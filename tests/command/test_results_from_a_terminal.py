@@ -107,6 +107,30 @@ def test_a_script_prints_what_a_job_came_to(run: Run, directory: Path) -> None:
     assert (run("result", failed).code, run("show", failed).code) == (1, 0)
 
 
+LARGE = f"1{'0' * 6000}"
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (f"[{LARGE}]", 0, f"[{LARGE}]"),
+        ('["\\ud800"]', 0, '["\\ud800"]'),
+        ('"a\\ud800"', 0, '"a\\ud800"'),
+        ('"a\u00e9"', 0, "a\u00e9"),
+        ("1" * 200_001, 1, "has a number of 200,001 digits, which is not printed: `springtide download"),
+        ("[1e999]", 1, "has the number “1e999”, which is larger than all floats, which is not printed"),
+        ("[", 1, "is no JSON"),
+    ],
+)
+def test_a_result_is_printed_exactly_or_refused_in_a_sentence(content: str, code: int, said: str) -> None:
+    if code:
+        with pytest.raises(ValueError, match=r"has|a number|the number|Expecting") as error:
+            results.read(content.encode())
+        assert said.startswith(f"has {error.value}") or said == "is no JSON"
+    else:
+        assert results.printed(results.read(content.encode()), as_json=False) == said
+
+
 def test_a_function_and_a_sweep_have_results_for_programs_that_are_not_in_python(
     run: Run, susans_pool: Pool
 ) -> None:
