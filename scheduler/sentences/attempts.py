@@ -91,6 +91,7 @@ def _evicted(p: Params) -> Sentences:
 
 def _held_and_resumed(p: Params) -> Sentences:
     yield cause(f"It was paused by {quoted_name(p, 'by')}, and resumed before it had stopped.")
+    yield follows("It continues by itself as soon as GPUs are free for it.")
 
 
 def _paused(_: Params) -> Sentences:

@@ -175,7 +175,7 @@ async def test_a_job_is_sent_followed_explained_and_read(url: str, directory: Pa
         assert [(each["name"], each["best"]) for each in only["untrusted"]["metrics"]] == [("acc", 0.01)]
         assert only["untrusted"]["left_out"] == ["loss"]
         assert await susans.refused("read_metrics", job=job, names=["acc", "los"]) == (
-            "The job has no metric “los”. It has reported “acc”, “loss”."
+            "The job has no metric “los”. It has reported “loss”, “acc”."
         )
         why = await susans.call("explain_job", job=job)
         assert why["attempts"][-1]["state"] == "succeeded"

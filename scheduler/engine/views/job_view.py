@@ -13,7 +13,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
+from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, pause_reason
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
@@ -272,7 +272,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         pausing = live.asked is Asked.PAUSE
         path = "" if found is None else found.path
         now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
-        why = live.asked_why or own or now
+        asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
+        why = asked or own or now
         return _rendered(why, now, *([why] if why is not now else []))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
