@@ -66,7 +66,7 @@ def changes_of(request: Struct) -> dict[str, Any]:
 def _read(typed: dict[str, str]) -> dict[str, Any]:
     unknown = typed.keys() - OPTIONS.keys()
     if unknown:
-        raise BadOption("typed", f"{wording.given(min(unknown), MAX_NAME)} is no option of a job.")
+        raise BadOption("typed", f"Unknown option {wording.given(min(unknown), MAX_NAME)}.")
     return {
         name: OPTIONS[name].read(text) if text.strip() else OPTIONS[name].default for name, text in typed.items()
     }

@@ -5,7 +5,7 @@ import { button } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 import { formField } from "./form_field.js";
 
-const KEPT = "Code and files stay those of the first run; its variables stay, unless others are typed.";
+const KEPT = "Same code, files and variables as the first run. Variables that you type are added.";
 
 /** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
