@@ -135,7 +135,7 @@ def _shown(argument: Argument) -> Value | Secret:
     return Secret.HIDDEN if argument.hidden else argument.value
 
 
-def check_names(names: Iterable[str], runs: Iterable[Run]) -> None:
+def check_names(names: Iterable[str], runs: Sequence[Run]) -> None:
     """Raise `UnknownNameError` for a name that is not in `FIELDS`, and no argument or metric of the runs.
 
     Names with ``argument.``, ``last.`` or ``best.`` before them may be those of later runs.
@@ -145,7 +145,7 @@ def check_names(names: Iterable[str], runs: Iterable[Run]) -> None:
         return
     known = dict.fromkeys(name for run in runs for name in (*run.arguments, *run.values))
     for name in asked:
-        if known and name not in known:
+        if runs and name not in known:
             raise UnknownNameError(name, [*known, *FIELDS])
 
 
