@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.arguments import Argument, BadArgument, changed, program_words
+from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -49,7 +49,7 @@ def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **changes, VARIABLES: variables}
 
 
-def with_arguments(spec: JobSpec, typed: Mapping[str, str]) -> JobSpec:
+def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
     """Return the spec with other arguments, as people type them. Raises `Refusal` (422)."""
     if not typed:
         return spec
@@ -131,7 +131,7 @@ class RerunCalls:
         job_id: str,
         options: Mapping[str, Any],
         key: str | None,
-        typed: Mapping[str, str] = MappingProxyType({}),
+        typed: Typed = MappingProxyType({}),
         *,
         files: bool = True,
     ) -> wire.Submission:
