@@ -1,7 +1,8 @@
 """Runs as rows of a table: their values by name, conditions on them, and their order; pure.
 
 A condition is text such as ``lr > 0.1 and val_loss < 0.3``. Names are those of arguments, of metrics (their last
-value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant.
+value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant. A value that is not
+finite equals ``nan``, ``inf`` or ``-inf``; ``nan`` is neither smaller nor larger than anything.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from springtide.scheduler.arguments import Argument, Value
-from springtide.scheduler.metrics import Extremes, best_of, goal_of
+from springtide.scheduler.metrics import Extremes, Values, best_of, goal_of
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wording import given
 
@@ -36,7 +37,15 @@ _TOKEN = re.compile(
     rf"\s*(?:(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
     rf"|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~]+))"
 )
-_CONSTANTS: Final[Mapping[str, Value]] = {"true": True, "false": False, "none": None}
+_CONSTANTS: Final[Mapping[str, Value]] = {
+    "true": True,
+    "false": False,
+    "none": None,
+    "nan": math.nan,
+    "inf": math.inf,
+    "+inf": math.inf,
+    "-inf": -math.inf,
+}
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -56,7 +65,7 @@ class Run(Struct, frozen=True, kw_only=True):
     note: str = ""
     step: float | None = None
     arguments: Mapping[str, Argument] = {}
-    values: Mapping[str, float] = {}
+    values: Values = {}
     extremes: Mapping[str, Extremes] = {}
 
 
@@ -230,9 +239,9 @@ def _compared(cell: Cell, operator: str, value: Value) -> bool:
 def _ordered(operator: str, one: float | str, other: float | str) -> bool:
     match operator:
         case "=":
-            return one == other
+            return one == other or (one != one and other != other)  # noqa: PLR0124 - nan
         case "!=":
-            return one != other
+            return not _ordered("=", one, other)
         case "<":
             return one < other  # type: ignore[operator]
         case "<=":
@@ -385,8 +394,9 @@ class _Reader:
 
 
 def ordered(runs: Iterable[Run], name: str, now: float, *, reverse: bool) -> list[Run]:
-    """Return the runs in the order by a value: numbers, texts, then runs without it; equal ones newest first."""
+    """Return the runs in the order by a value: numbers, nan, texts, runs without it; equal ones newest first."""
     numbers: list[tuple[float, Run]] = []
+    not_numbers: list[Run] = []
     texts: list[tuple[str, Run]] = []
     without: list[Run] = []
     for run in sorted(runs, key=lambda run: -run.seq):
@@ -395,7 +405,9 @@ def ordered(runs: Iterable[Run], name: str, now: float, *, reverse: bool) -> lis
             cell = " ".join(cell) or None
         if isinstance(cell, Secret):
             cell = None
-        if isinstance(cell, bool | int | float):
+        if isinstance(cell, float) and math.isnan(cell):
+            not_numbers.append(run)
+        elif isinstance(cell, bool | int | float):
             numbers.append((float(cell), run))
         elif cell is not None:
             texts.append((cell, run))
@@ -403,4 +415,4 @@ def ordered(runs: Iterable[Run], name: str, now: float, *, reverse: bool) -> lis
             without.append(run)
     numbers.sort(key=itemgetter(0), reverse=reverse)
     texts.sort(key=itemgetter(0), reverse=reverse)
-    return [*(run for _, run in numbers), *(run for _, run in texts), *without]
+    return [*(run for _, run in numbers), *not_numbers, *(run for _, run in texts), *without]

@@ -235,9 +235,9 @@ def outputs(*, job_id: str, as_json: bool) -> None:
 @click.argument("names", metavar="[FILE...]", nargs=-1)
 @click.option(
     "--to",
-    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
     default=Path(),
-    help="Directory for the files.  [default: the current one]",
+    help="Directory for the files, which is made if it is not there.  [default: the current one]",
 )
 @json_option
 def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:

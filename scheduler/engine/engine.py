@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, BinaryIO, TypeVar
 
 from msgspec.structs import replace
@@ -35,7 +36,7 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
-from springtide.scheduler.metrics import Goal, values_at
+from springtide.scheduler.metrics import Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.runs import Run, UnknownNameError, check_names, holds, names_of, ordered
 from springtide.scheduler.store import StoreError, writing
@@ -202,17 +203,15 @@ class Engine:
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)
-        begins = {} if fork is None else await parts.forks.copy(fork, spec)
-        accepted = ""
-        try:
+        beginning: AbstractAsyncContextManager[Mapping[str, Any]] = nullcontext({})
+        if fork is not None:
+            beginning = parts.forks.copied(fork, spec)
+        async with beginning as begins:
             accepted = await parts.mailbox.request(
                 lambda transaction: control.accept_job(
                     transaction, spec, bundle, self.settings, parameters, begins=begins
                 )
             )
-        finally:
-            if fork is not None and accepted != spec.id:
-                await parts.forks.forget(spec.id)
         self.stats.submits += 1
         return await self.job(accepted)
 
@@ -685,7 +684,7 @@ class Engine:
         Of a job with more reports than `MAX_REPORTS` the first ones are looked at for the step.
         """
         standing = (await self._parts.jobs.get(job_id)).standing
-        at_step: dict[str, float] = {}
+        at_step: dict[str, Value] = {}
         if step is not None:
             reports: list[wire.Point] = []
             more: wire.Points | None = None

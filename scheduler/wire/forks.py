@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from springtide.scheduler.arguments import MAX_ARGUMENTS, Argument, Typed
+from springtide.scheduler.metrics import Value
 from springtide.scheduler.wire.environments import PythonEnvironment
 from springtide.scheduler.wire.reruns import NO_ARGUMENTS, Rerun
 from springtide.scheduler.wire.shapes import Answer, Request
@@ -35,7 +36,7 @@ class Checkpoint(Answer, frozen=True, kw_only=True):
     size: int
     written: float
     by: str = ""
-    values: dict[str, float] = {}
+    values: dict[str, Value] = {}
     needed: bool = False
 
 

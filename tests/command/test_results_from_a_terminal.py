@@ -47,7 +47,6 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
         "plots/loss.csv",
         r"caf\xe9.txt",
     }
-    (directory / "results").mkdir()
     done = run("download", job, "--to", "results")
     assert done.code == 0, done.err
     assert (directory / "results/plots/loss.csv").read_text() == "1.0"
@@ -58,6 +57,8 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     assert (directory / os.fsdecode(b"caf\xe9.txt")).read_text() == "latin"
     assert run("download", job, "plots", "--to", str(directory)).code == 0
     assert (directory / "plots/loss.csv").read_text() == "1.0"
+    refused = run("download", job, "model.pt", "--to", "results/model.pt")
+    assert (refused.code, "is a file" in refused.err) == (2, True), refused
     refused = run("download", job, "../model.pt")
     assert (refused.code, "no file of a job" in refused.err) == (2, True), refused
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from springtide.scheduler.arguments import Argument, Value
-from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.metrics import Extremes, NotFinite
 from springtide.scheduler.runs import (
     MAX_CONDITION,
     ConditionError,
@@ -24,6 +24,11 @@ from springtide.scheduler.runs import (
 )
 
 NOW = 10_000.0
+NOT_FINITE = {
+    "diverged": NotFinite.NAN,
+    "overflow": NotFinite.INFINITY,
+    "underflow": NotFinite.MINUS_INFINITY,
+}
 
 
 def run(seq: int = 1, **changes: object) -> Run:
@@ -34,9 +39,14 @@ def run(seq: int = 1, **changes: object) -> Run:
             "amp": Argument(value=True),
             "config.depth": Argument(value=3),
             "token": Argument(value=None, hidden=True),
+            "seed": Argument(value="nan"),
         },
-        "values": {"val_loss": 0.4, "acc": 0.7, "val/top-1": 0.2},
-        "extremes": {"val_loss": Extremes(0.2, 5, 0.9, 1), "acc": Extremes(0.1, 1, 0.8, 9)},
+        "values": {"val_loss": 0.4, "acc": 0.7, "val/top-1": 0.2, **NOT_FINITE},
+        "extremes": {
+            "diverged": Extremes(0.5, 1, 0.5, 1),
+            "val_loss": Extremes(0.2, 5, 0.9, 1),
+            "acc": Extremes(0.1, 1, 0.8, 9),
+        },
         "tags": ("baseline", "lr-0.1"),
         "started": NOW - 7200,
         "gpus": 4,
@@ -76,6 +86,14 @@ def run(seq: int = 1, **changes: object) -> Run:
         "val/top-1 < 0.3",
         "token",
         "token != none",
+        "diverged = nan and diverged = NaN and not diverged != nan",
+        "diverged and diverged != none and diverged != 1",
+        "best.diverged = 0.5",
+        "not diverged < 1 and not diverged >= 1",
+        "overflow = inf and overflow > 1e300 and overflow != -inf",
+        "underflow = -inf and underflow < 0",
+        "val_loss != nan and val_loss < inf",
+        "seed = nan",
     ],
 )
 def test_conditions_that_hold(condition: str) -> None:
@@ -100,6 +118,14 @@ def test_conditions_that_hold(condition: str) -> None:
         "token != hidden",
         "token ~ hid",
         "token = none",
+        "diverged > 1",
+        "diverged < 1",
+        "diverged >= nan",
+        "diverged != nan",
+        "diverged = inf",
+        "val_loss = nan",
+        "missing = nan",
+        "missing != nan",
     ],
 )
 def test_conditions_that_do_not_hold(condition: str) -> None:
@@ -162,6 +188,15 @@ def test_any_text_is_a_condition_or_refused() -> None:
         text = " ".join(chance.choices(parts, k=chance.randrange(8)))
         with suppress(ConditionError):
             assert holds(parse(text), run(), NOW) in {True, False}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_runs_without_a_number_come_after_all_numbers(reverse: bool) -> None:
+    values = [NotFinite.NAN, 0.3, NotFinite.INFINITY, NotFinite.NAN, 0.1, NotFinite.MINUS_INFINITY]
+    runs = [run(n, values={"loss": value}) for n, value in enumerate(values)] + [run(9, values={})]
+    numbers = [5, 4, 1, 2]
+    order = [each.seq for each in ordered(runs, "loss", NOW, reverse=reverse)]
+    assert order == [*(reversed(numbers) if reverse else numbers), 3, 0, 9]
 
 
 def test_runs_are_ordered_by_a_value_with_those_without_it_last() -> None:

@@ -155,11 +155,20 @@ def _with_sentences(why: wire.Reason, said: Sequence[Sentence]) -> wire.Reason:
 
 
 def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
-    """Return why the job is as it is now.
+    """Return why the job is as it is now, and since when a metric of it is not finite.
 
     A job that holds GPUs: what it does with them. A paused one: why it was paused and what it waits for. An ended
     one: how it ended.
     """
+    why, lost = _state_reason(job, context), messages.not_finite(job.standing.not_finite)
+    if why is None or lost is None:
+        return why
+    said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
+    longer = structs.replace(why, headline=sentences.longer_headline(why.headline, lost))
+    return _with_sentences(longer, [*said, *sentences.render(lost)])
+
+
+def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     own = job.standing.reason
     if job.live is not None:
         return _present(job, job.live, context)
@@ -288,6 +297,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             job.spec.options.workers,
             unsaved=unsaved,
             never_saved=_never_saved(job, context),
+            deleted=job.checkpoints_deleted,
             unused=_unused(job, context),
             slow=_slow(job, context),
         )
@@ -392,6 +402,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         saved=standing.saved,
         saved_step=standing.saved_step,
         checkpoint=checkpoint(record),
+        checkpoints_deleted=record.checkpoints_deleted,
         ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,
@@ -499,6 +510,7 @@ def progress(record: JobRecord) -> wire.Progress:
         at=standing.reported,
         values=dict(standing.values),
         best={name: best_value(name, each) for name, each in standing.extremes.items()},
+        not_finite=dict(standing.not_finite),
         ends=expected_end(record),
     )
 

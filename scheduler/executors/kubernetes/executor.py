@@ -43,6 +43,7 @@ from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
+from springtide.scheduler.executors.files.unrecorded import Unrecorded, remove_files
 from springtide.scheduler.executors.kubernetes.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
@@ -97,6 +98,7 @@ class KubernetesExecutor(Executor):
         self._layout = self._records.layout
         self._reader = Reader(self._layout, now)
         self._checkpoints = CheckpointFiles(strict=True)
+        self._unrecorded = Unrecorded(self._layout)
         self._epoch = EpochGate(self._layout)
         self._stalls = ApiStalls()
         self._pods = PodControl(api, settings, self._stalls)
@@ -363,13 +365,25 @@ class KubernetesExecutor(Executor):
 
     async def remove(self, job: str) -> None:
         """Release all pods of an ended job, and delete its files."""
-        self._layout.job(job)
+        places = self._layout.job(job)
         attempts = [attempt for key, attempt in self._monitor.attempts.items() if key.job == job]
         if any(not attempt.gone for attempt in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
         for attempt in attempts:
             await self._release(attempt)
-        await asyncio.to_thread(self._records.remove_job, job)
+        try:
+            await asyncio.to_thread(remove_files, places)
+            await asyncio.to_thread(self._unrecorded.settle, job)
+        except OSError as error:
+            raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
+
+    async def unrecorded(self) -> Sequence[str]:
+        """Return the jobs whose directories may be there before their records."""
+        return await asyncio.to_thread(self._unrecorded.jobs)
+
+    async def recorded(self, job: str) -> None:
+        """Note that the record of a job is on disk."""
+        await asyncio.to_thread(self._unrecorded.settle, job)
 
     # ---------- state and files
 
@@ -457,6 +471,7 @@ class KubernetesExecutor(Executor):
     ) -> Checkpoint | None:
         """Copy a checkpoint within the jobs' volume."""
         its = self._layout.job(fork.key.job)
+        await asyncio.to_thread(self._unrecorded.begin, fork.key.job)
         await asyncio.to_thread(make_directory, its.root, 0o711)
         return await self._checkpoints.copy(
             spec,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -12,13 +11,11 @@ import termios
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from .account import become, forbid_new_privileges
+from .account import become, end_with, forbid_new_privileges
 from .tree import make_tree
 
 ANSWERED = (signal.SIGTERM, signal.SIGCHLD)
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Streams(NamedTuple):
@@ -58,9 +55,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], streams: Streams, trou
         if spec["account"]:
             become(spec["account"])
             forbid_new_privileges()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
+        end_with(parent)
         if spec.get("makes_tree"):
             stage = "tree"
             make_tree(spec["tree"])

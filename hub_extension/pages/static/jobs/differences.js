@@ -64,9 +64,7 @@ export function drawDifferences({ jobs, differences }, without) {
             drawRow(
               `last ${name}`,
               ["last ", clean(name)],
-              jobs.map(({ progress }) =>
-                Number.isFinite(progress.values[name]) ? amount(progress.values[name]) : NONE,
-              ),
+              jobs.map(({ progress }) => amount(progress.values[name])),
             ),
           ),
         ),
