@@ -127,7 +127,7 @@ class Leaves(WebSocketHandler):
 
     def on_message(self, _message: str | bytes) -> None:
         assert self.ws_connection is not None
-        self.ws_connection.stream.close()  # type: ignore[attr-defined]
+        self.ws_connection.stream.close()
 
 
 class Talks(WebSocketHandler):
