@@ -17,9 +17,10 @@ from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, place_for
 from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
+from springtide.scheduler.file_names import real_name
 from springtide.scheduler.wire import Surface
 from springtide.scheduler.wire.submission import offered
-from springtide.scheduler.wording import LONG_GIVEN, given
+from springtide.scheduler.wording import LONG_GIVEN, given, sentence
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import NotebookDocument
@@ -128,8 +129,9 @@ class Job(Handle):
         except (NoResultError, ValueError, KeyError, TypeError):
             return error
         msg = (
-            f"Job {self.id} has succeeded, but what it returned cannot be pickled: {why} Only its text was kept: "
-            f"{text}. Return something that pickle can write, or save it to current_job().output_directory."
+            f"Job {self.id} has succeeded, but what it returned cannot be pickled: {sentence(why)} "
+            f"Only its text was kept: {sentence(text)} Return something that pickle can write, or save it to "
+            "current_job().output_directory."
         )
         return NoResultError(msg)
 
@@ -190,7 +192,7 @@ class Job(Handle):
             raise DownloadError(msg)
         target = place_for(name, to)
         for file in files:
-            path = target / file.removeprefix(below)
+            path = target / real_name(file.removeprefix(below))
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._connection.ask(Client.download, self.id, file, path)

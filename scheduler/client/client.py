@@ -16,11 +16,13 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import Typed
 from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import UNPROCESSABLE, Transport, sendable
+from springtide.scheduler.file_names import real_name
 
 NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
@@ -60,7 +62,7 @@ def place_for(name: str, to: str | os.PathLike[str]) -> Path:
     It is one that is there, or that is named with a slash at its end.
     """
     place = Path(to)
-    return place / PurePosixPath(name).name if _names_directory(to) or place.is_dir() else place
+    return place / real_name(PurePosixPath(name).name) if _names_directory(to) or place.is_dir() else place
 
 
 def _names_directory(to: str | os.PathLike[str]) -> bool:
@@ -258,7 +260,7 @@ class Client:
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
     def rerun(
-        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Mapping[str, str] = NO_CHANGES
+        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Typed = NO_CHANGES
     ) -> wire.Job:
         """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
 
@@ -287,7 +289,7 @@ class Client:
         *,
         step: float | None = None,
         checkpoint: str | None = None,
-        arguments: Mapping[str, str] = NO_CHANGES,
+        arguments: Typed = NO_CHANGES,
         program: wire.Program | None = None,
         packed: bytes | None = None,
     ) -> wire.Job:

@@ -38,13 +38,14 @@ from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
 from springtide.scheduler.metrics import Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.runs import Run, holds, ordered
+from springtide.scheduler.runs import Run, UnknownNameError, check_names, holds, names_of, ordered
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
 from springtide.scheduler.store.tables import HubGroup, HubStanding
+from springtide.scheduler.wording import count, given
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -61,17 +62,40 @@ BY_VALUE: Mapping[str, tuple[str, bool]] = {
 """The value that has the order of a list, by the name of the order, and whether the largest comes first."""
 MAX_REPORTS = 100_000
 """Maximum number of reports of a job that are looked at for the values at a step."""
+MOST_NAMES = 20
+"""Maximum number of names of values that a hint names."""
 REPORTS_AT_ONCE = 10_000
 """Number of reports that are read at a time for that."""
 
 
 def chosen_runs(runs: Sequence[Run], query: JobQuery, now: float) -> list[Run]:
-    """Return the runs that the condition of a query holds for, in the order of the query."""
+    """Return the runs that the condition of a query holds for, in the order of the query.
+
+    Raises `Refusal` 422 for a name that none of the runs has.
+    """
+    _check_names("where", () if query.where is None else names_of(query.where), runs)
+    _check_names("order", [query.by_value] if query.by_value else (), runs)
     kept = [run for run in runs if query.where is None or holds(query.where, run, now)]
     if query.by_value:
         return ordered(kept, query.by_value, now, reverse=query.falling)
     name, falling = BY_VALUE[query.order.removeprefix("-")]
     return ordered(kept, name, now, reverse=falling is not query.order.startswith("-"))
+
+
+def _check_names(field: str, names: Iterable[str], runs: Sequence[Run]) -> None:
+    try:
+        check_names(names, runs)
+    except UnknownNameError as error:
+        name, number = given(error.name, 40), count(len(runs), "job")
+        near = "" if error.near is None else f"Did you mean {given(error.near, 40)}? "
+        known = ", ".join([*error.known[:MOST_NAMES], *(["…"] if len(error.known) > MOST_NAMES else [])])
+        raise Refusal(
+            422,
+            "unknown_name",
+            f"{name} is no column, and no argument or metric of {number} looked at.",
+            field=field,
+            hint=f"{near}Known are {known}; argument.NAME, last.NAME and best.NAME may be unknown so far.",
+        ) from None
 
 
 class Engine:

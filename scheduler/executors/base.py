@@ -40,6 +40,14 @@ class ExecutorError(Exception):
     """The executor could not carry out a request; the message is shown to the job's user."""
 
 
+class ProgramError(ExecutorError):
+    """The program of a session cannot be run. ``exit_code`` is that of shells: 127 if it is missing, else 126."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class BlockedError(ExecutorError):
     """An attempt cannot start now, for a reason outside of the job.
 
@@ -513,7 +521,7 @@ class Executor(ABC):
 
         Raises `ExecutorError` if the attempt does not run, or the program cannot be started.
         """
-        raise ExecutorError("Programs cannot be run inside the jobs of this pool: they do not run on its machine.")
+        raise ExecutorError("Programs cannot be run inside jobs of this pool.")
 
     @abstractmethod
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:

@@ -59,7 +59,12 @@ async def test_jobs_are_found_and_sorted_by_arguments_and_metrics(running: Any, 
     [
         ({"where": "lr >"}, "where", "The condition ends too early: expected a value after “>”."),
         ({"where": "(" * 100}, "where", "There are more than 20 brackets inside each other."),
-        ({"order": "loss"}, "order", "“loss” is no order of jobs."),
+        ({"order": "a b"}, "order", "“a b” is no order of jobs."),
+        (
+            {"where": "state = runing"},
+            "where",
+            "“runing” at character 9 is no state of a job. Did you mean running?",
+        ),
         ({"order": "best.loss", "cursor": "x"}, "cursor", "“x” is not a cursor of this list."),
     ],
 )
@@ -69,6 +74,19 @@ async def test_a_wrong_condition_or_order_is_refused_in_words(
     answer = await running.as_("susan").get("/jobs", params=query)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
     assert answer.json()["message"] == message
+
+
+async def test_a_name_that_no_job_has_is_refused_with_those_that_they_have(running: Any, runs: Any) -> None:
+    api = running.as_("susan")
+    assert await names(api, where="lr > 0", order="-loss") == ["lr 0.2", "lr 0.1", "lr 0.3"]
+    assert await names(api, where="lr > 0", order="lr") == ["lr 0.1", "lr 0.2", "lr 0.3"]
+    for query, field in (({"where": "lr > 0.1 or los < 1"}, "where"), ({"order": "-los"}, "order")):
+        answer = await api.get("/jobs", params=query)
+        assert (answer.status_code, answer.json()["field"], answer.json()["code"]) == (422, field, "unknown_name")
+        assert answer.json()["message"] == "“los” is no column, and no argument or metric of 4 jobs looked at."
+        assert answer.json()["hint"].startswith("Did you mean “loss”? Known are lr, loss, id, name, user,")
+    assert await names(api, where="last.los < 1") == []
+    assert await names(running.as_("jemma"), where="los < 1") == []
 
 
 async def test_a_training_that_has_diverged_is_seen_as_one(running: Any, tmp_path: Any) -> None:

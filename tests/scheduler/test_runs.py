@@ -9,7 +9,19 @@ import pytest
 
 from springtide.scheduler.arguments import Argument, Value
 from springtide.scheduler.metrics import Extremes, NotFinite
-from springtide.scheduler.runs import MAX_CONDITION, ConditionError, Run, holds, ordered, parse, value_of
+from springtide.scheduler.runs import (
+    MAX_CONDITION,
+    ConditionError,
+    Run,
+    Secret,
+    UnknownNameError,
+    check_names,
+    holds,
+    names_of,
+    ordered,
+    parse,
+    value_of,
+)
 
 NOW = 10_000.0
 NOT_FINITE = {
@@ -72,7 +84,8 @@ def run(seq: int = 1, **changes: object) -> Run:
         "note ~ best",
         "'val/top-1' < 0.3",
         "val/top-1 < 0.3",
-        "token = hidden",
+        "token",
+        "token != none",
         "diverged = nan and diverged = NaN and not diverged != nan",
         "diverged and diverged != none and diverged != 1",
         "best.diverged = 0.5",
@@ -101,6 +114,10 @@ def test_conditions_that_hold(condition: str) -> None:
         "lr > 0.1 and (val_loss < 0.1 or acc > 0.9)",
         "tag != baseline",
         "token = secret",
+        "token = hidden",
+        "token != hidden",
+        "token ~ hid",
+        "token = none",
         "diverged > 1",
         "diverged < 1",
         "diverged >= nan",
@@ -119,6 +136,8 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
     ("condition", "message"),
     [
         ("lr >", "The condition ends too early: expected a value after “>”."),
+        ("state = runing", "“runing” at character 9 is no state of a job. Did you mean running?"),
+        ("state != 5", "“5” at character 10 is no state of a job. States are queued, starting, running"),
         ("lr > and", "Expected and, or, or the end"),
         ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
         ("lr > 1 acc < 2", "Expected and, or, or the end at character 8, not “acc”."),
@@ -191,4 +210,14 @@ def test_runs_are_ordered_by_a_value_with_those_without_it_last() -> None:
 
 
 def test_a_hidden_argument_has_no_value() -> None:
-    assert value_of(run(), "token", NOW) == "hidden"
+    assert value_of(run(), "token", NOW) is Secret.HIDDEN
+    runs = [run(1), run(2, arguments={"token": Argument(value=512)})]
+    assert [each.seq for each in ordered(runs, "token", NOW, reverse=False)] == [2, 1]
+
+
+def test_names_of_a_condition_are_those_of_some_run() -> None:
+    check_names(names_of(parse("lr > 0 and (val_loss < 1 or not state = queued) and best.none < 1")), [run()])
+    check_names(["none"], [])
+    with pytest.raises(UnknownNameError) as error:
+        check_names(names_of(parse("lr > 0 and not (val_los < 1 or gpus)")), [run()])
+    assert (error.value.name, error.value.near) == ("val_los", "val_loss")

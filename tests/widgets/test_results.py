@@ -160,6 +160,7 @@ def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) ->
     found = pool.compare([left, other.id])
     text = repr(found)
     assert re.search(r"gpus +1 +2", text)
+    assert "lines" not in text
     assert re.search(r"loss +0.0833333 +0.0833333", text)
     assert "&lt;i&gt;other&lt;/i&gt;" in found._repr_html_()
     frame = found.to_frame()

@@ -457,7 +457,7 @@ def _verdict(
     if ended.kind is ExitKind.LOST:
         return _lost(job, attempt, ended, at, retries)
     if attempt.asked is Asked.PAUSE:
-        why = _pause_reason(job, attempt)
+        why = pause_reason(job, attempt)
         return _wait(job.with_standing(losses=0, quick=0), why), AttemptState.PAUSED, why
     if ended.kind is ExitKind.EVICTED or ended.paused:
         why = messages.evicted(ended.detail) if ended.kind is ExitKind.EVICTED else messages.asked_to_pause()
@@ -553,7 +553,8 @@ def _waiting(job: JobRecord) -> JobState:
     return JobState.PAUSED if job.standing.started is not None else JobState.QUEUED
 
 
-def _pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
+def pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
+    """Return why an attempt was asked to pause, as it is now: its user may have resumed the job meanwhile."""
     why = attempt.asked_why
     if why is not None and why.code == messages.HELD and not job.standing.held:
         return messages.held_and_resumed(str(why.params.get("by") or ""))

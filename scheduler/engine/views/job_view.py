@@ -13,7 +13,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
+from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, pause_reason
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
@@ -282,7 +282,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         pausing = live.asked is Asked.PAUSE
         path = "" if found is None else found.path
         now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
-        why = live.asked_why or own or now
+        asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
+        why = asked or own or now
         return _rendered(why, now, *([why] if why is not now else []))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
@@ -486,7 +487,13 @@ def _served(record: JobRecord, context: ViewContext, now: float) -> float:
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:
     now_borrowed = context.borrowing.of(record)
     return [
-        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed, _left(record, item))
+        attempt(
+            item,
+            context.labels,
+            now_borrowed if item.state.live else item.borrowed,
+            _left(record, item),
+            past=record.state.final or item is not record.attempts[-1],
+        )
         for item in record.attempts[first:]
     ]
 
@@ -513,13 +520,17 @@ def progress(record: JobRecord) -> wire.Progress:
 
 
 def attempt(
-    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = ()
+    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = (), *, past: bool
 ) -> wire.Attempt:
     """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
 
-    ``left`` are reasons that follow why it ended.
+    ``left`` are reasons that follow why it ended. Of a ``past`` attempt, after which the job ran again or ended,
+    no sentence says what happens next: that has happened.
     """
-    ended = record.ended_why
+    ended = None if record.ended_why is None else _rendered(record.ended_why, record.ended_why, *left)
+    if ended is not None and past:
+        said = [each for each in ended.sentences if each.role != sentences.Role.NEXT]
+        ended = structs.replace(ended, text=" ".join(each.text for each in said), sentences=said)
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
@@ -534,7 +545,7 @@ def attempt(
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=None if ended is None else _rendered(ended, ended, *left),
+        ended_why=ended,
     )
 
 

@@ -54,8 +54,10 @@ from springtide.scheduler.executors.kubernetes.node_groups.placeholders import P
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import CREATED_TOGETHER, PodControl
+from springtide.scheduler.executors.kubernetes.sessions import open_session
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.start_failures import says_nothing, verdict_of
+from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Checkpoint, Node
@@ -90,6 +92,7 @@ class KubernetesExecutor(Executor):
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
+        self.takes_sessions = settings.sessions
         self._api = api
         self._now = now
         self._records = LaunchRecords(settings, _owner(settings), credentials)
@@ -354,6 +357,12 @@ class KubernetesExecutor(Executor):
                     recorded = await self._volume.call(partial(self._records.recorded_end, key))
                     attempt = None if recorded is None else self._monitor.recall(recorded)
             return None if attempt is None else attempt.status
+
+    async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:
+        """Have the relay in the pod of a worker start a program."""
+        if not self.takes_sessions:
+            raise ExecutorError("Programs cannot be run inside jobs of this pool: the admin has switched it off.")
+        return await open_session(self._api, self._settings.namespace, key, spec)
 
     async def remove(self, job: str) -> None:
         """Release all pods of an ended job, and delete its files."""

@@ -83,6 +83,9 @@ def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
     return "blocked", f"The job's processes cannot be prepared ({stage}): {why}."
 
 
+NO_INTERPRETER = "the interpreter that it names is not there"
+
+
 def _no_program(program: str, why: str) -> str:
     """Return why a program cannot be run; one with a whole path was there when the job was submitted."""
     if why != os.strerror(errno.ENOENT):
@@ -90,7 +93,7 @@ def _no_program(program: str, why: str) -> str:
     if not program.startswith("/"):
         return f"The program {shown(program)} is not on the PATH of the job."
     if os.path.lexists(program):
-        return f"The program {shown(program)} cannot be run: the interpreter that it names is not there."
+        return f"The program {shown(program)} cannot be run: {NO_INTERPRETER}."
     return (
         f"The program {shown(program)} is not there any more. Install it again, or submit the job from an "
         "environment that has it."

@@ -60,6 +60,45 @@ function changedWords(own, options) {
   return parts.length ? `${parts.join(" and ")} changed` : "Nothing changed yet";
 }
 
+function argumentField(editor, field) {
+  if (!field.removable) return formField(editor, field);
+  const label = clean(field.label);
+  if (editor.removed.has(field.name))
+    return h(
+      "div",
+      { key: field.name, class: "st-field" },
+      h("span", { key: "label" }, `${label} is left out`),
+      button(`keep-${field.name}`, `Keep ${label}`, () => editor.setRemoved(field.name, false)),
+    );
+  return h(
+    "div",
+    { key: field.name, class: "st-field" },
+    formField(editor, field),
+    button(`remove-${field.name}`, `Leave out ${label}`, () => editor.setRemoved(field.name, true)),
+  );
+}
+
+function addedOption(editor, { name, value }, place) {
+  const input = (part, text, label, placeholder) =>
+    h("input", {
+      key: part,
+      type: "text",
+      class: "st-input st-code",
+      value: text,
+      placeholder,
+      "aria-label": label,
+      "data-testid": `added-${part}`,
+      on: { input: (event) => editor.setAdded(place, { [part]: event.target.value }) },
+    });
+  return h(
+    "div",
+    { key: `added ${place}`, class: "st-field" },
+    input("name", name, "Added option", "--decay"),
+    input("value", value, "Its value", "empty for a flag"),
+    button("added-drop", "Leave out this option", () => editor.dropAdded(place)),
+  );
+}
+
 /** Draws the form of a `RerunEditor`; nothing while it is closed. */
 export function rerunForm(editor) {
   if (!editor?.isOpen) return null;
@@ -90,7 +129,7 @@ export function rerunForm(editor) {
       on: { submit, keydown },
     },
     h("p", { key: "kept", class: "st-muted" }, words.kept),
-    own.length > 0 &&
+    (own.length > 0 || editor.form.takes_options) &&
       h(
         "fieldset",
         { key: "arguments", class: "st-form-arguments", "data-testid": "rerun-arguments" },
@@ -98,8 +137,10 @@ export function rerunForm(editor) {
         h(
           "div",
           { key: "fields", class: "st-form-grid" },
-          own.map((field) => formField(editor, field)),
+          own.map((field) => argumentField(editor, field)),
+          editor.added.map((option, place) => addedOption(editor, option, place)),
         ),
+        editor.form.takes_options && button("add-option", "Add an option", () => editor.addOption()),
       ),
     h(
       "div",
