@@ -60,6 +60,8 @@ class Pruner:
                     await work()
                 except (StoreError, ExecutorError, Refusal) as error:
                     logger.warning("Old jobs could not be deleted: %s", error)
+                except Exception:
+                    logger.exception("Old jobs could not be deleted, and are again later")
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(BUNDLES_EVERY, self._settings.prune_every)):
                     await self._deletions.due.wait()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from springtide.scheduler.executors.files.layout import JobPlaces
@@ -19,7 +22,7 @@ def remove_files(places: JobPlaces) -> None:
     """Delete the directory of a job, also if something that ends writes into it or deletes in it meanwhile."""
     for tries_left in reversed(range(REMOVALS)):
         try:
-            shutil.rmtree(places.root)
+            _remove(places.root)
         except FileNotFoundError:
             if not os.path.lexists(places.root):
                 return
@@ -32,16 +35,29 @@ def remove_files(places: JobPlaces) -> None:
             return
 
 
+def _remove(root: Path) -> None:
+    """Delete a directory; by ``rm`` if it is too deep for Python, which needs a call and a file for each level."""
+    try:
+        shutil.rmtree(root)
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EMFILE:
+            raise
+        subprocess.run(["rm", "-rf", "--", str(root)], check=False, stderr=subprocess.DEVNULL)
+        if os.path.lexists(root):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(root)) from error
+
+
 def size_of_files(places: JobPlaces) -> int:
     """Return the size of the directory of a job in bytes, without what cannot be read; links are not followed."""
-    size, left = 0, MOST_MEASURED
-    for _, _, names, handle in os.fwalk(places.root, onerror=None):
-        for name in names:
-            left -= 1
-            if left < 0:
-                return size
-            try:
-                size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
-            except OSError:
-                continue
+    size, left, folders = 0, MOST_MEASURED, [str(places.root)]
+    while folders and left > 0:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    size += entry.stat(follow_symlinks=False).st_size
+                if left <= 0:
+                    break
     return size
