@@ -162,7 +162,7 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
 
 
 def _elsewhere(imports: Imports, folder: Path) -> Imports:
-    """Return the imports that are not found in the folder of the program, where uncopied modules are read in place."""
+    """Return the imports that are not in the folder of the program, whose uncopied modules are read in place."""
     return imports.without({top for top in imports.tops if top and _has_module(folder, top)})
 
 
