@@ -197,11 +197,11 @@ def _end(job: JobRecord, now: float) -> Iterator[Told]:
     why = (job.standing.reason,) if job.standing.reason is not None else ()
     if job.state is JobState.FAILED:
         yield NotificationEvent.FAILED, _title("notify-failed", job), (*why, *ran)
-    elif job.state is JobState.SUCCEEDED:
+    elif job.state is JobState.SUCCEEDED and _finisher(job) != job.spec.user:
         soon = now - job.spec.submitted <= SOON
         event = NotificationEvent.SUCCEEDED_SOON if soon else NotificationEvent.ENDED
         yield event, _title("notify-succeeded", job), ran if job.rules.runs else (*why, *ran)
-    elif job.standing.by != job.spec.user:
+    elif job.state is JobState.CANCELLED and job.standing.by != job.spec.user:
         by = job.standing.by
         yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)
 
@@ -239,6 +239,12 @@ def _holder(ended: AttemptRecord) -> str:
     """Return the person whose pause ended the attempt, empty if the pool did."""
     why = ended.asked_why
     return str(why.params.get("by", "")) if why is not None and why.code == messages.HELD else ""
+
+
+def _finisher(job: JobRecord) -> str:
+    """Return the person who marked the job as finished, empty if its program ended."""
+    why = job.standing.reason
+    return str(why.params.get("by", "")) if why is not None and why.code == messages.FINISHED else ""
 
 
 def _title(code: str, job: JobRecord, by: str | None = None) -> Reason:

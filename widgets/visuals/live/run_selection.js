@@ -1,9 +1,8 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
-import { call, comparePath } from "../site.js";
-import { h, memory } from "../visuals/base/dom.js";
-import { button, isFinal } from "../visuals/base/glyphs.js";
-import { clean, count, listed } from "../visuals/base/words.js";
+import { h, memory } from "../base/dom.js";
+import { button, isFinal } from "../base/glyphs.js";
+import { clean, count, listed } from "../base/words.js";
 
 const DONE = {
   pause: "Paused",
@@ -32,8 +31,8 @@ const MOST = 200;
 const MOST_COMPARED = 20;
 
 /** The link to the comparison of the selected jobs, or the reason why too many are selected. */
-function comparing(jobs) {
-  if (jobs.length < 2) return null;
+function comparing(jobs, compareOf) {
+  if (jobs.length < 2 || !compareOf) return null;
   if (jobs.length > MOST_COMPARED)
     return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
   return h(
@@ -41,7 +40,7 @@ function comparing(jobs) {
     {
       key: "compare",
       class: "st-button",
-      href: comparePath(jobs.map(({ id }) => id)),
+      href: compareOf(jobs.map(({ id }) => id)),
       "data-testid": "selected-compare",
     },
     `Compare ${jobs.length}`,
@@ -119,7 +118,7 @@ export class Selection {
           ? this.#confirmation(able)
           : this.writing
             ? this.#form(chosen)
-            : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen)]),
+            : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen, this.feed.links.compareOf)]),
       this.outcome && this.#result(),
     );
   }
@@ -205,7 +204,7 @@ export class Selection {
   async #note(job, note) {
     const outcome = { action: "note", done: [], refused: [] };
     try {
-      this.feed.hearJob(await call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
+      this.feed.hearJob(await this.feed.call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
       outcome.done.push(job);
     } catch (error) {
       outcome.refused.push(clean(error.message));
@@ -222,7 +221,7 @@ export class Selection {
     for (const job of jobs) {
       const key = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
       try {
-        const sent = await call("POST", `jobs/${encodeURIComponent(job.id)}/rerun`, { key });
+        const sent = await this.feed.call("POST", `jobs/${encodeURIComponent(job.id)}/rerun`, { key });
         this.list.sent(sent, false);
         outcome.done.push(sent);
       } catch (error) {
@@ -286,7 +285,11 @@ export class Selection {
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
-        const { results } = await call("POST", "jobs/actions", { action, jobs: chosen, ...(tags && { tags }) });
+        const { results } = await this.feed.call("POST", "jobs/actions", {
+          action,
+          jobs: chosen,
+          ...(tags && { tags }),
+        });
         for (const { id, job, problem } of results) {
           if (job) this.feed.hearJob(job);
           if (job) outcome.done.push(job);
