@@ -79,6 +79,16 @@ async def test_what_people_do_to_their_own_jobs_is_not_told_to_them(pool: Any) -
     assert await told(pool) == []
 
 
+async def test_a_job_that_its_user_marks_as_finished_is_not_told_to_her(pool: Any) -> None:
+    key = await running(pool, name="digits", retries=3)
+    pool.executor.end(key, code=3)
+    await pool.state(key.job, "paused")
+    await pool.engine.outbox.settle(await waiting(pool), DeliveryState.SENT)
+    await pool.engine.finish(key.job, "susan")
+    await pool.state(key.job, "succeeded")
+    assert await told(pool) == []
+
+
 async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     paused = await running(pool, name="paused")
     cancelled = await running(pool, name="cancelled")
