@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 MANIFEST = "manifest.json"
 PICKLED = "state.pkl"
@@ -134,7 +134,7 @@ class Checkpoints:
     """The checkpoints in one directory, of which those that the rule ``keep`` names are kept.
 
     Of ``world`` processes, the one with ``rank`` 0 writes. With ``shards`` all of them write into the same
-    checkpoint. ``values`` are the numbers that the job reported last, which a manifest notes.
+    checkpoint. ``values`` are the numbers that the job reported last, as JSON, which a manifest notes.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Checkpoints:
         rank: int = 0,
         world: int = 1,
         attempt: int = 1,
-        values: Mapping[str, float] = MappingProxyType({}),
+        values: Mapping[str, Union[float, str]] = MappingProxyType({}),
     ) -> None:
         self.root = root
         self.keep = keep

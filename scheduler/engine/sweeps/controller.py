@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from msgspec import structs
 
@@ -106,14 +107,15 @@ def trial_id(sweep: str, number: int, run: int) -> str:
 def outcome_of(trial: JobRecord) -> Outcome:
     """Return the outcome of a trial.
 
-    Its own report; else the parameters known beforehand, and the last reported value of the metric.
+    Its own report; else the parameters known beforehand, and the last reported value of the metric, if that is
+    finite.
     """
     outcome, of = trial.standing.outcome or Outcome(), trial.spec.trial
     if of is None:
         return outcome
     parameters = of.parameters if outcome.parameters is None else outcome.parameters
     value = trial.standing.values.get(of.metric) if outcome.value is None else outcome.value
-    return replace(outcome, parameters=parameters, value=value)
+    return replace(outcome, parameters=parameters, value=value if value is not None and isfinite(value) else None)
 
 
 # ---------- counting
