@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from springtide.scheduler.engine.default_projects import DefaultProjects
+from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
@@ -59,6 +60,7 @@ class EngineParts:
     keys: IdempotencyLookup
     sweeps: SweepCalls
     reruns: RerunCalls
+    deletions: Deletions
     forks: ForkCalls
     tags: TagCalls
     launch_specs: LaunchSpecs

@@ -44,6 +44,7 @@ ALLOWED: Final = (
     Allowed("POST", "jobs/actions", takes_body=True),
     Allowed("GET", f"jobs/{_ID}"),
     Allowed("PATCH", f"jobs/{_ID}", takes_body=True),
+    Allowed("DELETE", f"jobs/{_ID}", frozenset({"dry_run"})),
     Allowed("GET", f"jobs/{_ID}/log", frozenset({"offset", "limit", "rank"})),
     Allowed("POST", f"jobs/{_ID}/stack"),
     Allowed("GET", f"jobs/{_ID}/points", frozenset({"after", "limit"})),

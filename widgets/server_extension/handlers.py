@@ -159,6 +159,12 @@ class CallHandler(PoolHandler):
         """Pass a change of a thing on."""
         await self._pass_on(path)
 
+    @authenticated
+    @authorized
+    async def delete(self, path: str) -> None:
+        """Pass a request to delete something on."""
+        await self._pass_on(path)
+
 
 class RelayHandler(PoolHandler):
     """Base of streaming handlers, which pass data on no faster than the page takes it."""
