@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -12,6 +14,7 @@ from springtide.scheduler.wording import given
 
 PLACEHOLDER: Final = "{checkpoint}"
 """Stands in the option for the path of the newest recognised checkpoint."""
+_PLACEHOLDERS: Final = re.compile(r"\{\w+\}")
 SHELLS: Final = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 
 
@@ -28,6 +31,9 @@ def problem(resume: str, kind: str, argv: Sequence[str]) -> tuple[str, str] | No
         return f"The arguments cannot be read: {error}.", "Quote them as a shell does."
     if not words or any("\0" in word for word in words):
         return "No arguments are given.", "An example: --resume checkpoints/last.pt"
+    near = get_close_matches(PLACEHOLDER, _PLACEHOLDERS.findall(resume), n=1)
+    if near and near[0] != PLACEHOLDER:
+        return f"{given(near[0])} is no placeholder.", f"Did you mean {PLACEHOLDER}?"
     if argv and runs_text(argv):
         return (
             f"{given(argv[0])} runs a text here, which takes no further arguments.",

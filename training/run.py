@@ -193,7 +193,8 @@ def _save(result: Any, job: Job, began: float) -> None:
         return
     if (directory / RESULT).exists():
         _remove_older(directory / RESULT_AS_JSON, began)
-    _save_as_json(result, len(data), directory / RESULT_AS_JSON)
+    if not _saved_as_json(result, len(data), directory / RESULT_AS_JSON) and isinstance(result, PLAIN):
+        _write_preview(result, directory)  # such as of a dictionary with a number that is not finite
     write_atomically(directory / RESULT, data)
     _remove(directory / RESULT_PROBLEM)
 
@@ -202,8 +203,11 @@ def _save_preview(result: Any, directory: Path, began: float) -> None:
     """Write a file that shows a result which is no JSON value. A file that the function wrote itself stays."""
     for name in PREVIEWS:
         _remove_older(directory / name, began)
-    if result is None or isinstance(result, PLAIN) or getattr(result, "shape", None) == ():
-        return
+    if result is not None and not isinstance(result, PLAIN) and getattr(result, "shape", None) != ():
+        _write_preview(result, directory)
+
+
+def _write_preview(result: Any, directory: Path) -> None:
     try:
         made = preview(result)
     except Exception as error:  # noqa: BLE001 - objects of users may raise anything
@@ -234,16 +238,17 @@ def _save_of_rank(result: Any, job: Job) -> None:
     write_atomically(job.output_directory / RESULT_OF_RANK.format(job.rank), data)
 
 
-def _save_as_json(result: Any, size: int, path: Path) -> None:
-    """Write a result as JSON if it can be. A file of that name that the function wrote itself stays."""
+def _saved_as_json(result: Any, size: int, path: Path) -> bool:
+    """Write a result as JSON, and return whether it can be. A file of that name that the function wrote stays."""
     if size > MAX_JSON_BYTES or path.exists():
-        return
+        return True
     try:
         with _long_numbers():
             text = json.dumps(result, allow_nan=False, default=_single_number)
     except Exception:  # noqa: BLE001 - objects of users may raise anything
-        return
+        return False
     write_atomically(path, text.encode())
+    return True
 
 
 @contextmanager

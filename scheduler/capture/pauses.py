@@ -129,14 +129,14 @@ def pause_words(request: Submission, captured: Captured) -> str:
     resumes = sorted({sign for each in found for sign in each.resumes})
     if files.keeps:
         resumes.append(f"it both reads and writes {listed([given(path, LONG_GIVEN) for path in files.keeps])}")
-    if resumes:
-        return f"Signs that {name} resumes after a pause: {listed(resumes)}. Whether it does is not checked."
     flags = sorted({flag for each in found for flag in each.flags})
-    if flags:
+    if flags and set(resumes) <= set(RESUMES.values()) and not any(flag in request.argv for flag in flags):
         return (
             f"{name} knows {listed(flags)}: name its arguments in the option resume, such as --resume "
             f"'{flags[0]} {{checkpoint}}', so that it gets them after a pause."
         )
+    if resumes:
+        return f"Signs that {name} resumes after a pause: {listed(resumes)}. Whether it does is not checked."
     if files.unknown:
         return (
             f"{name} reads and writes files, and not all of their names are in its text, so whether it resumes "

@@ -84,6 +84,8 @@ def why_none(job: JobRecord) -> str:
         return f"The checkpoints of the job are not there any more: they were deleted, {by}."
     if job.standing.attempt == 0:
         return "The job has not started, so it has saved no checkpoint yet."
+    if job.state.final:
+        return "No checkpoint of the job is known: it has saved none, or they were deleted."
     return "The job has saved no checkpoint that the pool knows of."
 
 
@@ -206,9 +208,9 @@ class ForkCalls:
 
         def record(transaction: Transaction) -> None:
             present = transaction.job(job_id) or self._jobs.in_memory(job_id) or job
-            deleted = present.standing.saved or present.standing.deleted or gone.written
-            changed = {} if present.state.final else changes
-            transaction.put_job(present.with_standing(**changed, deleted=deleted))
+            if not present.state.final:
+                deleted = present.standing.saved or present.standing.deleted or gone.written
+                transaction.put_job(present.with_standing(**changes, deleted=deleted))
 
         await self._request(record)
 

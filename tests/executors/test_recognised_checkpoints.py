@@ -28,7 +28,7 @@ from springtide.scheduler.executors.supervisor.checkpoints import (
     newest,
     recognised,
 )
-from springtide.scheduler.resuming import names_checkpoint, takes_any
+from springtide.scheduler.resuming import names_checkpoint, problem, takes_any
 
 START = 1000.0
 
@@ -158,6 +158,13 @@ def test_only_arguments_that_name_a_checkpoint_pass_it_on(resume: str | None, an
     found = model.Checkpoint("out/model.pt", 1, START, "PyTorch")
     assert takes_any(resume) is anything
     assert names_checkpoint(resume, found) is named
+
+
+def test_a_placeholder_with_a_slip_of_the_pen_is_refused() -> None:
+    wrong = problem("--resume {chkpoint}", "command", ["python", "train.py"])
+    assert wrong == ("“{chkpoint}” is no placeholder.", "Did you mean {checkpoint}?")
+    for fine in ("--resume {checkpoint}", "--opts '{\"lr\": 1}' last.pt", "--name {run}"):
+        assert problem(fine, "command", ["python", "train.py"]) is None
 
 
 def zipped() -> bytes:

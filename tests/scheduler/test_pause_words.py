@@ -52,6 +52,13 @@ def test_a_program_without_signs_would_start_again() -> None:
     )
 
 
+def test_an_argument_that_a_framework_resumes_by_is_named_for_the_option_resume() -> None:
+    text = "parser.add_argument('--ckpt_path')\ntrainer.fit(model, ckpt_path=args.ckpt_path)"
+    assert said(text).startswith("train.py knows --ckpt_path: name its arguments in the option resume")
+    argv = ["/usr/bin/python", "{project_tree}/train.py", "--ckpt_path", "last.ckpt"]
+    assert words_of(argv, {"train.py": text}).startswith("Signs that train.py resumes after a pause: Lightning's")
+
+
 def test_a_program_that_only_reports_would_start_again() -> None:
     reports = "from springtide.training import current_job\njob = current_job()\njob.report(step=1, loss=2.0)\n"
     assert said(reports).startswith("No sign of checkpoints found in train.py: ")

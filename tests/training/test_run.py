@@ -64,6 +64,13 @@ def test_a_result_that_is_a_json_value_is_kept_for_other_programs_too(place, cal
     assert (place.output / "result.pkl").exists()
 
 
+def test_a_result_with_numbers_that_are_not_finite_is_shown_as_text(place, call) -> None:
+    assert call(by_value("def f(): return {'loss': float('nan'), 'acc': [float('inf')]}"))[0] == 0
+    assert (place.output / "result.txt").read_text() == "{'loss': nan, 'acc': [inf]}"
+    assert call(by_value("def f(): return {'loss': 1.5}"), attempt=2)[0] == 0
+    assert json.loads((place.output / "result.json").read_text()) == {"loss": 1.5}
+
+
 def test_a_file_of_the_functions_own_is_not_replaced_by_its_result(place, call) -> None:
     text = "def f():\n    from springtide.training import current_job\n"
     text += "    (current_job().output_directory / 'result.json').write_text('mine')\n    return 1"

@@ -247,9 +247,9 @@ def newest(
     now = time.time()
     for path, checkpoint in found[:MOST_OPENED]:
         whole, settled = completeness(path), now - checkpoint.written >= SETTLED
-        if whole or (whole is None and (settled or (ended and not killed))):
-            if settled or ended:
-                return checkpoint
+        complete = whole or (whole is None and (settled or not killed))
+        if complete and (settled or ended):
+            return checkpoint
     if ended:
         return None
     return next((checkpoint for path, checkpoint in found[:1] if is_whole(path) and not written_to([path])), None)
