@@ -37,6 +37,7 @@ from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
+from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.requests import project_admin
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.drains import drain_slow
@@ -277,6 +278,7 @@ def _compose(
         clock=clock.wall,
         jitter=jitter,
     )
+    populations = Populations(executor, state, store, launch_specs, mailbox.request, jitter=jitter)
     checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
 
     def follow_what_is_learnt(transaction: Transaction) -> None:
@@ -306,6 +308,7 @@ def _compose(
             run_history=run_history,
             broadcast=broadcast,
             outbox=outbox,
+            populations=populations,
             jitter=jitter,
         )
     )
@@ -371,6 +374,7 @@ def _compose(
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
         actuator=actuator,
+        populations=populations,
         start_checks=checks,
         launch_probes=LaunchProbes(executor, state, nodes, launch_specs.preview, mailbox.request, jitter=jitter),
         loop=loop,
@@ -383,6 +387,7 @@ def _settle_intents(parts: EngineParts, statuses: Sequence[AttemptStatus]) -> No
         parts.mailbox.post(observation)
     for effect in effects:
         parts.actuator.enqueue(effect)
+    parts.populations.follow(parts.state.jobs.values())
 
 
 def _run(parts: EngineParts) -> Engine:

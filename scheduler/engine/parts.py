@@ -20,6 +20,7 @@ from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.placements.placements import Placements
+from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -77,6 +78,7 @@ class EngineParts:
     default_projects: DefaultProjects
     idle_workspaces: IdleWorkspaces
     actuator: Actuator
+    populations: Populations
     start_checks: StartChecks
     launch_probes: LaunchProbes
     loop: Loop
