@@ -150,7 +150,7 @@ def _generation(member: MemberRef | None) -> dict[str, str]:
         "SPRINGTIDE_MEMBER": str(member.member),
         "SPRINGTIDE_GENERATION": str(member.generation),
         "SPRINGTIDE_GENERATIONS": str(member.generations),
-        "SPRINGTIDE_UNTIL_STEP": repr(member.until),
+        "SPRINGTIDE_UNTIL_STEP": str(member.until),
     }
 
 

@@ -48,11 +48,12 @@ def _range(name: str, low: float, high: float, *, log: bool) -> Range:
         if isinstance(bound, bool) or not isinstance(bound, int | float) or not abs(bound) <= MAX_BOUND:
             msg = f"{name} got {wording.given(bound, 40)}; expected two numbers, such as {name}(0.001, 0.1)."
             raise OptionError(msg)
+    written = f"{name}({wording.given(bounds[0], 40)}, {wording.given(bounds[1], 40)})"
     if not bounds[0] < bounds[1]:
-        msg = f"{name}({low!r}, {high!r}) has nothing in it; the first number is the smaller one."
+        msg = f"{written} has nothing in it; the first number is the smaller one."
         raise OptionError(msg)
     if log and bounds[0] <= 0:
-        msg = f"{name}({low!r}, {high!r}) begins at {low!r}; a range by logarithm begins above 0."
+        msg = f"{written} begins at {wording.given(bounds[0], 40)}; a range by logarithm begins above 0."
         raise OptionError(msg)
     return Range(low=float(bounds[0]), high=float(bounds[1]), log=log)
 

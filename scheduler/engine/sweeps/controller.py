@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from springtide.scheduler.arguments import with_value
 from springtide.scheduler.engine import messages
 from springtide.scheduler.model import FINAL, JobState, Reason
 from springtide.scheduler.population import Member, MemberRef, first_generation, next_generation
@@ -87,13 +88,14 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
     spec, trials = sweep.spec, sweep.spec.trials
     assert trials is not None
     member = None if sweep.standing.sweep is None else member_of(trials, sweep.standing.sweep, number)
-    argv = spec.argv
+    argv: Sequence[str] = spec.argv
     if member is not None:
         parameters = member.parameters
-        argv = (*argv, *(f"{name}={value!r}" for name, value in parameters.items()))
+        for name, value in parameters.items():
+            argv = with_value(argv, name, value)
     return structs.replace(
         spec,
-        argv=argv,
+        argv=tuple(argv),
         id=trial_id(sweep.id, number, run),
         submitted=now,
         name=trial_name(spec.name, number),
