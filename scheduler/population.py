@@ -20,6 +20,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from springtide.scheduler.arguments import Value
+from springtide.scheduler.wording import given
 
 MAX_MEMBERS: Final = 256
 """Maximum number of members of a population."""
@@ -116,6 +117,8 @@ class MemberRef(Struct, frozen=True, kw_only=True):
 def why_invalid(population: Population) -> str | None:
     """Return why a space cannot be searched, in a sentence, None if it can."""
     for name, space in population.space.items():
+        if not name.isidentifier():
+            return f"The name {given(name)} is no name of a parameter of a function."
         if isinstance(space, Range):
             if not space.low < space.high:
                 return f"The range of {name} goes from {space.low:g} to {space.high:g}, which has nothing in it."

@@ -25,10 +25,11 @@ class Generation:
         self.until = until
         self.metric = metric
         self.reached = False
-        self.complete = False
         self.saved = False
         self.value: Optional[float] = None
         self._step: Optional[float] = None
+        self._is_whole = False
+        self._last: Optional[float] = None
 
     @property
     def last(self) -> bool:
@@ -38,16 +39,16 @@ class Generation:
     def observe(self, step: Optional[float], of: Optional[float], values: Mapping[str, Any]) -> bool:
         """Record a report of the training; return whether the training is to save and stop now.
 
-        One that says of itself that it is complete is left to return in the last generation.
+        In the last generation one that has come to its own end is left to return.
         """
         at = None if step is None else plain({"": step}).get("")
-        if at is None or at < self.until or self.reached:
-            return self.reached and not self.complete
-        self.reached, self._step = True, at
-        value = plain({"": values[self.metric]}).get("") if self.metric in values else None
-        self.value = value if value is not None and math.isfinite(value) else None
-        self.complete = self.last and of is not None and step == of
-        return not self.complete
+        if at is not None:
+            self._last, self._is_whole = at, of is not None and step == of
+        if at is not None and at >= self.until and not self.reached:
+            self.reached, self._step = True, at
+            value = plain({"": values[self.metric]}).get("") if self.metric in values else None
+            self.value = value if value is not None and math.isfinite(value) else None
+        return self.reached and not (self.last and self._is_whole)
 
     def about(self) -> Dict[str, Any]:
         """Return what a checkpoint notes of the generation, by which a later attempt knows that it has ended."""
@@ -78,16 +79,16 @@ class Generation:
         """Raise `GenerationError` if the training returned although generations follow."""
         if self.last:
             return
-        if self.reached:
+        if self._last is not None and self._last > self.until:
             msg = (
                 f"The training went past step {self.until:g}, where generation {self.number} of {self.of} ends. "
                 "Ask job.should_pause() after each report; when it is true, save and call job.exit_for_pause()."
             )
         else:
             msg = (
-                f"The training returned before step {self.until:g}, where generation {self.number} of {self.of} "
-                "ends. Report each step with job.report(step=step, …), and train for "
-                f"{self.until / self.number * self.of:g} steps or more."
+                f"The training returned in generation {self.number} of {self.of}, which ends at step "
+                f"{self.until:g}. Train for {self.until / self.number * self.of:g} steps or more, and report each "
+                "with job.report(step=step, …)."
             )
         raise GenerationError(msg)
 

@@ -162,6 +162,7 @@ def test_the_order_in_which_members_reach_their_values_changes_nothing(values, a
         ),
         ({"kind": ("a", "b", "a")}, "The choices of kind have the same value twice."),
         ({"kind": (1, True, 1.0)}, None),
+        ({"a=b": (1, 2)}, "The name “a=b” is no name of a parameter of a function."),
         ({"kind": ("x" * 201,)}, "A choice of kind has more than 200 characters."),
     ],
 )
