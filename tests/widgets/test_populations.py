@@ -338,7 +338,7 @@ def test_old_checkpoints_are_deleted_except_those_of_the_best_trial(machine):
 def test_a_population_shows_lineage_schedule_and_generation(machine, undisturbed, capsys):
     sweep = next(job for job in machine.pool.jobs(state="succeeded") if isinstance(job, Sweep) and len(job) == 24)
     rows = sweep.trials()
-    assert repr(rows).splitlines()[0].split()[:6] == ["trial", "generation", "member", "copied", "from", "state"]
+    assert repr(rows).splitlines()[0].split()[:6] == ["trial", "generation", "member", "copy", "of", "member"]
     frame = sweep.to_frame()
     assert list(frame["generation"]) == [1] * 8 + [2] * 8 + [3] * 8
     assert list(frame["parent"])[:8] != list(frame["parent"])[8:16]

@@ -262,7 +262,7 @@ def _names(rows: Sequence[TrialRow]) -> list[str]:
 
 
 def _heads(rows: Sequence[TrialRow], metric: str) -> list[str]:
-    lineage = ["generation", "member", "copied from"] if _of_population(rows) else []
+    lineage = ["generation", "member", "copy of member"] if _of_population(rows) else []
     return ["trial", *lineage, "state", *_names(rows), metric or "value", "step", "attempts", "error"]
 
 
