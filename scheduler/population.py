@@ -32,8 +32,10 @@ MAX_SPACE: Final = 64
 """Maximum number of parameters of a population."""
 MAX_BOUND: Final = 1e300
 """Maximum size of the bound of a range."""
-MAX_CHOICE: Final = 200
+MAX_CHOICE: Final = 100
 """Maximum length of a choice that is a text, in characters."""
+MAX_CHOSEN: Final = 2_048
+"""Maximum number of parameters of all members of a generation together."""
 
 Bound = Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
@@ -115,7 +117,11 @@ class MemberRef(Struct, frozen=True, kw_only=True):
 
 
 def why_invalid(population: Population) -> str | None:
-    """Return why a space cannot be searched, in a sentence, None if it can."""
+    """Return why a population cannot be trained, in a sentence, None if it can."""
+    chosen = population.members * len(population.space)
+    if chosen > MAX_CHOSEN:
+        number = len(population.space)
+        return f"{population.members} members times {number} parameters are {chosen}; at most {MAX_CHOSEN} are allowed."
     for name, space in population.space.items():
         if not name.isidentifier():
             return f"The name {given(name)} is no name of a parameter of a function."

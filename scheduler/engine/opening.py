@@ -387,7 +387,7 @@ def _settle_intents(parts: EngineParts, statuses: Sequence[AttemptStatus]) -> No
         parts.mailbox.post(observation)
     for effect in effects:
         parts.actuator.enqueue(effect)
-    parts.populations.follow(parts.state.jobs.values())
+    parts.populations.take_over(list(parts.state.jobs.values()))
 
 
 def _run(parts: EngineParts) -> Engine:

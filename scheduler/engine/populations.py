@@ -98,6 +98,22 @@ class Populations:
                 task = asyncio.get_running_loop().create_task(self._follow(job.id), name=f"population {job.id}")
                 self._tasks[job.id] = task
 
+    def take_over(self, jobs: Iterable[JobRecord]) -> None:
+        """Do what an earlier service has left undone for the sweeps among these jobs."""
+        for job in jobs:
+            generation = None if job.standing.sweep is None else job.standing.sweep.generation
+            if generation is not None and generation.number > 1:
+                task = asyncio.get_running_loop().create_task(self._take_over(job), name=f"population {job.id}")
+                self._tasks[job.id] = task
+        self.follow(jobs)
+
+    async def _take_over(self, sweep: JobRecord) -> None:
+        try:
+            await self._tidy(sweep)
+        except Exception:  # an executor may raise anything, and the next generation must begin
+            logger.exception("The old checkpoints of %s are not deleted.", sweep.id)
+        await self._follow(sweep.id)
+
     async def _follow(self, sweep_id: str) -> None:
         """Begin the next generation, repeatedly until the store answers."""
         backoff = Backoff(FIRST_DELAY, MAX_DELAY, jitter=self._jitter)
@@ -127,11 +143,11 @@ class Populations:
             await self._request(lambda transaction: pause_itself(transaction, sweep, why))
             return
         began = await self._request(lambda transaction: begin(transaction, sweep, following.members, copied))
-        if began and following.members:
-            await self._delete_checkpoints(following)
-        elif not began:
+        if not began:
             for trial in following.begins:
                 await self._executor.remove(trial)
+        elif following.members:
+            await self._delete_checkpoints(following.sweep, following.ended)
 
     async def _decide(self, sweep: JobRecord) -> _Next:
         standing = sweep.standing.sweep
@@ -192,16 +208,26 @@ class Populations:
         except (ExecutorError, OSError) as error:
             raise _StuckError(_in_words(error)) from error
 
-    async def _delete_checkpoints(self, following: _Next) -> None:
-        """Delete the checkpoints of the ended generation, and of an earlier best trial, except the best one's."""
-        standing = following.sweep.standing.sweep
+    async def _delete_checkpoints(self, sweep: JobRecord, ended: Sequence[JobRecord]) -> None:
+        """Delete the checkpoints of ended trials, and of a best one that is no longer, but not the best one's."""
+        standing = sweep.standing.sweep
         assert standing is not None
         assert standing.generation is not None
         best, kept = standing.best, standing.generation.kept
         earlier = [] if kept is None else await self._threads.read(reading.jobs_by_id, [kept])
-        for trial in (*following.ended, *earlier):
+        for trial in (*ended, *earlier):
             if best is None or trial.id != best.job:
                 await self._delete_of(trial)
+
+    async def _tidy(self, sweep: JobRecord) -> None:
+        """Delete the checkpoints of the generation before the present one, which an earlier service left."""
+        standing = sweep.standing.sweep
+        assert standing is not None
+        assert standing.generation is not None
+        size = len(standing.generation.members)
+        first = (standing.generation.number - 2) * size
+        ids = [controller.trial_id(sweep.id, first + member, 1) for member in range(size)]
+        await self._delete_checkpoints(sweep, await self._threads.read(reading.jobs_by_id, ids))
 
     async def _delete_of(self, trial: JobRecord) -> None:
         spec = self._launch_specs.preview(trial, ())

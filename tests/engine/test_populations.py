@@ -144,6 +144,23 @@ async def test_a_service_that_stops_while_checkpoints_are_copied_copies_them_aga
         assert (source, target) in copies[3:], "decided equally"
 
 
+async def test_old_checkpoints_are_deleted_once_their_copies_are_whole_also_by_the_next_service(pool):
+    one = await evolve(pool)
+    await pool.idle()
+    first = live(pool)
+    for key in first:
+        finish(pool, key)
+    await pool.idle()
+    best = (await pool.job(one.id)).trials.best.job
+    assert [key.job for key in first if pool.executor.checkpoints[key.job]] == [best]
+    pool.executor.save(first[0], 10)  # as if the service had been killed before it deleted this one
+    pool.executor.save(first[1], 10)
+    await pool.restart()
+    await pool.idle()
+    assert [key.job for key in first if pool.executor.checkpoints[key.job]] == [best]
+    assert all(pool.executor.checkpoints[key.job] for key in live(pool))
+
+
 async def test_checkpoints_that_cannot_be_copied_pause_the_sweep_and_are_copied_once_it_is_resumed(pool):
     one = await evolve(pool)
 

@@ -163,8 +163,16 @@ def test_the_order_in_which_members_reach_their_values_changes_nothing(values, a
         ({"kind": ("a", "b", "a")}, "The choices of kind have the same value twice."),
         ({"kind": (1, True, 1.0)}, None),
         ({"a=b": (1, 2)}, "The name “a=b” is no name of a parameter of a function."),
-        ({"kind": ("x" * 201,)}, "A choice of kind has more than 200 characters."),
+        ({"kind": ("x" * 101,)}, "A choice of kind has more than 100 characters."),
     ],
 )
 def test_spaces_with_nothing_to_search_are_named(space, why):
     assert why_invalid(population(space=space)) == why
+
+
+def test_the_parameters_of_all_members_together_are_bounded():
+    wide = {f"p{number}": (1, 2) for number in range(9)}
+    assert (
+        why_invalid(population(members=256, space=wide))
+        == "256 members with 9 parameters each have more than 2048."
+    )
