@@ -33,13 +33,13 @@ from cluster import Cluster, tools
 from control_plane import until
 from plain_pods import PlainPods, PodBody, pod_of_job, smallest_pod, stages
 
-from springtide.scheduler import model
-from springtide.scheduler.engine import Engine, EngineSettings, open_engine, process_tuning
-from springtide.scheduler.engine.process_tuning import short_collections, short_interval
+from springtide.scheduler import model, process_tuning
+from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus, Observation
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import connect
+from springtide.scheduler.process_tuning import short_collections, short_interval
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
 from springtide.scheduler.wire import Job, Submission

@@ -29,9 +29,9 @@ from bench_policy import carry_out, settle
 from machine import describe, percentile
 from msgspec import structs
 
-from springtide.scheduler.engine.process_tuning import loading, short_collections
 from springtide.scheduler.model import Change, Job, JobChanged, JobRemoved, Phase, Settings, Snapshot
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.process_tuning import loading, short_collections
 from springtide.scheduler.scenario import read
 from springtide.scheduler.simulate.settle import opening
 

@@ -26,7 +26,8 @@ from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
-from springtide.scheduler.engine import EngineSettings, open_engine, process_tuning
+from springtide.scheduler import process_tuning
+from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.model import Environment, Gpu, JobState, Node, Reason, Settings, Worker
 from springtide.scheduler.store import Store

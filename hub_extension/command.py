@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from springtide.hub_extension.commands.text import printable, refusal_words
+from springtide.hub_extension.commands.text import open_outputs, printable, refusal_words
 from springtide.scheduler.client import PoolError, Unreachable
 
 BAD_INPUT_STATUS = frozenset({400, 413, 422})
@@ -128,6 +128,11 @@ class Springtide(click.Group):
         """Write the list of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line. An output that cannot be written is an error in a sentence."""
+        open_outputs()
+        return super().main(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command. Raises `NotDoneError` or `BadInputError` with a sentence for errors of the pool.

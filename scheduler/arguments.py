@@ -56,7 +56,6 @@ _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w./@-]*)=(?P<value>.*)", re.
 _NEW = re.compile(r"--?[A-Za-z][\w.-]*|\+{1,2}[A-Za-z_][\w./@-]*")
 """Names of options as programs take them."""
 _SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
-_NO: Final = "no_"
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|credential|aikey|apikey|accesskey|privatekey|bearer|(?<![a-z])pwd(?![a-z])",
     re.IGNORECASE,
@@ -126,6 +125,8 @@ Parameter: TypeAlias = str | int | float | bool | Argument | None
 """A parameter of a trial: a plain value, or the text and the type of one that JSON cannot express."""
 Arguments: TypeAlias = Mapping[str, Argument]
 """Arguments by name, in their order."""
+Typed: TypeAlias = Mapping[str, str | None]
+"""Arguments that change, as people type them, by name; None for an option of a command that is removed."""
 
 
 class BadArgument(Exception):  # noqa: N818 - like `BadOption`
@@ -288,7 +289,7 @@ def _value(found: Sequence[_Found]) -> Argument:
         )
     each = found[0]
     if each.form is _Form.FLAG:
-        return Argument(value=not each.name.startswith(_NO))
+        return Argument(value=True)
     if len(each.texts) > 1:
         return Argument(value=" ".join(each.texts), type="list")
     return Argument(value=read(_PLACED.sub("", each.texts[0], count=1)))
@@ -390,29 +391,42 @@ def is_editable(kind: str, argv: Sequence[str], name: str, argument: Argument) -
     return name.isidentifier() and argument.type in _EDITED_TYPES and whole
 
 
+def is_removable(kind: str, argv: Sequence[str], name: str) -> bool:
+    """Return whether an argument can be left out of a run again: an option of a command."""
+    found = [each for each in _found(argv) if each.name == name] if kind == "command" else []
+    return len(found) == 1 and found[0].form is not _Form.PLACE
+
+
+def takes_options(kind: str, argv: Sequence[str]) -> bool:
+    """Return whether options can be added for a run again."""
+    return kind == "command" and not runs_text(argv)
+
+
 def changed(
-    kind: str, argv: Sequence[str], arguments: Arguments, typed: Mapping[str, str]
+    kind: str, argv: Sequence[str], arguments: Arguments, typed: Typed
 ) -> tuple[list[str], dict[str, Argument]]:
     """Return the words and the arguments of a job with other arguments, given as people type them.
 
     Those of a command may be named as it takes them; an option that it does not have is added: ``--decay``, or
-    ``+decay`` as Hydra takes it. Raises `BadArgument` for one that the job does not have, that cannot be changed,
-    or that is no such value.
+    ``+decay`` as Hydra takes it; one that is None is removed. A text in quotes is what is between them. Raises
+    `BadArgument` for one that the job does not have, that cannot be changed, or that is no such value.
     """
     for name, text in typed.items():
-        if len(text) > MAX_TYPED or "\0" in text:
+        if text is not None and (len(text) > MAX_TYPED or "\0" in text):
             raise BadArgument(
                 name, f"The value of {name} is too long, or has a NUL character.", "Send it as a file."
             )
     if kind == "command":
         words = list(argv)
         for name, text in typed.items():
-            words = _with_option(words, name, text)
+            words = _without(words, name) if text is None else _with_option(words, name, text)
         return words, arguments_of(kind, words, {})
     words, after = list(argv), dict(arguments)
     for name, text in typed.items():
         if name not in arguments or not is_editable(kind, argv, name, arguments[name]):
             raise _refused(kind, argv, arguments, name)
+        if text is None:
+            raise BadArgument(name, f"A {kind} always has its argument {name}.", "Give it another value.")
         value = _literal(name, arguments[name], text)
         words = with_value(words, name, value)
         plain = value is None or isinstance(value, str | int | float | bool)
@@ -425,12 +439,15 @@ def with_value(argv: Sequence[str], name: str, value: Any) -> list[str]:
     return [word for word in argv if not word.startswith(f"{name}=")] + [f"{name}={value!r}"]
 
 
-def typed_of(kind: str, arguments: Arguments, values: Mapping[str, Any]) -> dict[str, str]:
-    """Return values of Python as people type them for a job with these arguments.
+def typed_of(kind: str, arguments: Arguments, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return values of Python as people type them for a job with these arguments; None removes that of a command.
 
     Raises `BadArgument` for a value that cannot be typed.
     """
-    return {name: _typed(kind, arguments.get(name), name, value) for name, value in values.items()}
+    return {
+        name: None if value is None and kind == "command" else _typed(kind, arguments.get(name), name, value)
+        for name, value in values.items()
+    }
 
 
 def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
@@ -441,7 +458,7 @@ def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
     if isinstance(value, PurePath):
         value = str(value)
     if isinstance(value, str):
-        return value if kind == "command" or before is None or _is_text(before) else repr(value)
+        return _quoted(value) if kind == "command" or before is None or _is_text(before) else repr(value)
     if kind == "command" and isinstance(value, list | tuple):
         return shlex.join(map(str, value))
     text = repr(value)
@@ -481,22 +498,52 @@ def _with_option(argv: Sequence[str], name: str, text: str) -> list[str]:
         message = f"{given(argv[0])} runs a text here, which has no options."
         raise BadArgument(name, message, "Give the whole command.")
     if name.startswith("+"):
-        return [*argv, f"{name}={text}"]
-    return [*argv, name] if _SWITCHES.get(text) is True else [*argv, name, _plain(name, text)]
+        return [*argv, f"{name}={_unquoted(text)}"]
+    return [*argv, name] if _SWITCHES.get(text) is True else [*argv, name, _plain(name, _unquoted(text))]
 
 
 def _changed_words(argv: Sequence[str], each: _Found, text: str) -> list[str]:
     before, word, after = list(argv[: each.place]), argv[each.place], argv[each.place + 1 + each.followed :]
     if each.form is _Form.FLAG:
-        words = [] if _switch(each.name, text) is each.name.startswith(_NO) else [word]
+        words = [word] if _switch(each.name, text) else []
     elif each.form is _Form.JOINED:
-        words = [f"{word.partition('=')[0]}={text}"]
+        words = [f"{word.partition('=')[0]}={_unquoted(text)}"]
     elif each.form is _Form.PLACE:
-        words = [_plain(each.name, text)]
+        words = [_plain(each.name, _unquoted(text))]
     else:
-        several = _split(each.name, text) if len(each.texts) > 1 else [text]
+        several = _split(each.name, text) if len(each.texts) > 1 else [_unquoted(text)]
         words = [word, *(_plain(each.name, one) for one in several)]
     return [*before, *words, *after]
+
+
+def _without(argv: Sequence[str], name: str) -> list[str]:
+    """Return a command without an option. Raises `BadArgument` if it has not this one alone."""
+    named = name.lstrip("-+")
+    plain = named.replace("-", "_") if name.startswith("-") else named
+    found = [each for each in _found(argv) if each.name == plain]
+    if len(found) != 1:
+        raise _refused("command", argv, of_command(argv), plain)
+    (each,) = found
+    if each.form is _Form.PLACE:
+        message = f"{given(plain, MAX_NAME)} is a word by itself: without it, other words would take its place."
+        raise BadArgument(name, message, "Give it another value, or submit the command anew.")
+    return [*argv[: each.place], *argv[each.place + 1 + each.followed :]]
+
+
+def _unquoted(text: str) -> str:
+    """Return what a typed text stands for: one in quotes is the text between them, as in a shell."""
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "'\"":
+        return text
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return text
+    return words[0] if len(words) == 1 else text
+
+
+def _quoted(text: str) -> str:
+    """Return a text as it is typed: in quotes if it would lose its own."""
+    return text if _unquoted(text) == text else shlex.quote(text)
 
 
 def _switch(name: str, text: str) -> bool:
@@ -528,7 +575,7 @@ def _plain(name: str, text: str) -> str:
 def _literal(name: str, before: Argument, text: str) -> Any:
     """Return the value typed for an argument of a function: text for a text, else as in Python."""
     if _is_text(before):
-        return text
+        return _unquoted(text)
     word = text.strip()
     if word in _SWITCHES:
         return _SWITCHES[word]

@@ -1,17 +1,46 @@
-"""The metrics of a job: the best value of each, and its value at a step; pure."""
+"""The metrics of a job: their values, the best one of each, and that at a step; pure."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from enum import Enum
+from itertools import islice
+from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 MAX_METRICS: Final = 64
 """Maximum number of metrics of a job whose best values are kept."""
+MAX_LAST: Final = 1024
+"""Maximum number of metrics of a job whose last values are kept."""
 
 Goal: TypeAlias = Literal["min", "max"]
 """Whether the smallest or the largest value of a metric is the best."""
-Values: TypeAlias = Mapping[str, float]
+
+
+class NotFinite(float, Enum):
+    """A number that is not finite: a float in Python, in JSON a text, which ``Number()`` of JavaScript reads."""
+
+    NAN = "NaN"
+    INFINITY = "Infinity"
+    MINUS_INFINITY = "-Infinity"
+
+    def __new__(cls, text: str) -> Self:
+        """Return the number in a text, which is the value of the member."""
+        number = float.__new__(cls, text)
+        number._value_ = text
+        return number
+
+    __format__ = float.__format__  # type: ignore[assignment]
+    __str__ = float.__str__
+    __repr__ = float.__repr__
+
+
+SPELLINGS: Final = tuple(each.value for each in NotFinite)
+"""Numbers that are not finite, as JSON has them."""
+Value: TypeAlias = float | NotFinite
+"""The value of a metric, as `value` makes it: JSON has no other numbers that are not finite."""
+Values: TypeAlias = Mapping[str, Value]
 
 _WORDS = re.compile(r"[a-z]+\d*")
 _LARGE_IS_GOOD = re.compile(
@@ -55,9 +84,45 @@ def best_of(extremes: Extremes, goal: Goal) -> Best:
     return Best(extremes.least, extremes.least_step)
 
 
+def value(number: float) -> Value:
+    """Return a number as the value of a metric."""
+    if math.isfinite(number):
+        return number
+    if math.isnan(number):
+        return NotFinite.NAN
+    return NotFinite.INFINITY if number > 0 else NotFinite.MINUS_INFINITY
+
+
+def value_of(reported: object) -> Value | None:
+    """Return the value of a metric that a job reported as JSON, None for what is no number."""
+    if isinstance(reported, str):
+        return NotFinite(reported) if reported in SPELLINGS else None
+    if isinstance(reported, bool) or not isinstance(reported, int | float):
+        return None
+    try:
+        return value(float(reported))
+    except OverflowError:
+        return NotFinite.INFINITY if reported > 0 else NotFinite.MINUS_INFINITY
+
+
+def latest(known: Values, values: Values) -> dict[str, Value]:
+    """Return the last value of each metric after a report, of at most `MAX_LAST` metrics."""
+    both = {**known, **values}
+    return both if len(both) <= MAX_LAST else dict(islice(both.items(), MAX_LAST))
+
+
+def since(known: Mapping[str, float | None], values: Values, step: float | None) -> dict[str, float | None]:
+    """Return the steps since which metrics are not finite, by their names, after a report."""
+    lost = {name: known.get(name, step) for name, each in values.items() if not math.isfinite(each)}
+    if known:
+        lost = {**{name: at for name, at in known.items() if name not in values}, **lost}
+    return lost if len(lost) <= MAX_LAST else dict(islice(lost.items(), MAX_LAST))
+
+
 def with_values(known: Mapping[str, Extremes], values: Values, step: float | None) -> dict[str, Extremes]:
-    """Return the extremes after a report."""
-    return merged(known, {name: Extremes(value, step, value, step) for name, value in values.items()})
+    """Return the extremes after a report; values that are not finite count for none."""
+    found = {name: Extremes(each, step, each, step) for name, each in values.items() if math.isfinite(each)}
+    return merged(known, found)
 
 
 def merged(known: Mapping[str, Extremes], others: Mapping[str, Extremes]) -> dict[str, Extremes]:
@@ -78,16 +143,16 @@ def merged(known: Mapping[str, Extremes], others: Mapping[str, Extremes]) -> dic
     return both
 
 
-def values_at(reports: Iterable[tuple[float | None, Values]], step: float) -> dict[str, float]:
+def values_at(reports: Iterable[tuple[float | None, Values]], step: float) -> dict[str, Value]:
     """Return the value of each metric at a step: the newest one at it, else at the last step before it.
 
     ``reports`` are pairs of step and values, in the order in which they came.
     """
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, tuple[float, Value]] = {}
     for at, values in reports:
         if at is None or at > step:
             continue
-        for name, value in values.items():
+        for name, each in values.items():
             if name not in found or found[name][0] <= at:
-                found[name] = (at, value)
-    return {name: value for name, (_, value) in found.items()}
+                found[name] = (at, each)
+    return {name: each for name, (_, each) in found.items()}

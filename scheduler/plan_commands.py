@@ -15,6 +15,7 @@ from msgspec import structs
 from springtide.scheduler import wording
 from springtide.scheduler.forecast import Window, forecast
 from springtide.scheduler.model import Order, Settings, Surplus
+from springtide.scheduler.process_tuning import loading
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
 from springtide.scheduler.simulate import run
 from springtide.scheduler.simulate.plan_report import planned
@@ -69,13 +70,14 @@ def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
     del as_json_
     failed = False
     for file in files:
-        try:
-            scenario = read(file)
-        except ScenarioError as error:
-            click.echo(f"springtide plan: {error}", err=True)
-            failed = True
-            continue
-        shown = planned(scenario, str(file))
+        with loading():
+            try:
+                scenario = read(file)
+            except ScenarioError as error:
+                click.echo(f"springtide plan: {error}", err=True)
+                failed = True
+                continue
+            shown = planned(scenario, str(file))
         if forecasting:
             shown["forecast"] = _forecast(scenario)
         click.echo(json.dumps(shown, ensure_ascii=False))

@@ -120,8 +120,8 @@ def why_invalid(population: Population) -> str | None:
     """Return why a population cannot be trained, in a sentence, None if it can."""
     chosen = population.members * len(population.space)
     if chosen > MAX_CHOSEN:
-        number = len(population.space)
-        return f"{population.members} members times {number} parameters are {chosen}; at most {MAX_CHOSEN} are allowed."
+        product = f"{population.members} members times {len(population.space)} parameters"
+        return f"{product} are {chosen}; at most {MAX_CHOSEN} are allowed."
     for name, space in population.space.items():
         if not name.isidentifier():
             return f"The name {given(name)} is no name of a parameter of a function."

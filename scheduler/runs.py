@@ -1,7 +1,8 @@
 """Runs as rows of a table: their values by name, conditions on them, and their order; pure.
 
 A condition is text such as ``lr > 0.1 and val_loss < 0.3``. Names are those of arguments, of metrics (their last
-value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant.
+value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant. A value that is not
+finite equals ``nan``, ``inf`` or ``-inf``; ``nan`` is neither smaller nor larger than anything.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from enum import Enum
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from springtide.scheduler.arguments import Argument, Value
-from springtide.scheduler.metrics import Extremes, best_of, goal_of
+from springtide.scheduler.metrics import Extremes, Values, best_of, goal_of
+from springtide.scheduler.model import JobState
 from springtide.scheduler.wording import given
 
 MAX_CONDITION: Final = 500
@@ -27,11 +31,21 @@ UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 ARGUMENT, LAST, BEST = "argument.", "last.", "best."
 
 _NAME = r"[A-Za-z_*][\w*@/:-]*(?:\.[\w*@/:-]+)*"
+NAME = re.compile(_NAME)
+"""A name of a value, as conditions have it without quotes."""
 _TOKEN = re.compile(
     rf"\s*(?:(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
     rf"|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~]+))"
 )
-_CONSTANTS: Final[Mapping[str, Value]] = {"true": True, "false": False, "none": None}
+_CONSTANTS: Final[Mapping[str, Value]] = {
+    "true": True,
+    "false": False,
+    "none": None,
+    "nan": math.nan,
+    "inf": math.inf,
+    "+inf": math.inf,
+    "-inf": -math.inf,
+}
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -51,15 +65,22 @@ class Run(Struct, frozen=True, kw_only=True):
     note: str = ""
     step: float | None = None
     arguments: Mapping[str, Argument] = {}
-    values: Mapping[str, float] = {}
+    values: Values = {}
     extremes: Mapping[str, Extremes] = {}
 
 
 _STATES: Final = ("running", "starting", "pausing", "paused", "queued")
 """The states of unfinished jobs, in the order of lists that begin with running ones."""
 
+
+class Secret(Enum):
+    """The value of a hidden argument: there is one, and nothing is known of it."""
+
+    HIDDEN = "hidden"
+
+
 Texts: TypeAlias = tuple[str, ...]
-Cell: TypeAlias = Value | Texts
+Cell: TypeAlias = Value | Texts | Secret
 """A value of a run; a tuple holds several words, of which any one may match."""
 
 FIELDS: Final[Mapping[str, Callable[[Run, float], Cell]]] = {
@@ -78,6 +99,16 @@ FIELDS: Final[Mapping[str, Callable[[Run, float], Cell]]] = {
     "duration": lambda run, now: None if run.started is None else (run.ended or now) - run.started,
 }
 """The names that every run has. ``duration`` is the time from its first start to its end, else to now, in s."""
+
+
+class UnknownNameError(Exception):
+    """A name that none of the runs has; ``near`` is the most similar of those that ``known`` are, if any is."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.known = known
+        self.near = next(iter(get_close_matches(name, known, 1)), None)
 
 
 class ConditionError(Exception):
@@ -109,8 +140,34 @@ def value_of(run: Run, name: str, now: float) -> Cell:
     return None
 
 
-def _shown(argument: Argument) -> Value:
-    return argument.shown if argument.hidden else argument.value
+def _shown(argument: Argument) -> Value | Secret:
+    return Secret.HIDDEN if argument.hidden else argument.value
+
+
+def check_names(names: Iterable[str], runs: Sequence[Run]) -> None:
+    """Raise `UnknownNameError` for a name that is not in `FIELDS`, and no argument or metric of the runs.
+
+    Names with ``argument.``, ``last.`` or ``best.`` before them may be those of later runs.
+    """
+    asked = [name for name in names if name not in FIELDS and not name.startswith((ARGUMENT, LAST, BEST))]
+    if not asked:
+        return
+    known = dict.fromkeys(name for run in runs for name in (*run.arguments, *run.values))
+    for name in asked:
+        if runs and name not in known:
+            raise UnknownNameError(name, [*known, *FIELDS])
+
+
+def names_of(condition: Condition) -> Iterator[str]:
+    """Yield the names in a condition."""
+    match condition:
+        case Comparison(name):
+            yield name
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from names_of(part)
+        case Not(part):
+            yield from names_of(part)
 
 
 # ---------- conditions
@@ -159,6 +216,8 @@ def holds(condition: Condition, run: Run, now: float) -> bool:
 
 
 def _compared(cell: Cell, operator: str, value: Value) -> bool:
+    if isinstance(cell, Secret):
+        return not operator or (operator == "!=" and value is None)
     if isinstance(cell, tuple):
         if operator == "!=":
             return all(_compared(word, operator, value) for word in cell)
@@ -180,9 +239,9 @@ def _compared(cell: Cell, operator: str, value: Value) -> bool:
 def _ordered(operator: str, one: float | str, other: float | str) -> bool:
     match operator:
         case "=":
-            return one == other
+            return one == other or (one != one and other != other)  # noqa: PLR0124 - nan
         case "!=":
-            return one != other
+            return not _ordered("=", one, other)
         case "<":
             return one < other  # type: ignore[operator]
         case "<=":
@@ -257,6 +316,16 @@ def _unexpected(token: _Token, expected: str) -> ConditionError:
     return ConditionError(message, token.place)
 
 
+def _check_state(token: _Token) -> None:
+    text = str(token.value).lower()
+    if text in tuple(JobState):
+        return
+    near = get_close_matches(text, tuple(JobState), 1)
+    hint = f"Did you mean {near[0]}?" if near else f"States are {', '.join(JobState)}."
+    message = f"{given(token.text, 40)} at character {token.place} is no state of a job. {hint}"
+    raise ConditionError(message, token.place)
+
+
 class _Reader:
     def __init__(self, tokens: Sequence[_Token]) -> None:
         self._tokens = tokens
@@ -306,7 +375,10 @@ class _Reader:
         if value.kind not in {"number", "quoted", "name", "word"}:
             raise _unexpected(value, f"a value after {given(operator)}")
         self._at += 1
-        return Comparison(str(name.value) if name.kind == "quoted" else name.text, operator, value.value)
+        named = str(name.value) if name.kind == "quoted" else name.text
+        if named == "state" and operator in {"=", "!="}:
+            _check_state(value)
+        return Comparison(named, operator, value.value)
 
     def _is_word(self, *words: str) -> bool:
         return self.token.kind == "name" and self.token.text.lower() in words
@@ -322,15 +394,20 @@ class _Reader:
 
 
 def ordered(runs: Iterable[Run], name: str, now: float, *, reverse: bool) -> list[Run]:
-    """Return the runs in the order by a value: numbers, texts, then runs without it; equal ones newest first."""
+    """Return the runs in the order by a value: numbers, nan, texts, runs without it; equal ones newest first."""
     numbers: list[tuple[float, Run]] = []
+    not_numbers: list[Run] = []
     texts: list[tuple[str, Run]] = []
     without: list[Run] = []
     for run in sorted(runs, key=lambda run: -run.seq):
         cell = value_of(run, name, now)
         if isinstance(cell, tuple):
             cell = " ".join(cell) or None
-        if isinstance(cell, bool | int | float):
+        if isinstance(cell, Secret):
+            cell = None
+        if isinstance(cell, float) and math.isnan(cell):
+            not_numbers.append(run)
+        elif isinstance(cell, bool | int | float):
             numbers.append((float(cell), run))
         elif cell is not None:
             texts.append((cell, run))
@@ -338,4 +415,4 @@ def ordered(runs: Iterable[Run], name: str, now: float, *, reverse: bool) -> lis
             without.append(run)
     numbers.sort(key=itemgetter(0), reverse=reverse)
     texts.sort(key=itemgetter(0), reverse=reverse)
-    return [*(run for _, run in numbers), *(run for _, run in texts), *without]
+    return [*(run for _, run in numbers), *not_numbers, *(run for _, run in texts), *without]

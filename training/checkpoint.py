@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 MANIFEST = "manifest.json"
 PICKLED = "state.pkl"
@@ -138,8 +138,8 @@ class Checkpoints:
     """The checkpoints in one directory, of which those that the rule ``keep`` names are kept.
 
     Of ``world`` processes, the one with ``rank`` 0 writes. With ``shards`` all of them write into the same
-    checkpoint. ``values`` are the numbers that the job reported last, which a manifest notes, with what ``about``
-    returns.
+    checkpoint. ``values`` are the numbers that the job reported last, as JSON, which a manifest notes, with what
+    ``about`` returns.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Checkpoints:
         rank: int = 0,
         world: int = 1,
         attempt: int = 1,
-        values: Mapping[str, float] = MappingProxyType({}),
+        values: Mapping[str, Union[float, str]] = MappingProxyType({}),
         about: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.root = root

@@ -8,7 +8,9 @@ import math
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Optional, Set
+from typing import Any, Callable, Dict, Optional, Set, Union
+
+from springtide.training.values import written
 
 BURST = 100
 """Maximum number of lines written in a burst; later reports are limited to `PER_SECOND`."""
@@ -18,7 +20,7 @@ MAX_TEXT = 1000
 
 
 class Reports:
-    """Writes reports to ``path``, or discards them if it is None. ``values`` are the numbers written last."""
+    """Writes reports to ``path``, or discards them if it is None. ``values`` are the last numbers, as in JSON."""
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class Reports:
         self._held: Optional[bytes] = None
         self._notice = b""
         self._warned: Set[str] = set()
-        self.values: Dict[str, float] = {}
+        self.values: Dict[str, Union[float, str]] = {}
         if path is not None:
             atexit.register(self.flush)
 
@@ -47,10 +49,11 @@ class Reports:
         """
         if self._path is None:
             return
-        numbers = _finite(values)
-        self._warn_of_others(step, values, numbers)
-        self.values.update(numbers)
-        line = self._line(step, of, numbers, saved=False)
+        numbers = {name: _number(name, value) for name, value in values.items()}
+        self._warn(step, numbers)
+        reported = {name: written(number) for name, number in numbers.items()}
+        self.values.update(reported)
+        line = self._line(step, of, reported, saved=False)
         self._allow()
         if self._allowance >= 1:
             self._allowance -= 1
@@ -59,14 +62,13 @@ class Reports:
         else:
             self._held = line
 
-    def _warn_of_others(self, step: Optional[float], values: Dict[str, Any], numbers: Dict[str, float]) -> None:
-        """Say once for each name that a value which is not finite is not reported."""
-        for name, value in values.items():
-            if name not in numbers and name not in self._warned:
+    def _warn(self, step: Optional[float], numbers: Dict[str, float]) -> None:
+        """Say once for each name that a value is not finite."""
+        for name, number in numbers.items():
+            if not math.isfinite(number) and name not in self._warned:
                 self._warned.add(name)
                 at = "" if step is None else " at step {:g}".format(_number("step", step))
-                text = "springtide: {}={:g}{} is no finite number and is not reported.\n"
-                sys.stderr.write(text.format(name, _number(name, value), at))
+                sys.stderr.write("springtide: {}={:g}{} is no finite number.\n".format(name, number, at))
 
     def saved(self, step: Optional[float]) -> None:
         """Report a complete checkpoint."""
@@ -112,7 +114,7 @@ class Reports:
         self,
         step: Optional[float],
         of: Optional[float],
-        values: Dict[str, float],
+        values: Dict[str, Union[float, str]],
         *,
         saved: bool,
         **more: Any,
@@ -140,12 +142,6 @@ class Reports:
             self._held = line or self._held
         else:
             self._notice = b""
-
-
-def _finite(values: Dict[str, Any]) -> Dict[str, float]:
-    """Return the finite ones of the reported values. Raises `TypeError` for a value that is no number."""
-    numbers = {name: _number(name, value) for name, value in values.items()}
-    return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 def _number(name: str, value: Any) -> float:

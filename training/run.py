@@ -20,9 +20,9 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Set, Tuple
 
 from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
@@ -44,6 +44,8 @@ MAX_RANK_BYTES = 16 << 20
 return is saved once."""
 MAX_JSON_BYTES = 1 << 20
 """Maximum size of a pickled result that is written as JSON as well, in bytes."""
+MAX_DIGITS = 100_000
+"""Maximum number of digits of a whole number in it."""
 PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set)
 """Types of results that have no view of their own."""
 ERROR = "error.json"
@@ -256,10 +258,25 @@ def _save_as_json(result: Any, size: int, path: Path) -> None:
     if size > MAX_JSON_BYTES or path.exists():
         return
     try:
-        text = json.dumps(result, allow_nan=False, default=_single_number)
+        with _long_numbers():
+            text = json.dumps(result, allow_nan=False, default=_single_number)
     except Exception:  # noqa: BLE001 - objects of users may raise anything
         return
     write_atomically(path, text.encode())
+
+
+@contextmanager
+def _long_numbers() -> Iterator[None]:
+    """Write whole numbers of up to `MAX_DIGITS` digits, as JSON may have them, in this context."""
+    before = getattr(sys, "get_int_max_str_digits", lambda: 0)()
+    if not 0 < before < MAX_DIGITS:
+        yield
+        return
+    sys.set_int_max_str_digits(MAX_DIGITS)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def _single_number(value: Any) -> Any:

@@ -129,8 +129,10 @@ class Trial:
         self.flush()
 
     def end(self, value: Optional[float], *, pruned: bool = False) -> None:
-        """Report the end of the trial."""
+        """Report the end of the trial; a value that is not finite is the metric's last one, and no outcome."""
         self.value = value if value is not None and math.isfinite(value) else None
+        if value is not None and self.value is None:
+            self._reports.report(None, None, {self.metric: value})
         self.pruned, self._is_new = pruned, True
         self.flush()
 

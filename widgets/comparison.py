@@ -18,8 +18,8 @@ class Comparison:
     """Jobs side by side, shown as a table of their differences and their last reports.
 
     ``jobs`` are the jobs as they were when they were compared, ``differences`` their differences, with a value for
-    each job. ``code`` has for each job the difference of its source from that of the first one, as lines of a
-    unified diff: empty if it does not, None if it is too long to compare.
+    each job. ``code`` has for each job the difference of its code from that of the first one, as lines of a
+    unified diff: empty if it does not differ or one of them is a command, None if it is too long to compare.
     """
 
     def __init__(self, found: wire.Comparison, points: Sequence[Iterable[wire.Point]]) -> None:
@@ -69,7 +69,7 @@ class Comparison:
     def _rows(self) -> list[list[str]]:
         reported = dict.fromkeys(name for job in self.jobs for name in job.progress.values)
         values = [[name, *(_last(job.progress.values.get(name)) for job in self.jobs)] for name in reported]
-        code = ["code", *map(_code_words, self.code)]
+        code = ["code", *map(self._code_words, self.jobs, self.code)]
         return [
             ["id", *(job.id for job in self.jobs)],
             ["state", *map(phrases.state, self.jobs)],
@@ -77,6 +77,15 @@ class Comparison:
             *([code] if any(change != [] for change in self.code) else []),
             *values,
         ]
+
+    def _code_words(self, job: wire.Job, change: Sequence[str] | None) -> str:
+        if "command" in {job.kind, self.jobs[0].kind}:
+            return ""
+        if change is None:
+            return "differs"
+        added = sum(line.startswith("+") for line in change)
+        removed = sum(line.startswith("-") for line in change)
+        return f"+{added} -{removed} lines" if change else "as the first"
 
     def __repr__(self) -> str:
         return text_table(self._heads(), self._rows(), "")
@@ -87,11 +96,3 @@ class Comparison:
 
 def _last(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
-
-
-def _code_words(change: Sequence[str] | None) -> str:
-    if change is None:
-        return "differs"
-    added = sum(line.startswith("+") for line in change)
-    removed = sum(line.startswith("-") for line in change)
-    return f"+{added} -{removed} lines" if change else "as the first"

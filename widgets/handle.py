@@ -284,7 +284,7 @@ def _tags(tags: Sequence[str]) -> list[str]:
     return found
 
 
-def typed_arguments(job: wire.Job, arguments: Mapping[str, Any]) -> dict[str, str]:
+def typed_arguments(job: wire.Job, arguments: Mapping[str, Any]) -> dict[str, str | None]:
     """Return other arguments of a job as requests carry them. Raises `OptionError`."""
     try:
         return typed_of(job.kind, job.arguments, arguments)

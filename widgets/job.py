@@ -14,12 +14,13 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import file_run
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, place_for
 from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
+from springtide.scheduler.file_names import real_name
 from springtide.scheduler.wire import Surface
 from springtide.scheduler.wire.submission import offered
-from springtide.scheduler.wording import LONG_GIVEN, given
+from springtide.scheduler.wording import LONG_GIVEN, given, sentence
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import NotebookDocument
@@ -128,8 +129,9 @@ class Job(Handle):
         except (NoResultError, ValueError, KeyError, TypeError):
             return error
         msg = (
-            f"Job {self.id} has succeeded, but what it returned cannot be pickled: {why} Only its text was kept: "
-            f"{text}. Return something that pickle can write, or save it to current_job().output_directory."
+            f"Job {self.id} has succeeded, but what it returned cannot be pickled: {sentence(why)} "
+            f"Only its text was kept: {sentence(text)} Return something that pickle can write, or save it to "
+            "current_job().output_directory."
         )
         return NoResultError(msg)
 
@@ -161,21 +163,22 @@ class Job(Handle):
         return Outputs(self._connection.ask(Client.outputs, self.id))
 
     def download(self, name: str, to: str | os.PathLike[str] = ".") -> Path:
-        """Save the file ``name`` of the job's output directory as the file ``to``, or in the directory ``to``.
+        """Save the file or folder ``name`` of the job's output directory as ``to``, or in the directory ``to``.
 
-        Of a folder all files are saved, as the directory ``to``, or below it if it is there. Returns the path of
-        the file or the folder. A file of that name is replaced once the whole new one is there.
+        As for ``cp``, ``to`` is a directory to save it in if such a one is there, or if it ends in a slash:
+        ``job.download("model.pt", "models/")``, which is made then. Of a folder all files are saved. Returns the
+        path of the file or the folder. A file of that name is replaced once the whole new one is there.
         """
         try:
-            return self._connection.ask(Client.download, self.id, name, Path(to))
+            return self._connection.ask(Client.download, self.id, name, to)
         except PoolError as error:
             if error.status not in NO_FILE:
                 raise
-            return self._folder(name, Path(to), error)
+            return self._folder(name, to, error)
         except OSError as error:
             raise _not_saved(name, to, error) from None
 
-    def _folder(self, name: str, to: Path, error: PoolError) -> Path:
+    def _folder(self, name: str, to: str | os.PathLike[str], error: PoolError) -> Path:
         """Save the files of a folder; raise the error for a name that is no folder either."""
         below, listed = f"{name.rstrip('/')}/", self._connection.ask(Client.outputs, self.id)
         files = [file.name for file in listed.items if file.name.startswith(below)]
@@ -187,9 +190,9 @@ class Job(Handle):
                 "are known. Download them by their names, or have the job pack them into one file."
             )
             raise DownloadError(msg)
-        target = to / below.split("/")[-2] if to.is_dir() else to
+        target = place_for(name, to)
         for file in files:
-            path = target / file.removeprefix(below)
+            path = target / real_name(file.removeprefix(below))
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._connection.ask(Client.download, self.id, file, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
+from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from msgspec import structs
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import Parameter, argument_of
 from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
-from springtide.scheduler.metrics import Best, goal_of, values_at
+from springtide.scheduler.metrics import Best, Value, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import ago, count, given, listed, size
 from springtide.widgets.display import plain
@@ -140,12 +141,16 @@ class Metrics(list[dict[str, Any]]):
     def best(self, name: str, goal: str | None = None) -> Best:
         """Return the best value of a metric and its step: ``job.metrics().best("val_loss").value``.
 
-        ``goal`` is ``min`` or ``max``; without it the name says that: the largest accuracy, the smallest loss.
+        ``goal`` is ``min`` or ``max``; without it the name says that: the largest accuracy, the smallest loss. A
+        value that is not finite is never the best.
         """
         if goal not in {None, "min", "max"}:
             msg = f"goal is {given(goal)}; expected {given('min')} or {given('max')}."
             raise OptionError(msg)
-        series = self.series(name)
+        series = [pair for pair in self.series(name) if isfinite(pair[1])]
+        if not series:
+            msg = f"No value of {given(name)} that the job has reported is finite."
+            raise NoResultError(msg)
         choose = max if (goal or goal_of(name)) == "max" else min
         step, value = choose(series, key=itemgetter(1))
         return Best(value, step)
@@ -298,7 +303,7 @@ def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
     return records
 
 
-def with_reported(row: Mapping[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
+def with_reported(row: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Any]:
     """Return the row with reported values; one that is called like a column has the column ``reported.NAME``."""
     return {**row, **{_apart(name, row, "reported"): value for name, value in values.items()}}
 

@@ -29,7 +29,7 @@ from springtide.scheduler.capture import (
     working_directory,
 )
 from springtide.scheduler.client import Client
-from springtide.scheduler.client.descriptions import image_of, missing_words, prospect
+from springtide.scheduler.client.descriptions import image_of, prospect
 from springtide.scheduler.client.transport import encoded
 from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
@@ -533,7 +533,7 @@ def _request(captured: Captured, options: Mapping[str, Any]) -> wire.Submission:
 
 def _notes(accepted: wire.Job, left: Sequence[str]) -> list[str]:
     """Return the notes on packages that the job's Python does not have, and on variables that are not sent."""
-    words = "" if accepted.environment is None else missing_words(accepted.environment, accepted.options.image)
+    words = "" if accepted.environment is None else accepted.environment.missing_text
     notes = (words, uncarried_words(left, f'carry="{",".join(left)}"'))
     return [phrases.clean(note) for note in notes if note]
 

@@ -31,6 +31,7 @@ from springtide.scheduler.runs import (
     FIELDS,
     LAST,
     MAX_CONDITION,
+    NAME,
     Condition,
     ConditionError,
     parse,
@@ -215,9 +216,9 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
         raise Refusal(422, "invalid", f"{given(unknown[0], 40)} is no state of a job.", field="state", hint=hint)
     order = query.order.removeprefix("-")
     by_value = order not in ORDERS
-    if by_value and order not in FIELDS and not order.startswith((ARGUMENT, LAST, BEST)):
+    if by_value and not (NAME.fullmatch(order) or order.startswith((ARGUMENT, LAST, BEST))):
         known = ", ".join(dict.fromkeys([*ORDERS, *FIELDS]))
-        hint = f"Known are: {known}, argument.NAME, last.NAME and best.NAME; a minus before one reverses it."
+        hint = f"Known are: {known}, and names of arguments and metrics; a minus before one reverses it."
         raise Refusal(422, "invalid", f"{given(query.order, 40)} is no order of jobs.", field="order", hint=hint)
     if not is_printable(query.search):
         message = f"{given(query.search, 40)} has characters that no name has."

@@ -16,12 +16,12 @@ from typing import Final
 
 import click
 
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, printable
+from springtide.hub_extension.commands.text import OutputError, json_option, one_line, print_json, printable
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.wire import SessionRequest, TerminalSize
-from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, Channel
+from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, NOT_STARTED, Channel
 
 NO_CODE: Final = 255
 """Exit code if the program has none, as that of ``ssh``."""
@@ -49,18 +49,22 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     """Open a terminal in a running job of yours, or run a command in it.
 
     It runs as the job's user, in its working directory, with its variables, GPUs and limits, and ends when the job
-    pauses or ends. The exit code is that of the command, or 255 if the connection was lost.
+    pauses or ends. The exit code is that of the command, 127 if there is no such program, 126 if it cannot be
+    run, or 255 if the connection was lost.
     """
     if stay:
         click.echo("Connecting to the job…", err=True)
+    opened = True
     try:
         code = run(job_id, command, rank, terminal)
     except (PoolError, Unreachable) as error:
-        if not stay:
+        not_started = {problem: code for code, problem in NOT_STARTED.items()}
+        code = not_started.get(error.code, NO_CODE) if isinstance(error, PoolError) else NO_CODE
+        if code == NO_CODE and not stay:
             raise
-        click.echo(one_line(str(error)), err=True)
-        code = NO_CODE
-    if stay and code == NO_CODE:
+        click.echo(one_line(f"Error: {error}"), err=True)
+        opened = False
+    if stay and (code == NO_CODE or not opened):
         click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")
     sys.exit(code)
 
@@ -129,7 +133,7 @@ def size_of_terminal() -> TerminalSize:
 def pass_output(connection: SessionConnection) -> bool:
     """Write the output of the session until its end, no faster than this command's output takes it.
 
-    Returns False if the reader of that output leaves.
+    Returns False if the reader of that output leaves. Raises `OutputError` if it cannot be written.
     """
     while (piece := connection.receive()) is not None:
         channel, data = piece
@@ -141,6 +145,8 @@ def pass_output(connection: SessionConnection) -> bool:
                 select.select([], [FILES[channel]], [])
             except BrokenPipeError:
                 return False
+            except OSError as error:
+                raise OutputError(error) from error
         connection.confirm(len(data))
     return True
 

@@ -18,6 +18,8 @@ from springtide.scheduler.wording import ago, duration, gpus
 
 WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
+BACK_OFF = "back-off"
+"""Code of the reason of a job that ended lately and runs again at a time."""
 WHY = ("state", "cause", "detail")
 """Roles of a reason's sentences that explain it."""
 IN_FIRST_LINE = frozenset({"gpus", "workers"})
@@ -53,7 +55,7 @@ def explain(job_id: str, *, as_json: bool) -> None:
     """Explain why a job waits, runs or has ended, and what would change it.
 
     For a waiting job of your own this also asks the pool when the job would start if it were sent again with
-    fewer GPUs, as an elastic job, or with a higher priority.
+    fewer GPUs, as an elastic job, or with a higher priority, unless it runs again by itself at a known time.
     """
     with Client() as client:
         explanation = explained(client, job_id)
@@ -76,9 +78,14 @@ def explained(client: Client, job_id: str) -> Explanation:
         job,
         project,
         forecast.starts.get(job.id),
-        [*_alternatives(client, job)] if mine else [],
+        [*_alternatives(client, job)] if mine and not waits_by_clock(job) else [],
         forecast.starts_if.get(job.id, []),
     )
+
+
+def waits_by_clock(job: Job) -> bool:
+    """Return whether a job waits for the end of its back-off, which no other option shortens."""
+    return job.reason is not None and BACK_OFF in {job.reason.code, job.reason.params.get("waits")}
 
 
 def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
@@ -116,8 +123,8 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
         ).strip(),
         "First run": job.rerun.text if job.rerun else "",
         "Options": ", ".join(f"{each.label} {each.text}" for each in job.chosen if each.name not in IN_FIRST_LINE),
-        "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
+        "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         "Project": "" if explanation.project is None or job.ended else standing(explanation.project),
     }
     for title, text in sections.items():

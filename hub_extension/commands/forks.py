@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from springtide.hub_extension.commands.sending import capture
-from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, print_sent
+from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, print_sent, without_option
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say
 from springtide.scheduler.capture import submission, terminal_place, with_carried, working_directory
 from springtide.scheduler.client import Client, flags
@@ -43,6 +43,7 @@ def checkpoints(*, job_id: str, names: tuple[str, ...], force: bool, as_json: bo
 @click.option("--step", type=float, help="The step of the checkpoint.  [default: the newest]")
 @click.option("--checkpoint", metavar="CHECKPOINT", help="The checkpoint, as `springtide checkpoints` names it.")
 @arguments_option
+@without_option
 @click.option(
     "--present-code",
     is_flag=True,
@@ -58,6 +59,7 @@ def fork(
     step: float | None,
     checkpoint: str | None,
     arguments: dict[str, str],
+    without: tuple[str, ...],
     present_code: bool,
     follow: bool,
     as_json: bool,
@@ -71,11 +73,12 @@ def fork(
     stays as it is. With --follow the exit code is 0 only if the new job succeeded.
     """
     chosen = flags.given(options)
+    changed: dict[str, str | None] = {**arguments, **dict.fromkeys(without)}
     _check_order(job_id, command)
     command = command[1:] if command[:1] == ("--",) else command
     with Client() as client:
         first = client.job(job_id)
-        _check(arguments, command)
+        _check(changed, command)
         program, packed = None, None
         with as_usage_errors():
             changes = with_carried(chosen, terminal_place(working_directory()))
@@ -85,7 +88,7 @@ def fork(
         elif command:
             program = Program(argv=list(command), source=first.source)
         job = client.fork(
-            job_id, changes, step=step, checkpoint=checkpoint, arguments=arguments, program=program, packed=packed
+            job_id, changes, step=step, checkpoint=checkpoint, arguments=changed, program=program, packed=packed
         )
         print_sent(client, job, follow=follow, as_json=as_json, about=f"{job.rerun.text} " if job.rerun else "")
 
@@ -100,10 +103,10 @@ def _check_order(job_id: str, command: tuple[str, ...]) -> None:
         raise click.UsageError(msg)
 
 
-def _check(arguments: Mapping[str, str], command: tuple[str, ...]) -> None:
+def _check(arguments: Mapping[str, str | None], command: tuple[str, ...]) -> None:
     """Raise `click.UsageError` for arguments that the first job cannot have."""
     if arguments and command:
-        msg = "Give a whole command, or --argument with those that differ."
+        msg = "Give a whole command, or --argument and --without for those that differ."
         raise click.UsageError(msg)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import ended_without_return
+from springtide.scheduler.file_names import real_name, shown_name
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
@@ -33,6 +35,10 @@ PATIENCE_S = 60.0
 """Maximum time to wait for a pool that does not answer, in seconds: its service may restart."""
 RESULT = "result.json"
 NOT_FOUND = 404
+MAX_DIGITS = 100_000
+"""Maximum number of digits of a number in a result that is printed."""
+MAX_SHOWN = 40
+"""Maximum length of a number in a message, in characters."""
 NO_JSON = "what it returned is no JSON value. In Python pool.job(…).result() returns it."
 NO_FILE = f"it has left no {RESULT}. `springtide outputs` lists what it left."
 
@@ -87,7 +93,13 @@ def result(*, job_id: str, timeout: float | None, as_json: bool) -> None:
         msg = one_line(f"{job.id} {job.name}: {job.state}. {why(job)}")
         raise click.ClickException(msg)
     value = _result(job)
-    click.echo(printable(value) if isinstance(value, str) and not as_json else json.dumps(value))
+    click.echo(printed(value, as_json=as_json))
+
+
+def printed(value: Any, *, as_json: bool) -> str:
+    """Return a result as it is printed: JSON, or a text as it is unless it has parts of characters."""
+    is_plain = isinstance(value, str) and not as_json and _is_text(value)
+    return printable(value) if is_plain else json.dumps(value)
 
 
 def _result(job: Job) -> Any:
@@ -100,7 +112,13 @@ def _result(job: Job) -> Any:
     name = file_run(job.argv) if job.kind == "notebook" else RESULT
     try:
         with Client() as client:
-            return json.loads(client.output(job.id, name))
+            return read(client.output(job.id, name))
+    except NumberError as error:
+        msg = (
+            f"{name} of {job.id} has {error}, which is not printed: `springtide download {job.id} {name}` saves "
+            "it as it is."
+        )
+        raise click.ClickException(msg) from None
     except ValueError:
         msg = f"{name} of {job.id} is no JSON: `springtide download {job.id} {name}` saves it as it is."
         raise click.ClickException(msg) from None
@@ -109,6 +127,40 @@ def _result(job: Job) -> Any:
             raise
         missing = NO_FILE if job.kind == "command" else why(job) if ended_without_return(job) else NO_JSON
         raise click.ClickException(one_line(f"{job.id} {job.name}: {missing}")) from None
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a text has whole characters alone; JSON writes parts of characters too."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class NumberError(ValueError):
+    """A number that is not printed; the message says which."""
+
+
+def read(content: bytes) -> Any:
+    """Return the value that a text of JSON stands for. Raises `ValueError` for another text, and `NumberError`."""
+    return json.loads(content, parse_int=_whole, parse_float=_finite)
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number, which may have more digits than Python reads by itself."""
+    if len(digits) > MAX_DIGITS:
+        raise NumberError(f"a number of {len(digits):,} digits")
+    if len(digits) > sys.get_int_max_str_digits() > 0:
+        sys.set_int_max_str_digits(MAX_DIGITS)
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise NumberError(f"the number {given(text, MAX_SHOWN)}, which is larger than all floats")
+    return number
 
 
 def _wait(job_ids: Sequence[str], timeout: float | None) -> list[Job]:
@@ -183,9 +235,9 @@ def outputs(*, job_id: str, as_json: bool) -> None:
 @click.argument("names", metavar="[FILE...]", nargs=-1)
 @click.option(
     "--to",
-    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
     default=Path(),
-    help="Directory for the files.  [default: the current one]",
+    help="Directory for the files, which is made if it is not there.  [default: the current one]",
 )
 @json_option
 def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:
@@ -196,7 +248,7 @@ def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) ->
     with Client() as client:
         saved = []
         for name in _files(client, job_id, names):
-            saved.append(str(_saved(client, job_id, name, to)))
+            saved.append(shown_name(str(_saved(client, job_id, name, to))))
             if not as_json:
                 click.echo(one_line(saved[-1]))
     if as_json:
@@ -230,7 +282,7 @@ def _inside(name: str) -> PurePosixPath:
 
 def _saved(client: Client, job_id: str, name: str, to: Path) -> Path:
     """Save a file below ``to`` and return its path. Raises `click.ClickException` if that is not possible."""
-    target = to / _inside(name)
+    target = to / real_name(str(_inside(name)))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return client.download(job_id, name, target)

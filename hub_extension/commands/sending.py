@@ -25,7 +25,7 @@ from springtide.scheduler.capture import (
     with_training,
 )
 from springtide.scheduler.client import Client
-from springtide.scheduler.client.descriptions import image_of, missing_words
+from springtide.scheduler.client.descriptions import image_of
 from springtide.scheduler.wire import Forecast, Job, JobEnvironment, Submission, missing_program
 
 
@@ -84,7 +84,7 @@ class Prepared:
         """Send it."""
         left = unsent(self.request, self.here, client.me().noted_variables)
         job = client.submit(self.request, self.captured.packed)
-        missing = "" if job.environment is None else missing_words(job.environment, job.options.image)
+        missing = "" if job.environment is None else job.environment.missing_text
         return Sent(job, left, missing)
 
 

@@ -131,6 +131,12 @@ def _pairs(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dic
     return {name: value for name, _equals, value in pairs}
 
 
+without_option = click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="An option of its command that is left out; repeat it for several.",
+)
 arguments_option = click.option(
     "--argument",
     "arguments",
@@ -145,9 +151,18 @@ arguments_option = click.option(
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
 @arguments_option
+@without_option
 @json_option
 @click.argument("job_id", metavar="JOB")
-def rerun(*, job_id: str, follow: bool, arguments: dict[str, str], as_json: bool, **options: Any) -> None:
+def rerun(
+    *,
+    job_id: str,
+    follow: bool,
+    arguments: dict[str, str],
+    without: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Run a job of yours again, such as: springtide rerun JOB --gpus 2 --argument lr=0.1.
 
     Code, files and variables are those of the first run; so are the options and arguments that are not given. With
@@ -156,7 +171,7 @@ def rerun(*, job_id: str, follow: bool, arguments: dict[str, str], as_json: bool
     with Client() as client:
         with as_usage_errors():
             changes = with_carried(flags.given(options), terminal_place(working_directory()))
-        job = client.rerun(job_id, changes, arguments)
+        job = client.rerun(job_id, changes, {**arguments, **dict.fromkeys(without)})
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
         print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -14,6 +15,64 @@ import msgspec
 from springtide.scheduler.client import PoolError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class OutputError(click.ClickException):
+    """The standard output of the command takes nothing more."""
+
+    exit_code = 1
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"The standard output cannot be written: {error.strerror}.")
+
+
+class _Output(io.FileIO):
+    """An output of this process. What it does not take is given up, after one `OutputError` if it ``fails``."""
+
+    def __init__(self, number: int, *, fails: bool) -> None:
+        super().__init__(number, "w", closefd=False)
+        self._fails = fails
+        self._takes = True
+
+    def write(self, data: Any, /) -> int:
+        if not self._takes:
+            return len(memoryview(data))
+        try:
+            return super().write(data)
+        except (BrokenPipeError, BlockingIOError):
+            raise
+        except OSError as error:
+            self._takes = False
+            if self._fails:
+                raise OutputError(error) from error
+            return len(memoryview(data))
+
+
+def open_outputs() -> None:
+    """Open the outputs of this process so that one that takes nothing is an error of the command, in a sentence.
+
+    One that was closed takes nothing, and its number is occupied: no other file gets it.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            _occupy(number)
+        elif stream is not getattr(sys, f"__{name}__"):
+            continue
+        raw = io.BufferedWriter(_Output(number, fails=name == "stdout"))
+        encoding, errors = ("utf-8", "replace") if stream is None else (stream.encoding, stream.errors)
+        setattr(sys, name, io.TextIOWrapper(raw, encoding, errors, line_buffering=True))
+
+
+def _occupy(number: int) -> None:
+    """Occupy the number of a closed output with a file that takes nothing."""
+    try:
+        os.fstat(number)
+    except OSError:
+        file = os.open(os.devnull, os.O_RDONLY)
+        if file != number:
+            os.dup2(file, number)
+            os.close(file)
 
 
 def json_option(command: Command) -> Command:

@@ -37,6 +37,7 @@ NEEDED: Final[tuple[Access, ...]] = (
     (LEASES, ("get", "create", "update")),
 )
 """Verbs that the service needs in the namespace of jobs."""
+ENTERED: Final[Access] = (Resource("", "v1", "pods/exec"), ("get", "create"))
 POLICIES: Final[Access] = (NETWORK_POLICIES, ("get", "create", "delete"))
 WATCHED: Final[Access] = (NODES, ("get", "list", "watch"))
 TAKEN: Final[Access] = (TRAIN_JOBS, ("get", "list", "watch", "patch"))
@@ -70,7 +71,7 @@ async def cluster(
 
 async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[str]) -> AsyncIterator[Finding]:
     """Ask the cluster what this account may do: a SelfSubjectAccessReview for each verb."""
-    inside = [*NEEDED, *([POLICIES] if settings.network_policy else [])]
+    inside = [*NEEDED, *([ENTERED] if settings.sessions else []), *([POLICIES] if settings.network_policy else [])]
     requests = [(settings.namespace, access) for access in inside]
     if not settings.static_nodes:
         requests.append(("", WATCHED))
@@ -96,7 +97,9 @@ async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[s
 
 
 async def _may(api: Api, namespace: str, resource: Resource, verb: str) -> bool:
-    attributes = {"namespace": namespace, "group": resource.group, "resource": resource.plural, "verb": verb}
+    plural, _, subresource = resource.plural.partition("/")
+    attributes = {"namespace": namespace, "group": resource.group, "resource": plural, "verb": verb}
+    attributes["subresource"] = subresource
     review = {
         "apiVersion": ACCESS_REVIEWS.api_version,
         "kind": "SelfSubjectAccessReview",

@@ -10,6 +10,7 @@ Connections without a request are closed after a time-out, and when there are to
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ from tornado.httputil import HTTPHeaders, parse_response_start_line
 from tornado.iostream import StreamClosedError
 from tornado.log import app_log
 from tornado.web import HTTPError
-from tornado.websocket import WebSocketClientConnection
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError
 
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES, guard
 from springtide.hub_extension.web.server import Server
@@ -46,6 +47,9 @@ With the ``Cross-Origin-Opener-Policy`` of the pool's pages, a page of that serv
 pool page opened in another window, and could read it. With ``Service-Worker-Allowed`` a script of that server
 could intercept the requests of all pages of the origin.
 """
+
+NEVER_SENT = frozenset({1005, 1006, 1015})
+"""Codes that say how a WebSocket was closed without a code; none is sent."""
 
 
 class ReaderLeftError(StreamClosedError):
@@ -78,6 +82,10 @@ class StreamingHandler(ProxyHandler):
             self.find_target()
             if not (self.from_user and self.request.path.startswith(f"{self._own_path()}/")):
                 raise HTTPError(403, "A service worker may work for the pages of one user's server only.")
+
+    def decode_argument(self, value: bytes, name: str | None = None) -> str:  # noqa: ARG002 - the library's
+        """Return a text for a path of any bytes: the path is passed on as it was sent, for the target to judge."""
+        return value.decode(errors="replace")
 
     def find_target(self) -> None:
         """Look up the route of the request by its path and, if each user has a host name, by its host."""
@@ -147,11 +155,37 @@ class StreamingHandler(ProxyHandler):
         chosen = None if target is None else target.selected_subprotocol
         return chosen if chosen in subprotocols else None
 
+    async def start_ws_client(self, path: str | None = None) -> None:
+        """Connect to the target. Once that has closed the connection, the browser's is closed too."""
+        await super().start_ws_client(path)
+        client: WebSocketClientConnection | None = self.ws_client
+        if client is None:
+            return
+        ended = client.on_ws_connection_close
+
+        def end(code: int | None = None, reason: str | None = None) -> None:
+            ended(code, reason)
+            self.close(None if code in NEVER_SENT else code, reason)
+
+        client.on_ws_connection_close = end  # type: ignore[method-assign, assignment]
+
     def on_message(self, message: str | bytes) -> None:
-        """Forward a message from the browser with its type, text or binary."""
+        """Forward a message from the browser with its type, text or binary; close if the target has left."""
         if self.ws_client:
             self.proxy.update_last_activity(self.target["prefix"])
-            self.ws_client.write_message(message, binary=isinstance(message, bytes))
+            try:
+                _dropped_on_failure(self.ws_client.write_message(message, binary=isinstance(message, bytes)))
+            except WebSocketClosedError:
+                self.close()
+
+    def write_message(self, message: str | bytes, binary: bool = False) -> asyncio.Future[None]:
+        """Forward a message from the target; it is dropped if the browser has left."""
+        try:
+            return _dropped_on_failure(super().write_message(message, binary=binary))
+        except WebSocketClosedError:
+            sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            sent.set_result(None)
+            return sent
 
     async def pass_on(self, piece: bytes) -> None:
         """Send a chunk to the browser, and wait until it is written.
@@ -173,6 +207,12 @@ class StreamingHandler(ProxyHandler):
         """Close the connection of an incomplete answer, so that it is not mistaken for a complete one."""
         if not self._finished:
             self.detach().close()
+
+
+def _dropped_on_failure(sent: asyncio.Future[None]) -> asyncio.Future[None]:
+    """Return the future of a message. An end that leaves meanwhile is no error: the other end hears of it."""
+    sent.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return sent
 
 
 class Head:

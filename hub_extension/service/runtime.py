@@ -34,8 +34,9 @@ from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.hub_extension.web.auth import HubAuthenticator
 from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
+from springtide.scheduler import process_tuning
 from springtide.scheduler.clock import Clock
-from springtide.scheduler.engine import ConfigurationError, Engine, open_engine, process_tuning
+from springtide.scheduler.engine import ConfigurationError, Engine, open_engine
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.credentials import Credentials

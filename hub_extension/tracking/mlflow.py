@@ -20,6 +20,7 @@ from springtide.hub_extension.tracking.tracker import (
     whole_step,
 )
 from springtide.scheduler.arguments import argument_of
+from springtide.scheduler.metrics import NotFinite
 from springtide.scheduler.wire import Job, Point
 
 TIMEOUT_S: Final = 10.0
@@ -192,7 +193,8 @@ def _pairs(values: Mapping[str, object]) -> list[dict[str, str]]:
 def _metrics(point: Point) -> Iterator[dict[str, Any]]:
     at, step = _milliseconds(point.at), whole_step(point.step)
     for name, value in point.values.items():
-        yield {"key": metric_name(name), "value": value, "timestamp": at, "step": step}
+        number = value.value if isinstance(value, NotFinite) else value
+        yield {"key": metric_name(name), "value": number, "timestamp": at, "step": step}
 
 
 def _batches(points: Sequence[Point]) -> Iterator[Sequence[Point]]:

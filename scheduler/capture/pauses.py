@@ -11,6 +11,7 @@ from typing import Final
 
 from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.imports import MAGIC, imports_of_tree
+from springtide.scheduler.capture.own_files import dotted, own_files
 from springtide.scheduler.wire import Submission
 from springtide.scheduler.wording import LONG_GIVEN, given, listed
 
@@ -62,9 +63,8 @@ class Signs:
 
 def signs_of(text: str) -> Signs:
     """Return the signs of checkpoints in a program's text; none if it is not Python."""
-    try:
-        tree = ast.parse(MAGIC.sub(r"\1pass", text))
-    except (SyntaxError, ValueError, RecursionError):
+    tree = _tree_of(text)
+    if tree is None:
         return Signs()
     resumes, saves, loads, flags, sigterm = set[str](), set[str](), set[str](), set[str](), False
     if any(name.startswith(LIBRARY) for name in imports_of_tree(tree).all):
@@ -72,7 +72,7 @@ def signs_of(text: str) -> Signs:
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=func, keywords=keywords):
-                called = _dotted(func)
+                called = dotted(func)
                 last = called.rpartition(".")[2]
                 two = ".".join(called.split(".")[-2:])
                 resumes.update(RESUMES[each.arg] for each in keywords if each.arg in RESUMES)
@@ -87,15 +87,12 @@ def signs_of(text: str) -> Signs:
     return Signs(tuple(sorted(resumes)), tuple(sorted(saves)), tuple(sorted(flags)), sigterm)
 
 
-def _dotted(node: ast.expr) -> str:
-    """Return the name of what is called, such as ``torch.save``; of the result of a call its last parts."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        parts.append(node.id)
-    return ".".join(reversed(parts))
+def _tree_of(text: str) -> ast.AST | None:
+    """Return the tree of a program's text, None if it is not Python."""
+    try:
+        return ast.parse(MAGIC.sub(r"\1pass", text))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def pause_words(request: Submission, captured: Captured) -> str:
@@ -114,7 +111,10 @@ def pause_words(request: Submission, captured: Captured) -> str:
         )
     name = next(iter(texts))
     found = [signs_of(text) for text in texts.values()]
+    files = own_files([tree for text in texts.values() if (tree := _tree_of(text)) is not None])
     resumes = sorted({sign for each in found for sign in each.resumes})
+    if files.keeps:
+        resumes.append(f"it both reads and writes {listed([given(path, LONG_GIVEN) for path in files.keeps])}")
     if resumes:
         return f"Signs that {name} resumes after a pause: {listed(resumes)}. Whether it does is not checked."
     flags = sorted({flag for each in found for flag in each.flags})
@@ -122,6 +122,11 @@ def pause_words(request: Submission, captured: Captured) -> str:
         return (
             f"{name} knows {listed(flags)}: name its arguments in the option resume, such as --resume "
             f"'{flags[0]} {{checkpoint}}', so that it gets them after a pause."
+        )
+    if files.unknown:
+        return (
+            f"{name} reads and writes files, and not all of their names are in its text, so whether it resumes "
+            "after a pause is not known. If it does not, a pause starts it again from the beginning."
         )
     saves = sorted({name for each in found for name in each.saves})
     if saves:

@@ -12,7 +12,7 @@ from springtide.scheduler.capture.program import GPU_VARIABLES, Here, chosen_by_
 from springtide.scheduler.capture.variables import carried, uncarried
 from springtide.scheduler.resuming import named_paths
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
-from springtide.scheduler.wire.environments import SEARCH_PATH
+from springtide.scheduler.wire.environments import SEARCH_PATH, missing_text
 from springtide.scheduler.wording import listed, plural
 
 
@@ -28,15 +28,18 @@ def environment_shown(
     ``unsent`` are the variables of `unsent`.
     """
     environment = request.environment
+    path = "" if environment is None else environment.path
+    missing = missing_modules(environment, image, request.requirements, contents)
     return JobEnvironment(
         program="" if environment is None else environment.program,
         name="" if environment is None else environment.name,
         image="" if environment is None else environment.image,
         unsent=list(unsent),
         python="" if environment is None else environment.python,
-        path="" if environment is None else environment.path,
+        path=path,
         packages={} if environment is None else environment.packages,
-        missing=missing_modules(environment, image, request.requirements, contents),
+        missing=missing,
+        missing_text=missing_text(missing, image or path),
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.client.client import Client, own_token
+from springtide.scheduler.client.client import Client, own_token, place_for
 from springtide.scheduler.client.errors import PoolError, Unreachable
 
-__all__ = ["Client", "PoolError", "Unreachable", "own_token"]
+__all__ = ["Client", "PoolError", "Unreachable", "own_token", "place_for"]

@@ -7,7 +7,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -16,11 +16,13 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.arguments import Typed
 from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import UNPROCESSABLE, Transport, sendable
+from springtide.scheduler.file_names import real_name
 
 NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
@@ -52,6 +54,19 @@ def own_token() -> str:
         return Path(file).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def place_for(name: str, to: str | os.PathLike[str]) -> Path:
+    """Return where a file or folder of a job is saved, as ``cp`` has it: as ``to``, or in that directory.
+
+    It is one that is there, or that is named with a slash at its end.
+    """
+    place = Path(to)
+    return place / real_name(PurePosixPath(name).name) if _names_directory(to) or place.is_dir() else place
+
+
+def _names_directory(to: str | os.PathLike[str]) -> bool:
+    return os.fspath(to).endswith(("/", os.sep))
 
 
 class Client:
@@ -240,7 +255,7 @@ class Client:
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
     def rerun(
-        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Mapping[str, str] = NO_CHANGES
+        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Typed = NO_CHANGES
     ) -> wire.Job:
         """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
 
@@ -269,7 +284,7 @@ class Client:
         *,
         step: float | None = None,
         checkpoint: str | None = None,
-        arguments: Mapping[str, str] = NO_CHANGES,
+        arguments: Typed = NO_CHANGES,
         program: wire.Program | None = None,
         packed: bytes | None = None,
     ) -> wire.Job:
@@ -402,16 +417,21 @@ class Client:
         """Return a file of the job's output directory."""
         return self._http.raw("GET", _output(job_id, name))
 
-    def download(self, job_id: str, name: str, to: Path) -> Path:
-        """Write a file of the job's output directory to the file ``to``, or into the directory; return the file.
+    def download(self, job_id: str, name: str, to: str | os.PathLike[str]) -> Path:
+        """Write a file of the job's output directory to `place_for` it; return the file.
 
-        A file that was there is replaced once the whole new one is on disk. Raises `OSError` as files do.
+        A directory that ``to`` names with a slash at its end is made. A file that was there is replaced once the
+        whole new one is on disk. Raises `OSError` as files do.
         """
-        target = to / name.rpartition("/")[2] if to.is_dir() else to
-        part = target.with_name(f".{uuid.uuid4().hex}.part")
+        target = place_for(name, to)
+        there = target.parent
+        if _names_directory(to):
+            there = next(folder for folder in target.parents if folder.is_dir())
+        part = there / f".{uuid.uuid4().hex}.part"
         try:
             with part.open("xb") as file:
                 self._http.save(_output(job_id, name), file)
+            target.parent.mkdir(parents=True, exist_ok=True)
             return part.replace(target)
         finally:
             part.unlink(missing_ok=True)

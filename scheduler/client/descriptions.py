@@ -19,7 +19,7 @@ from springtide.scheduler.wire import (
     Starts,
     in_image_of_submission,
 )
-from springtide.scheduler.wording import ago, count, listed, plural, size
+from springtide.scheduler.wording import ago, count, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
@@ -45,7 +45,7 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Python", python_words(environment, image)),
         ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))),
         ("Installed for it", ", ".join(environment.requirements)),
-        ("Missing", missing_words(environment, image)),
+        ("Missing", environment.missing_text),
         ("Files", files_words(environment)),
         ("Project", project_words(environment.tree)),
         ("Read and written in place", names_words(environment.tree, "linked")),
@@ -83,7 +83,8 @@ def resumes_from(job: Job, now: float) -> str:
     if job.ended is not None or begins or job.trials is not None or not job.options.gpus:
         return ""
     if job.saved is None:
-        return "nothing: it has saved no checkpoint"
+        why = "its checkpoints were deleted" if job.checkpoints_deleted else "it has saved no checkpoint"
+        return f"nothing: {why}"
     when = ago(job.saved, now)
     if job.checkpoint is None:
         step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
@@ -112,15 +113,6 @@ def python_words(environment: JobEnvironment, image: str | None) -> str:
         return words
     where = ", in the same image" if in_image_of_submission(environment, image) else "; the image has its own"
     return f"{words} where it was submitted{where}"
-
-
-def missing_words(environment: JobEnvironment, image: str | None) -> str:
-    """Return the missing packages and a hint, as a sentence; empty if none are known to be missing."""
-    if not environment.missing:
-        return ""
-    names = listed(environment.missing)
-    verb = plural(len(environment.missing), "is", "are")
-    return f"The code imports {names}, which {verb} not installed in {image or environment.path}."
 
 
 def files_words(environment: JobEnvironment) -> str:

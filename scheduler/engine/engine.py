@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, BinaryIO, TypeVar
 
 from msgspec.structs import replace
@@ -35,15 +36,16 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
-from springtide.scheduler.metrics import Goal, values_at
+from springtide.scheduler.metrics import Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.runs import Run, holds, ordered
+from springtide.scheduler.runs import Run, UnknownNameError, check_names, holds, names_of, ordered
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
 from springtide.scheduler.store.tables import HubGroup, HubStanding
+from springtide.scheduler.wording import count, given
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -60,17 +62,40 @@ BY_VALUE: Mapping[str, tuple[str, bool]] = {
 """The value that has the order of a list, by the name of the order, and whether the largest comes first."""
 MAX_REPORTS = 100_000
 """Maximum number of reports of a job that are looked at for the values at a step."""
+MOST_NAMES = 20
+"""Maximum number of names of values that a hint names."""
 REPORTS_AT_ONCE = 10_000
 """Number of reports that are read at a time for that."""
 
 
 def chosen_runs(runs: Sequence[Run], query: JobQuery, now: float) -> list[Run]:
-    """Return the runs that the condition of a query holds for, in the order of the query."""
+    """Return the runs that the condition of a query holds for, in the order of the query.
+
+    Raises `Refusal` 422 for a name that none of the runs has.
+    """
+    _check_names("where", () if query.where is None else names_of(query.where), runs)
+    _check_names("order", [query.by_value] if query.by_value else (), runs)
     kept = [run for run in runs if query.where is None or holds(query.where, run, now)]
     if query.by_value:
         return ordered(kept, query.by_value, now, reverse=query.falling)
     name, falling = BY_VALUE[query.order.removeprefix("-")]
     return ordered(kept, name, now, reverse=falling is not query.order.startswith("-"))
+
+
+def _check_names(field: str, names: Iterable[str], runs: Sequence[Run]) -> None:
+    try:
+        check_names(names, runs)
+    except UnknownNameError as error:
+        name, number = given(error.name, 40), count(len(runs), "job")
+        near = "" if error.near is None else f"Did you mean {given(error.near, 40)}? "
+        known = ", ".join([*error.known[:MOST_NAMES], *(["…"] if len(error.known) > MOST_NAMES else [])])
+        raise Refusal(
+            422,
+            "unknown_name",
+            f"{name} is no column, and no argument or metric of {number} looked at.",
+            field=field,
+            hint=f"{near}Known are {known}; argument.NAME, last.NAME and best.NAME may be unknown so far.",
+        ) from None
 
 
 class Engine:
@@ -181,17 +206,15 @@ class Engine:
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)
-        begins = {} if fork is None else await parts.forks.copy(fork, spec)
-        accepted = ""
-        try:
+        beginning: AbstractAsyncContextManager[Mapping[str, Any]] = nullcontext({})
+        if fork is not None:
+            beginning = parts.forks.copied(fork, spec)
+        async with beginning as begins:
             accepted = await parts.mailbox.request(
                 lambda transaction: control.accept_job(
                     transaction, spec, bundle, self.settings, parameters, begins=begins
                 )
             )
-        finally:
-            if fork is not None and accepted != spec.id:
-                await parts.forks.forget(spec.id)
         self.stats.submits += 1
         return await self.job(accepted)
 
@@ -664,7 +687,7 @@ class Engine:
         Of a job with more reports than `MAX_REPORTS` the first ones are looked at for the step.
         """
         standing = (await self._parts.jobs.get(job_id)).standing
-        at_step: dict[str, float] = {}
+        at_step: dict[str, Value] = {}
         if step is not None:
             reports: list[wire.Point] = []
             more: wire.Points | None = None

@@ -9,6 +9,7 @@ from typing import Final
 from springtide.scheduler import wire, wording
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import EnvironmentRecord, JobSpec
+from springtide.scheduler.wire.environments import missing_text
 
 SHOWN_FILES: Final = 30
 """Number of files whose names are kept with the job's record; the bundle has all."""
@@ -93,6 +94,7 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         image=kept.image,
         packages=dict(kept.packages),
         missing=list(kept.missing),
+        missing_text=missing_text(kept.missing, spec.options.image or kept.path),
         files=list(kept.files),
         file_count=kept.file_count,
         file_bytes=kept.file_bytes,

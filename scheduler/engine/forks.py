@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -23,11 +26,13 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec
 from springtide.scheduler.wire.reruns import arguments_of
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.scheduler.workload import Workload
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 NOT_FOUND: Final = "no_checkpoint"
 """Code of the refusal of a checkpoint that a job does not have."""
@@ -74,11 +79,12 @@ HINT: Final = "Call save() of springtide.training in the program, or run the job
 
 def why_none(job: JobRecord) -> str:
     """Return why a job has no checkpoints, in words."""
+    if job.standing.saved is not None or job.checkpoints_deleted:
+        by = "by its program, its rules or a person"
+        return f"The checkpoints of the job are not there any more: they were deleted, {by}."
     if job.standing.attempt == 0:
         return "The job has not started, so it has saved no checkpoint yet."
-    if job.standing.saved is None:
-        return "The job has saved no checkpoint that the pool knows of."
-    return "The checkpoints of the job are not there any more: they were deleted, by its program or by a person."
+    return "The job has saved no checkpoint that the pool knows of."
 
 
 def _not_found(
@@ -145,6 +151,8 @@ class ForkCalls:
         self._launch_specs = launch_specs
         self._reruns = reruns
         self._request = request
+        self._copying: set[str] = set()
+        """The jobs whose copies are made or wait for the record of their job."""
 
     async def checkpoints(self, job_id: str) -> wire.CheckpointList:
         """Return the checkpoints of a job."""
@@ -198,7 +206,8 @@ class ForkCalls:
         def record(transaction: Transaction) -> None:
             present = transaction.job(job_id) or self._jobs.in_memory(job_id) or job
             if not present.state.final:
-                transaction.put_job(present.with_standing(**changes))
+                deleted = present.standing.saved or present.standing.deleted
+                transaction.put_job(present.with_standing(**changes, deleted=deleted))
 
         await self._request(record)
 
@@ -232,8 +241,28 @@ class ForkCalls:
         )
         return again if program is None else with_program(again, program)
 
-    async def copy(self, source: Source, spec: JobSpec) -> dict[str, Any]:
-        """Copy the checkpoint to a new job, and return how that stands at its beginning. Raises `Refusal`."""
+    @asynccontextmanager
+    async def copied(self, source: Source, spec: JobSpec) -> AsyncIterator[dict[str, Any]]:
+        """Copy the checkpoint to a new job, and yield how that stands at its beginning. Raises `Refusal`.
+
+        The job is accepted in the block; without its record the copy is deleted.
+        """
+        waits = False
+        self._copying.add(spec.id)
+        try:
+            begins = await self._copy(source, spec)
+            waits = True
+            yield begins
+        except asyncio.CancelledError:
+            if not waits:  # else the record may still come: the next start of the engine looks
+                self._copying.discard(spec.id)
+            raise
+        except BaseException:
+            await self._settle(spec.id)
+            raise
+        await self._settle(spec.id)
+
+    async def _copy(self, source: Source, spec: JobSpec) -> dict[str, Any]:
         parent, fork = self._spec(source.job), self._launch_specs.preview(JobRecord(spec), ())
         name = source.checkpoint.name
         copied = await self._ask(source.job, self._executor.copy_checkpoint(parent, name, fork, _also(source.job)))
@@ -245,9 +274,27 @@ class ForkCalls:
             "best_step": step,
         }
 
-    async def forget(self, job_id: str) -> None:
-        """Delete the copy of a checkpoint for a job that was not accepted."""
-        await self._executor.remove(job_id)
+    async def settle(self) -> None:
+        """Delete the copies of checkpoints for jobs that were not accepted, such as those that a crash left.
+
+        Raises `ExecutorError` or `StoreError`.
+        """
+        for job_id in await self._executor.unrecorded():
+            if job_id not in self._copying:
+                await self._keep_or_delete(job_id)
+
+    async def _settle(self, job_id: str) -> None:
+        try:
+            await self._keep_or_delete(job_id)
+        except (ExecutorError, StoreError, OSError) as error:
+            logger.warning("The copy of a checkpoint for the job %s is looked at again later: %s", job_id, error)
+        self._copying.discard(job_id)
+
+    async def _keep_or_delete(self, job_id: str) -> None:
+        if await self._jobs.look_up(job_id) is None:
+            await self._executor.remove(job_id)
+        else:
+            await self._executor.recorded(job_id)
 
     async def _found(self, job: JobRecord) -> tuple[SavedCheckpoint, ...]:
         if job.standing.attempt == 0 and (job.spec.rerun is None or job.spec.rerun.fork is None):

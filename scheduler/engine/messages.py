@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -231,21 +232,23 @@ def running(
     *,
     unsaved: bool = False,
     never_saved: float | None = None,
+    deleted: bool = False,
     unused: tuple[float, float] | None = None,
     slow: Params = MappingProxyType({}),
 ) -> Reason:
     """Return the job runs on ``gpus`` GPUs, with ``workers`` of at most ``most`` workers.
 
     ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
-    has saved none: the run time that this would lose at least, in seconds. ``unused`` are the seconds for which it
-    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1. ``slow`` is a `slow_placement`.
+    has no checkpoint: the run time that this would lose at least, in seconds; ``deleted``, that it had some.
+    ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in that time, from
+    0 to 1. ``slow`` is a `slow_placement`.
     """
     params: dict[str, str | int | float | tuple[str, ...] | None]
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
     if unsaved:
         params["unsaved"] = 1
     if never_saved is not None:
-        params |= {"never_saved": 1, "lost": never_saved}
+        params |= {"never_saved": 1, "lost": never_saved, **({"deleted": 1} if deleted else {})}
     if unused is not None:
         params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
     return Reason("running", {**params, **slow})
@@ -289,6 +292,14 @@ def pausing(gpus: int, *, saved: bool, found: str = "") -> Reason:
 def stopping(gpus: int) -> Reason:
     """Return the job is being ended for good."""
     return Reason("stopping", {"gpus": gpus})
+
+
+def not_finite(since: Mapping[str, float | None]) -> Reason | None:
+    """Return since which step a metric is not finite, None if all are: the first one, and how many others."""
+    if not since:
+        return None
+    first = min(since, key=lambda name: inf if (step := since[name]) is None else step)
+    return Reason("not-finite", {"name": first, "step": since[first], "others": len(since) - 1})
 
 
 def sweep(standing: SweepNumbers) -> Reason:

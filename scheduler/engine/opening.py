@@ -400,7 +400,7 @@ def _run(parts: EngineParts) -> Engine:
         await parts.run_history.load(ended_jobs)
         parts.mailbox.wake()
 
-    pruner = Pruner(store, parts.executor, parts.settings, parts.clock)
+    pruner = Pruner(store, parts.executor, parts.settings, parts.clock, parts.forks.settle)
     running = asyncio.get_running_loop()
     return Engine(
         parts,

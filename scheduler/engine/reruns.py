@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.arguments import Argument, BadArgument, changed, program_words
+from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -49,7 +49,7 @@ def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **changes, VARIABLES: variables}
 
 
-def with_arguments(spec: JobSpec, typed: Mapping[str, str]) -> JobSpec:
+def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
     """Return the spec with other arguments, as people type them. Raises `Refusal` (422)."""
     if not typed:
         return spec
@@ -131,7 +131,7 @@ class RerunCalls:
         job_id: str,
         options: Mapping[str, Any],
         key: str | None,
-        typed: Mapping[str, str] = MappingProxyType({}),
+        typed: Typed = MappingProxyType({}),
         *,
         files: bool = True,
     ) -> wire.Submission:
@@ -250,13 +250,16 @@ def _letters(values: Sequence[str | None]) -> list[str]:
 
 
 def code_changes(specs: Sequence[JobSpec]) -> list[list[str] | None]:
-    """Return for each job how its source differs from that of the first one, as lines of a unified diff."""
-    first = specs[0].shown_source.splitlines()
-    return [_changes(first, spec.shown_source.splitlines()) for spec in specs]
+    """Return for each job how its code differs from that of the first one, as lines of a unified diff.
+
+    A command is compared by its words, and has no code here.
+    """
+    codes = [None if spec.kind == "command" else spec.shown_source.splitlines() for spec in specs]
+    return [_changes(codes[0], code) for code in codes]
 
 
-def _changes(before: Sequence[str], after: Sequence[str]) -> list[str] | None:
-    if before == after:
+def _changes(before: Sequence[str] | None, after: Sequence[str] | None) -> list[str] | None:
+    if before is None or after is None or before == after:
         return []
     if max(len(before), len(after)) > MAX_LINES:
         return None

@@ -24,7 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import GONE
-from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.population import MemberRef
@@ -39,6 +39,14 @@ HISTORY = "trials.json"
 
 class ExecutorError(Exception):
     """The executor could not carry out a request; the message is shown to the job's user."""
+
+
+class ProgramError(ExecutorError):
+    """The program of a session cannot be run. ``exit_code`` is that of shells: 127 if it is missing, else 126."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class BlockedError(ExecutorError):
@@ -241,7 +249,7 @@ class Report:
     attempt: int
     step: float | None = None
     of: float | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     saved: bool = False
     unsaved: bool = False
     trial: TrialReport | None = None
@@ -258,7 +266,8 @@ class Reported:
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when a
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
     sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
-    recognised among its files, None if there is none now. ``extremes`` are those of the reports since then.
+    recognised among its files, None if there is none now. ``extremes`` are those of the reports since then,
+    ``not_finite`` the steps since which metrics are not finite in this attempt.
     """
 
     key: AttemptKey
@@ -270,6 +279,7 @@ class Reported:
     lost_result: str = ""
     found: Checkpoint | None = None
     extremes: Mapping[str, Extremes] = field(default_factory=dict)
+    not_finite: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +364,7 @@ class SavedCheckpoint:
     size: int
     written: float
     by: str = ""
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
 
 
 class CheckpointGoneError(ExecutorError):
@@ -490,7 +500,17 @@ class Executor(ABC):
 
     @abstractmethod
     async def remove(self, job: str) -> None:
-        """Delete all files of an ended job: logs, checkpoints, outputs."""
+        """Delete all files of a job that has ended or was not accepted: logs, checkpoints, outputs.
+
+        Raises `ExecutorError`, also if not all of them could be deleted.
+        """
+
+    async def unrecorded(self) -> Sequence[str]:
+        """Return the jobs that were given a checkpoint, and neither removed nor noted as `recorded`."""
+        return ()
+
+    async def recorded(self, job: str) -> None:  # noqa: B027 - some have nothing to note
+        """Note that the store has a record of a job that was given a checkpoint before."""
 
     takes_sessions = False
     """Whether `open_session` ever opens one."""
@@ -500,7 +520,7 @@ class Executor(ABC):
 
         Raises `ExecutorError` if the attempt does not run, or the program cannot be started.
         """
-        raise ExecutorError("Programs cannot be run inside the jobs of this pool: they do not run on its machine.")
+        raise ExecutorError("Programs cannot be run inside jobs of this pool.")
 
     @abstractmethod
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
@@ -552,9 +572,10 @@ class Executor(ABC):
         fork: AttemptSpec,
         also: str = "",  # noqa: ARG002 - some need it
     ) -> Checkpoint | None:
-        """Copy a checkpoint of a job to another job of the same user, which has not started.
+        """Copy a checkpoint of a job to another job of the same user, which the store does not have yet.
 
-        Returns it as one that is recognised there, None if `springtide.training` restores it by itself. Raises
-        `ExecutorError`, `CheckpointGoneError` if it is not there.
+        That one is among `unrecorded` from before its directory is made. Returns the checkpoint as one that is
+        recognised there, None if `springtide.training` restores it by itself. Raises `ExecutorError`,
+        `CheckpointGoneError` if it is not there.
         """
         raise ExecutorError(f"The checkpoint {given(name)} of {spec.key.job} cannot be copied to {fork.key.job}.")

@@ -20,6 +20,7 @@ from springtide.scheduler.executors.files.layout import CHECKPOINTS, OUTPUT, WOR
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.supervisor.search import SLACK
 from springtide.scheduler.executors.supervisor.tree import SEEDS
+from springtide.scheduler.metrics import Value
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.resuming import PLACEHOLDER
 from springtide.scheduler.wording import LONG_GIVEN, given, plural, size
@@ -49,7 +50,7 @@ class _Kept(msgspec.Struct, frozen=True):
     size: int
     written: float
     by: str
-    values: dict[str, float]
+    values: dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class CheckpointFiles:
         self, request: Mapping[str, Any], places: JobPlaces, account: Mapping[str, Any] | None, seconds: float
     ) -> dict[str, Any]:
         base = str(places.root) if self._strict else None
-        body = json.dumps({**request, "account": account, "base": base}).encode()
+        body = json.dumps({**request, "account": account, "base": base, "parent": os.getpid()}).encode()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-I", "-S", str(PROGRAM), "checkpoints"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, overload
 
@@ -222,6 +222,14 @@ class Api:
         if grace is not None:
             options["gracePeriodSeconds"] = max(0, round(grace))
         await self._request("DELETE", resource.path(namespace, name), body=options)
+
+    # ---------- streams
+
+    async def open_websocket(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket of a subresource. Raises `ApiError`."""
+        return await self._connection.open_websocket(path, query=query, protocol=protocol)
 
     # ---------- underneath
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +12,14 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
-from springtide.scheduler.kube.errors import CONFIGURATION, ApiError
+from springtide.scheduler.kube.errors import CONFIGURATION, ApiError, error_of
 
 USER_AGENT = "springtide"
 UNAUTHORIZED = 401
 AUTH_SETTINGS = ["BearerToken"]
 """Name under which the package keeps the token of a configuration."""
+OPEN_TIMEOUT = 30.0
+"""Time for a WebSocket to open, in seconds."""
 TLS_SHUTDOWN = 0.05
 """Time for connections to end TLS before the event loop may stop, in seconds."""
 
@@ -64,13 +66,28 @@ class Connection:
         """
         client = await self._open()
         used = client.configuration
-        request = _Request(method, path, query, headers, body, timeout)
+        request = _Request(method, path, tuple(query.items()), headers, body, timeout)
         answer = await _send(client, request)
         if answer.status == UNAUTHORIZED:
             answer.release()
             await self._renew(client, used)
             answer = await _send(client, request)
         return answer
+
+    async def open_websocket(
+        self, path: str, *, query: Sequence[tuple[str, str]], protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket with this subprotocol; raises `ApiError` as `send` does, and for other answers."""
+        client = await self._open()
+        used = client.configuration
+        request = _Request("GET", path, query, {"Sec-WebSocket-Protocol": protocol})
+        try:
+            return await _upgrade(client, request)
+        except ApiError as error:
+            if error.status != UNAUTHORIZED:
+                raise
+        await self._renew(client, used)
+        return await _upgrade(client, request)
 
     async def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -123,23 +140,45 @@ class Connection:
 class _Request:
     method: str
     path: str
-    query: Mapping[str, str]
+    query: Sequence[tuple[str, str]]
     headers: Mapping[str, str]
-    body: object
-    timeout: float
+    body: object = None
+    timeout: float = OPEN_TIMEOUT
 
 
-async def _send(client: ApiClient, request: _Request) -> aiohttp.ClientResponse:
+async def _serialized(client: ApiClient, request: _Request) -> tuple[str, dict[str, str]]:
+    """Return the address and the headers of a request, with the credentials."""
     try:
         _, url, headers, _, _ = await client.param_serialize(
             request.method,
             request.path,
-            query_params=[(name, value) for name, value in request.query.items() if value],
+            query_params=[(name, value) for name, value in request.query if value],
             header_params=dict(request.headers),
             auth_settings=AUTH_SETTINGS,
         )
     except (ConfigException, OSError) as error:  # a service account's token is read again once a minute
         raise _no_credentials(error) from error
+    return url, headers
+
+
+async def _upgrade(client: ApiClient, request: _Request) -> aiohttp.ClientWebSocketResponse:
+    url, headers = await _serialized(client, request)
+    rest = client.rest_client
+    if rest.pool_manager is None:
+        rest.pool_manager = rest._create_pool_manager()  # noqa: SLF001 - as the package's own stream module does
+    try:
+        async with asyncio.timeout(request.timeout):
+            return await rest.pool_manager.ws_connect(
+                url, headers=headers, proxy=rest.proxy, proxy_headers=rest.proxy_headers
+            )
+    except aiohttp.WSServerHandshakeError as error:
+        raise error_of(error.status, b"", error.headers or {}) from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise no_answer(error) from error
+
+
+async def _send(client: ApiClient, request: _Request) -> aiohttp.ClientResponse:
+    url, headers = await _serialized(client, request)
     try:
         answer = await client.call_api(
             request.method, url, headers, request.body, _request_timeout=request.timeout

@@ -13,7 +13,7 @@ from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
-from springtide.scheduler.sentences.headlines import LONGEST_HEADLINE, headline
+from springtide.scheduler.sentences.headlines import LONGEST_HEADLINE, headline, longer_headline
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
 from springtide.scheduler.sentences.reruns import fork_text, rerun_text
 from springtide.scheduler.sentences.running import RUNNING
@@ -42,6 +42,7 @@ __all__ = [
     "fork_text",
     "headline",
     "joined",
+    "longer_headline",
     "render",
     "rerun_text",
     "starts_if_sentences",

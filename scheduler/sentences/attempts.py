@@ -80,7 +80,7 @@ def _ended_cleanly(p: Params) -> Sentences:
 
 
 def _never_saved(_: Params) -> Sentences:
-    yield cause(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
+    yield follows(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
 
 
 def _evicted(p: Params) -> Sentences:
@@ -91,6 +91,7 @@ def _evicted(p: Params) -> Sentences:
 
 def _held_and_resumed(p: Params) -> Sentences:
     yield cause(f"It was paused by {quoted_name(p, 'by')}, and resumed before it had stopped.")
+    yield follows("It continues by itself as soon as GPUs are free for it.")
 
 
 def _paused(_: Params) -> Sentences:

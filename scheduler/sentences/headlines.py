@@ -16,6 +16,7 @@ from springtide.scheduler.wording import (
     cores_and_memory,
     count,
     duration,
+    given,
     gpus,
     listed,
     ordinal_place,
@@ -38,11 +39,14 @@ Parts: TypeAlias = Iterator[str]
 
 def headline(*reasons: Reason) -> str:
     """Return the reasons in one line of at most `LONGEST_HEADLINE` characters; empty if none has a headline."""
-    parts = [part for why in reasons if why.code in HEADLINES for part in HEADLINES[why.code](why.params)]
-    line = parts[0] if parts else ""
-    for part in parts[1:]:
-        longer = f"{line} {part}"
-        if len(longer) > LONGEST_HEADLINE:
+    return longer_headline("", *reasons)
+
+
+def longer_headline(line: str, *reasons: Reason) -> str:
+    """Return a headline with those of the parts of further reasons that fit."""
+    for part in (part for why in reasons if why.code in HEADLINES for part in HEADLINES[why.code](why.params)):
+        longer = f"{line} {part}" if line else part
+        if line and len(longer) > LONGEST_HEADLINE:
             break
         line = longer
     return shortened(line, LONGEST_HEADLINE)
@@ -267,9 +271,15 @@ def _running(p: Params) -> Parts:
     elif p.get("lost"):
         yield f"A pause would lose over {duration(real(p, 'lost'))} of work."
     elif p.get("never_saved"):
-        yield "No checkpoint yet."
+        yield "Its checkpoints were deleted." if p.get("deleted") else "No checkpoint yet."
     if p.get("unused_seconds"):
         yield f"{number(p, 'used_percent')} % used for {duration(real(p, 'unused_seconds'))}."
+
+
+def _not_finite(p: Params) -> Parts:
+    step = p.get("step")
+    name = given(str(p.get("name")), LONGEST_NAME)
+    yield f"{name} is not finite." if step is None else f"{name} not finite since step {amount(real(p, 'step'))}."
 
 
 def _pausing(p: Params) -> Parts:
@@ -419,6 +429,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "running": _running,
     "pausing": _pausing,
     "stopping": _said("Stopping."),
+    "not-finite": _not_finite,
     "sweep": _sweep,
     "sweep-waits": _said("The next trial waits."),
     "sweep-stopping": _sweep_stopping,

@@ -50,10 +50,12 @@ def _running(p: Params) -> Sentences:
     if p.get("unused_seconds"):
         yield state(_unused(p))
     if p.get("never_saved"):
-        yield state(f"It has saved no checkpoint yet: a pause would start it from the beginning, {OWN_FILES}.")
+        none = "Its checkpoints were deleted" if p.get("deleted") else "It has saved no checkpoint yet"
+        yield state(f"{none}: a pause would start it from the beginning, {OWN_FILES}.")
         if p.get("lost"):
             yield state(f"More than {duration(real(p, 'lost'))} of work would be lost.")
-            yield advice("Have it save checkpoints, such as with job.save() of springtide.training.")
+            if not p.get("deleted"):
+                yield advice("Have it save checkpoints, such as with job.save() of springtide.training.")
     if p.get("times"):
         yield from _slow(p)
     if p.get("unsaved"):
@@ -81,9 +83,19 @@ def _stopping(p: Params) -> Sentences:
     yield state(f"Stopping{_gives_back(p)}.")
 
 
+def _not_finite(p: Params) -> Sentences:
+    name, others = given(str(p.get("name")), LONG_GIVEN), number(p, "others")
+    verb = "is not" if p.get("step") is None else "has not been"
+    at = "" if p.get("step") is None else f" since step {amount(real(p, 'step'))}"
+    yield state(f"The metric {name} {verb} a finite number{at}.")
+    if others:
+        yield state(f"Neither {plural(others, 'is', 'are')} {count(others, 'other metric')}.")
+
+
 RUNNING: Table = {
     "starting": _starting,
     "running": _running,
     "pausing": _pausing,
     "stopping": _stopping,
+    "not-finite": _not_finite,
 }

@@ -26,8 +26,8 @@ class Difference(Answer, frozen=True, kw_only=True):
 class Comparison(Answer, frozen=True, kw_only=True):
     """Jobs side by side, in the order that was asked for.
 
-    ``code`` has for each job how its source differs from that of the first one, as lines of a unified diff: empty
-    if it is the same or there is none, None if it is too long to compare.
+    ``code`` has for each job how its code differs from that of the first one, as lines of a unified diff: empty
+    if it is the same or one of them has none, as commands, None if it is too long to compare.
     """
 
     jobs: list[Job]

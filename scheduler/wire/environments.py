@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Answer, Request, Word
 from springtide.scheduler.wire.trees import ProjectTree
-from springtide.scheduler.wording import LONG_GIVEN, given
+from springtide.scheduler.wording import LONG_GIVEN, given, listed, plural
 
 ACTIVATION: Final = (
     *("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "VIRTUAL_ENV"),
@@ -65,6 +65,15 @@ def missing_modules(
 
 MAX_PACKAGES = 300
 """Maximum number of packages that a job's record names."""
+
+
+def missing_text(missing: Sequence[str], place: str) -> str:
+    """Return which modules are missing in an image or a Python, as a sentence; empty if none is."""
+    if not missing:
+        return ""
+    return (
+        f"The code imports {listed(missing)}, which {plural(len(missing), 'is', 'are')} not installed in {place}."
+    )
 
 
 def missing_program(
@@ -139,6 +148,8 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     image: str = ""
     packages: dict[str, str] = {}
     missing: list[str] = []
+    missing_text: str = ""
+    """A sentence that says which those are, and where they are missing; empty if none is known to be missing."""
     files: list[str] = []
     file_count: int = 0
     file_bytes: int = 0

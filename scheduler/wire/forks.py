@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
-from springtide.scheduler.arguments import MAX_ARGUMENTS, Argument
+from springtide.scheduler.arguments import MAX_ARGUMENTS, Argument, Typed
+from springtide.scheduler.metrics import Value
 from springtide.scheduler.wire.environments import PythonEnvironment
-from springtide.scheduler.wire.reruns import Rerun
+from springtide.scheduler.wire.reruns import NO_ARGUMENTS, Rerun
 from springtide.scheduler.wire.shapes import Answer, Request
 from springtide.scheduler.wire.submission import Submission
 from springtide.scheduler.wire.trees import ProjectTree
@@ -36,7 +36,7 @@ class Checkpoint(Answer, frozen=True, kw_only=True):
     size: int
     written: float
     by: str = ""
-    values: dict[str, float] = {}
+    values: dict[str, Value] = {}
     needed: bool = False
 
 
@@ -109,7 +109,7 @@ def fork(
     *,
     step: float | None = None,
     checkpoint: str | None = None,
-    arguments: Mapping[str, str] = {},
+    arguments: Typed = NO_ARGUMENTS,
     program: Program | None = None,
 ) -> Struct:
     """Return the request for options as requests carry them, those of `OPTIONS`, and for typed ``arguments``."""

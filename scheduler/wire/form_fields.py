@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.arguments import Arguments, is_editable
+from springtide.scheduler.arguments import Arguments, is_editable, is_removable, takes_options
 from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
@@ -48,6 +48,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The label of the choice of another value; empty if there is none."""
     least: int | None = None
     most: int | None = None
+    removable: bool = False
+    """Whether it can be left out: an option of a command."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +66,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     fields: list[Field]
     arguments: list[Field] = []
     """Those of the job's arguments that can be changed, for a run again."""
+    takes_options: bool = False
+    """Whether options can be added to the job's command, for a run again."""
     person: Person
     notebooks: list[str]
 
@@ -93,11 +97,12 @@ def with_arguments(form: Form, kind: str, argv: Sequence[str], arguments: Argume
             common=True,
             value=argument.text,
             placeholder="unchanged" if argument.hidden else "",
+            removable=is_removable(kind, argv, name),
         )
         for name, argument in arguments.items()
         if is_editable(kind, argv, name, argument)
     ]
-    return msgspec.structs.replace(form, arguments=fields)
+    return msgspec.structs.replace(form, arguments=fields, takes_options=takes_options(kind, argv))
 
 
 def _filled(field: Field, options: Mapping[str, Any]) -> Field:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta
 
 from springtide.scheduler.arguments import Argument
+from springtide.scheduler.metrics import Value
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns import RerunOf
@@ -100,13 +101,14 @@ class BestValue(Answer, frozen=True, kw_only=True):
 class Metric(Answer, frozen=True, kw_only=True):
     """A metric of a job: its last and its best value, and the one at the step that was asked for.
 
-    That is the newest one reported at this step, else the one at the last step before it; None if there is none.
+    Values that are not finite are the texts ``NaN``, ``Infinity`` and ``-Infinity``; they are never the best. The
+    one at a step is the newest one reported at this step, else the one at the last step before it, if any.
     """
 
     name: str
-    last: float | None
+    last: Value | None
     best: BestValue | None
-    at_step: float | None = None
+    at_step: Value | None = None
 
 
 class MetricList(Answer, frozen=True, kw_only=True):
@@ -118,14 +120,17 @@ class MetricList(Answer, frozen=True, kw_only=True):
 class Progress(Answer, frozen=True, kw_only=True):
     """The job's latest report. ``values`` are its numbers, such as ``{"loss": 0.3}``, ``best`` the best of each.
 
+    A number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``; ``not_finite`` has the steps
+    since which metrics are not finite, None for one without steps.
     ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
     """
 
     step: float | None = None
     of: float | None = None
     at: float | None = None
-    values: dict[str, float] = {}
+    values: dict[str, Value] = {}
     best: dict[str, BestValue] = {}
+    not_finite: dict[str, float | None] = {}
     ends: float | None = None
 
 
@@ -284,6 +289,8 @@ class Job(Answer, frozen=True, kw_only=True):
     saved_step: float | None = None
     checkpoint: FoundCheckpoint | None = None
     """That checkpoint, if it was recognised among the job's files; None if the job reports its checkpoints."""
+    checkpoints_deleted: bool = False
+    """Whether it had checkpoints, and all of them were deleted."""
     ended_cleanly: bool = False
     """Whether its last attempt ended with 0 when it was asked to pause: the job may be complete."""
     reason: Reason | None = None
@@ -411,7 +418,7 @@ class Point(Answer, frozen=True, kw_only=True):
     attempt: int
     at: float
     step: float | None = None
-    values: dict[str, float] = {}
+    values: dict[str, Value] = {}
     of_checkpoint: bool = False
 
 

@@ -7,8 +7,9 @@ the form, ``pool.submit``, TrainJobs, the API's checks, the job's page and the d
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum, Flag, auto
 from typing import Any, Final, assert_never
 
@@ -60,6 +61,21 @@ class BadOption(ValueError):  # noqa: N818 - shown to users as OptionError
         self.name = name
         self.message = message
         self.hint = hint
+
+
+def unknown_option(name: str, known: Collection[str], kind: str = "", own: Sequence[str] = ()) -> BadOption:
+    """Return the refusal of a name that is none of the ``known`` options.
+
+    It is no parameter of the work of this ``kind`` either, which are its ``own``.
+    """
+    near = get_close_matches(name, [*own, *sorted(known)], 1)
+    hints = [f"Did you mean `{near[0]}`?"] if near else []
+    if own:
+        hints.append(f"The {kind} has the {wording.plural(len(own), 'parameter')} {', '.join(own)}.")
+    elif not near:
+        hints.append(f"Options are {', '.join(sorted(known))}.")
+    more = f", which is no parameter of the {kind} either" if own else ""
+    return BadOption(name, f"Unknown option `{name}`{more}.", " ".join(hints))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

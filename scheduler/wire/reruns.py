@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from springtide.scheduler import wording
-from springtide.scheduler.arguments import MAX_ARGUMENTS, MAX_TYPED
+from springtide.scheduler.arguments import MAX_ARGUMENTS, MAX_TYPED, Typed
 from springtide.scheduler.wire.options import BadOption
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission
 
+NO_ARGUMENTS: Typed = MappingProxyType({})
 _TYPES = get_type_hints(Submission, include_extras=True)
 
 Rerun = msgspec.defstruct(
@@ -24,7 +25,7 @@ Rerun = msgspec.defstruct(
         (
             "arguments",
             Annotated[
-                dict[Annotated[str, Meta(max_length=MAX_NAME)], Annotated[str, Meta(max_length=MAX_TYPED)]],
+                dict[Annotated[str, Meta(max_length=MAX_NAME)], Annotated[str, Meta(max_length=MAX_TYPED)] | None],
                 Meta(max_length=MAX_ARGUMENTS),
             ],
             {},
@@ -39,21 +40,20 @@ Rerun = msgspec.defstruct(
         "__doc__": "Options of a run again that differ from the first run; one left out stays as it was.\n\n"
         "Variables of ``env`` are added to those of the first run. ``typed`` are options as texts, as a form has "
         "them; an empty one is at its default. ``arguments`` are those of its function, command or notebook "
-        "that change, by name, as people type them. ``key`` makes the request safe to repeat, as that of a "
-        "submission."
+        "that change, by name, as people type them; null removes an option of a command. ``key`` makes the "
+        "request safe to repeat, as that of a submission."
     },
 )
 
 
-def rerun(changes: dict[str, Any], key: str | None = None, arguments: Mapping[str, str] = {}) -> Struct:
+def rerun(changes: dict[str, Any], key: str | None = None, arguments: Typed = NO_ARGUMENTS) -> Struct:
     """Return the request for options as requests carry them, those of `OPTIONS`, and for typed ``arguments``."""
     return Rerun(**changes, arguments=dict(arguments), key=key)
 
 
-def arguments_of(request: Struct) -> dict[str, str]:
+def arguments_of(request: Struct) -> dict[str, str | None]:
     """Return the arguments that a request to run a job again changes, as they are typed."""
-    changed: dict[str, str] = getattr(request, "arguments")  # noqa: B009 - made from the table, unknown to type checkers
-    return changed
+    return dict(getattr(request, "arguments"))  # noqa: B009 - made from the table, unknown to type checkers
 
 
 def changes_of(request: Struct) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def changes_of(request: Struct) -> dict[str, Any]:
 def _read(typed: dict[str, str]) -> dict[str, Any]:
     unknown = typed.keys() - OPTIONS.keys()
     if unknown:
-        raise BadOption("typed", f"{wording.given(min(unknown), MAX_NAME)} is no option of a job.")
+        raise BadOption("typed", f"Unknown option {wording.given(min(unknown), MAX_NAME)}.")
     return {
         name: OPTIONS[name].read(text) if text.strip() else OPTIONS[name].default for name, text in typed.items()
     }

@@ -9,6 +9,7 @@ a proxy would answer a ping.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, Final
 
@@ -30,6 +31,9 @@ MAX_WORDS: Final = 1000
 """Maximum number of words of a command."""
 MAX_WORD: Final = 32 * 1024
 """Maximum length of a word of a command, in characters."""
+
+NOT_STARTED: Final[Mapping[int, str]] = {127: "no_program", 126: "not_executable"}
+"""Codes of the refusals of programs that are not there or cannot be run, by the exit code that shells have."""
 
 CommandWord = Annotated[str, Meta(max_length=MAX_WORD, pattern=r"^[^\x00]*$")]
 Extent = Annotated[int, Meta(ge=1, le=4096)]

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from springtide.scheduler.arguments import Parameter
+from springtide.scheduler.metrics import Value
 from springtide.scheduler.population import Population
 from springtide.scheduler.wire.shapes import Answer, Request, Word
 
@@ -140,7 +141,7 @@ class TrialRow(Answer, frozen=True, kw_only=True):
     state: str = "queued"
     parameters: dict[str, Parameter] | None = None
     value: float | None = None
-    values: dict[str, float] = {}
+    values: dict[str, Value] = {}
     step: float | None = None
     of: float | None = None
     curve: list[tuple[float, float]] = []

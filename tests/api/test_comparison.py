@@ -12,20 +12,18 @@ async def comparison(running: Any, user: str, *ids: str) -> Any:
 
 
 async def test_what_differs_is_told_with_a_value_for_each_job(running: Any) -> None:
-    source = "def train(lr):\n    return lr\n\ntrain(0.1)"
     first = await running.submit(
-        "susan", "python3", "train.py", "0.1", source=source, env={"SEED": "1", "TOKEN": "hunter2"}, time_limit=60
+        "susan", "python3", "train.py", "0.1", env={"SEED": "1", "TOKEN": "hunter2"}, time_limit=60
     )
     second = await running.submit(
         "susan",
         "python3",
         "train.py",
         "0.2",
-        source=source.replace("(0.1)", "(0.2)"),
         env={"SEED": "2", "TOKEN": "hunter2"},
         tags=["seed-2"],
     )
-    third = await running.submit("susan", "python3", "train.py", "0.2", source=source, env={"TOKEN": "hunter2"})
+    third = await running.submit("susan", "python3", "train.py", "0.2", env={"TOKEN": "hunter2"})
     answer = await comparison(running, "susan", first["id"], second["id"], third["id"])
     found = answer.json()
     assert [job["id"] for job in found["jobs"]] == [first["id"], second["id"], third["id"]]
@@ -37,8 +35,26 @@ async def test_what_differs_is_told_with_a_value_for_each_job(running: Any) -> N
         ("argument", "argument 1"): ["0.1", "0.2", "0.2"],
     }
     assert "hunter2" not in answer.text
-    assert [line for line in found["code"][1] if line[0] in "+-"] == ["-train(0.1)", "+train(0.2)"]
-    assert (found["code"][0], found["code"][2]) == ([], [])
+
+
+async def test_code_is_compared_line_by_line(running: Any) -> None:
+    codes = ["train(0.1)", "train(0.2)", "train(0.1)"]
+    ids = [
+        (await running.submit("susan", kind="function", source=f"def train(lr): ...\n{code}"))["id"]
+        for code in codes
+    ]
+    first, second, third = (await comparison(running, "susan", *ids)).json()["code"]
+    assert [line for line in second if line[0] in "+-"] == ["-train(0.1)", "+train(0.2)"]
+    assert (first, third) == ([], [])
+
+
+async def test_a_command_is_arguments_and_no_code(running: Any) -> None:
+    lines = ["python3 train.py --lr 0.1", "python3 train.py --lr 0.2"]
+    commands = [await running.submit("susan", *line.split(), source=line) for line in lines]
+    function = await running.submit("susan", kind="function", source="train()")
+    found = (await comparison(running, "susan", *(job["id"] for job in [*commands, function]))).json()
+    assert found["code"] == [[], [], []]
+    assert [each["values"] for each in found["differences"] if each["name"] == "lr"] == [["0.1", "0.2", "none"]]
 
 
 async def test_arguments_are_compared_by_name_wherever_they_stand(running: Any) -> None:
@@ -64,7 +80,10 @@ async def test_programs_that_differ_are_compared_as_commands(running: Any) -> No
 
 
 async def test_a_long_source_is_not_compared_line_by_line(running: Any) -> None:
-    ids = [(await running.submit("susan", source=f"{word}\n" * 1001))["id"] for word in ("one", "two")]
+    ids = [
+        (await running.submit("susan", kind="function", source=f"{word}\n" * 1001))["id"]
+        for word in ("one", "two")
+    ]
     assert (await comparison(running, "susan", *ids)).json()["code"] == [[], None]
 
 

@@ -9,8 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from springtide.scheduler import wire
+from springtide.scheduler.client.descriptions import resumes_from
 from springtide.scheduler.executors import checkpoint_files
 from springtide.scheduler.store import pruning
 
@@ -205,7 +208,8 @@ async def test_a_refused_fork_leaves_no_copy_and_one_key_is_one_fork(running: An
     one, other = [await fork(running, job["id"], key="once") for _ in range(2)]
     assert (one.status_code, other.status_code) == (201, 200)
     assert one.json()["id"] == other.json()["id"]
-    assert {path.name for path in jobs.iterdir()} - before == {one.json()["id"]}
+    assert {path.name for path in jobs.iterdir()} - before == {one.json()["id"], ".unrecorded"}
+    assert list((jobs / ".unrecorded").iterdir()) == []
 
 
 async def test_the_checkpoint_of_a_paused_job_is_deleted_with_a_clear_word_only(running: Any) -> None:
@@ -229,8 +233,51 @@ async def test_the_checkpoint_of_a_paused_job_is_deleted_with_a_clear_word_only(
     found = (await running.as_("susan").get(f"/jobs/{job['id']}")).json()
     assert found["saved_step"] == items[1]["step"]
     await delete(running, job["id"], items[1]["name"], force=True)
-    assert (await running.as_("susan").get(f"/jobs/{job['id']}")).json()["saved"] is None
+    found = (await running.as_("susan").get(f"/jobs/{job['id']}")).json()
+    assert (found["saved"], found["checkpoints_deleted"]) == (None, True)
+    gone = (await checkpoints(running, job["id"])).json()["text"]
+    assert gone.startswith("The checkpoints of the job are not there any more: they were deleted")
+    assert (await fork(running, job["id"])).json()["message"] == gone
     assert (await delete(running, job["id"], "00000099")).json()["code"] == "no_checkpoints"
+
+
+SAVES_ONCE = """
+import os, sys, time
+from pathlib import Path
+from springtide.training import current_job
+
+job, go, step = current_job(), Path(sys.argv[1]), 0
+while not job.should_pause():
+    if go.exists():
+        go.unlink()
+        job.save(step, step=step)
+    step += 1
+    job.report(step=step)
+    time.sleep(0.05)
+job.exit_for_pause()
+"""
+
+
+async def test_a_running_job_whose_checkpoints_were_deleted_is_not_said_to_have_saved_none(
+    running: Any, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    files = {"train.py": base64.b64encode(SAVES_ONCE.encode()).decode()}
+    job = await running.submit("susan", *COMMAND, str(go), files=files)
+    await running.until("susan", job["id"], lambda found: found["progress"]["step"])
+    assert not (await running.as_("susan").get(f"/jobs/{job['id']}")).json()["checkpoints_deleted"]
+    go.touch()
+    saved = await running.until("susan", job["id"], lambda found: found["saved"])
+    left = await delete(running, job["id"], "00000001", force=True)
+    assert left.json()["text"].startswith("The checkpoints of the job are not there any more")
+    step = saved["progress"]["step"] + 5
+    found = await running.until("susan", job["id"], lambda found: found["progress"]["step"] > step)
+    assert (found["saved"], found["saved_step"], found["checkpoints_deleted"]) == (None, None, True)
+    assert "It has saved no checkpoint" not in found["reason"]["text"]
+    assert resumes_from(msgspec.convert(found, wire.Job), 0.0) == "nothing: its checkpoints were deleted"
+    go.touch()
+    found = await running.until("susan", job["id"], lambda found: found["saved"])
+    assert (found["saved_step"] > step, found["checkpoints_deleted"]) == (True, False)
 
 
 async def test_another_command_continues_among_the_files_of_the_first(running: Any, tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ async def test_pages_of_a_list_do_not_overlap_and_leave_nothing_out(running):
         ("state=dancing", "state"),
         ("cursor=%00%ff", "cursor"),
         ("cursor=nonsense", "cursor"),
-        ("order=up", "order"),
+        ("order=1up", "order"),
         ("mine=1&mine=0", "mine"),
         ("project=nope", "project"),
     ],
@@ -424,6 +424,7 @@ async def test_jobs_are_listed_in_an_order_and_searched_page_after_page(running)
     ],
 )
 async def test_an_unknown_order_or_cursor_is_refused(running, field, params):
+    await running.submit("susan")
     answer = await running.as_("susan").get("/jobs", params=params)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
@@ -463,3 +464,16 @@ async def test_metrics_have_last_and_best_values_and_those_at_a_step(running: An
     assert largest["best"] == {"value": 3.0, "step": 0.0, "goal": "max"}
     assert (await api.get(f"/jobs/{job['id']}")).json()["progress"]["best"]["loss"]["value"] == 1.0
     assert (await running.as_("jemma").get(f"/jobs/{job['id']}/metrics")).status_code == 404
+
+
+async def test_a_job_that_is_resumed_while_it_still_pauses_says_so(running):
+    job = (await running.submit("susan", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"))["id"]
+    await running.until("susan", job, lambda found: found["state"] == "running")
+    api = running.as_("susan")
+    paused = (await api.post(f"/jobs/{job}/pause")).json()
+    assert "It continues when it is resumed." in paused["reason"]["text"]
+    resumed = (await api.post(f"/jobs/{job}/resume")).json()
+    said = resumed["reason"]["text"]
+    assert "It was paused by susan, and resumed before it had stopped. It continues by itself" in said
+    assert "when it is resumed" not in said
+    await api.post(f"/jobs/{job}/cancel")

@@ -59,7 +59,12 @@ async def test_jobs_are_found_and_sorted_by_arguments_and_metrics(running: Any, 
     [
         ({"where": "lr >"}, "where", "The condition ends too early: expected a value after “>”."),
         ({"where": "(" * 100}, "where", "There are more than 20 brackets inside each other."),
-        ({"order": "loss"}, "order", "“loss” is no order of jobs."),
+        ({"order": "a b"}, "order", "“a b” is no order of jobs."),
+        (
+            {"where": "state = runing"},
+            "where",
+            "“runing” at character 9 is no state of a job. Did you mean running?",
+        ),
         ({"order": "best.loss", "cursor": "x"}, "cursor", "“x” is not a cursor of this list."),
     ],
 )
@@ -69,6 +74,62 @@ async def test_a_wrong_condition_or_order_is_refused_in_words(
     answer = await running.as_("susan").get("/jobs", params=query)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
     assert answer.json()["message"] == message
+
+
+async def test_a_name_that_no_job_has_is_refused_with_those_that_they_have(running: Any, runs: Any) -> None:
+    api = running.as_("susan")
+    assert await names(api, where="lr > 0", order="-loss") == ["lr 0.2", "lr 0.1", "lr 0.3"]
+    assert await names(api, where="lr > 0", order="lr") == ["lr 0.1", "lr 0.2", "lr 0.3"]
+    for query, field in (({"where": "lr > 0.1 or los < 1"}, "where"), ({"order": "-los"}, "order")):
+        answer = await api.get("/jobs", params=query)
+        assert (answer.status_code, answer.json()["field"], answer.json()["code"]) == (422, field, "unknown_name")
+        assert answer.json()["message"] == "“los” is no column, and no argument or metric of 4 jobs looked at."
+        assert answer.json()["hint"].startswith("Did you mean “loss”? Known are lr, loss, id, name, user,")
+    assert await names(api, where="last.los < 1") == []
+    assert await names(running.as_("jemma"), where="los < 1") == []
+
+
+async def test_a_training_that_has_diverged_is_seen_as_one(running: Any, tmp_path: Any) -> None:
+    odd = "lo\\ud800ss"
+    script = tmp_path / "train.py"
+    script.write_text(f"""
+import json, os
+from springtide.training import current_job
+for step, loss in enumerate([0.9, 0.5, float("nan"), float("nan")]):
+    current_job().report(step=step, of=4, loss=loss, accuracy=float("inf"), **{{"{odd}": loss}})
+line = {{"attempt": 1, "step": 4, "values": {{"a" * 127: float("-inf"), "{odd}": "NaN", "x": "nan"}}}}
+open(os.environ["SPRINGTIDE_REPORT"], "a").write(json.dumps(line) + chr(10))
+""")
+    job = await running.submit("susan", sys.executable, str(script), name="diverges")
+    fine = await running.submit("susan", "true", name="fine")
+    for each in (job, fine):
+        found = await running.until("susan", each["id"], lambda each: each["ended"] is not None)
+    found = await running.until("susan", job["id"], lambda each: each["ended"] is not None)
+    progress = found["progress"]
+    assert progress["values"] == {"loss": "NaN", "accuracy": "Infinity", "a" * 127: "-Infinity"}
+    assert progress["not_finite"] == {"loss": 2.0, "accuracy": 0.0, "a" * 127: 4.0}
+    assert progress["best"] == {"loss": {"value": 0.5, "step": 1.0, "goal": "min"}}
+    assert found["reason"]["headline"] == "Finished. “accuracy” not finite since step 0."
+    assert (
+        "The metric “accuracy” has not been a finite number since step 0. Neither are 2 other metrics."
+        in found["reason"]["text"]
+    )
+    api = running.as_("susan")
+    assert await names(api, where="loss = nan and best.loss = 0.5") == ["diverges"]
+    assert await names(api, where="loss > 0") == await names(api, where="loss < 0") == []
+    assert await names(api, where="accuracy > 1") == ["diverges"]
+    metrics = (await api.get(f"/jobs/{job['id']}/metrics", params={"step": 1})).json()["items"]
+    assert metrics[0] == {
+        "name": "loss",
+        "last": "NaN",
+        "best": {"value": 0.5, "step": 1.0, "goal": "min"},
+        "at_step": 0.5,
+    }
+    assert (metrics[1]["last"], metrics[1]["best"]) == ("Infinity", None)
+    points = (await api.get(f"/jobs/{job['id']}/points")).json()["items"]
+    assert [point["values"].get("loss") for point in points] == [0.9, 0.5, "NaN", "NaN", None]
+    rows = list(csv.DictReader(io.StringIO((await api.get("/jobs.csv")).text)))
+    assert [(row["last.loss"], row["best.loss"]) for row in rows] == [("", ""), ("nan", "0.5")]
 
 
 async def test_marks_are_kept_and_lists_follow_them(running: Any) -> None:

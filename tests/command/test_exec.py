@@ -149,7 +149,9 @@ def test_what_is_no_running_job_of_ones_own_is_refused_in_words(run: Run, job: s
     unknown = run("exec", "no-such-job", "--", "true")
     assert (unknown.code, "There is no job" in unknown.err) == (1, True), unknown
     none = run("exec", job, "--", "no-such-program")
-    assert (none.code, "There is no program “no-such-program”" in none.err) == (1, True), none
+    assert (none.code, "There is no program “no-such-program”" in none.err) == (127, True), none
+    closed = run("exec", job, "--", "/etc/passwd")
+    assert (closed.code, "cannot be run: Permission denied" in closed.err) == (126, True), closed
     rank = run("exec", job, "--rank", "3", "--", "true")
     assert (rank.code, "rank" in rank.err) == (2, True), rank
 

@@ -129,6 +129,24 @@ def test_a_job_that_its_user_paused(pool: Pool) -> None:
     assert "Likely" not in said
 
 
+def test_a_job_that_is_run_again_after_failures(pool: Pool) -> None:
+    with Client(pool.url, "susan") as client:
+        job = client.submit(wire.Submission(argv=["sh", "-c", "exit 3"], retries=5)).id
+
+        def waits_again() -> bool:
+            found = client.job(job)
+            return len(found.attempts) == 2 and found.attempts[1].ended is not None and not found.ended
+
+        until("the second failure", waits_again)
+    said = pool.explain(job)
+    assert "Sent again" not in said
+    assert "--priority" not in said
+    titles = [line.split(":")[0].strip() for line in said.splitlines() if line.startswith("  Attempt")]
+    assert titles == ["Attempt 1", "Attempt"]
+    first = next(line for line in said.splitlines() if "Attempt 1:" in line)
+    assert re.fullmatch(r"  Attempt 1: failed .*\. It ended with exit code 3\.", first)
+
+
 def test_a_job_that_failed(pool: Pool) -> None:
     job = pool.send("sh", "-c", "exit 3")
     pool.until(job, "failed")

@@ -10,6 +10,7 @@ import gzip
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
-from tornado.websocket import WebSocketHandler, websocket_connect
+from tornado.websocket import WebSocketClosedError, WebSocketHandler, websocket_connect
 
 LARGE = 150 * 1024 * 1024
 PIECE = b"0123456789abcdef" * 65536
@@ -115,6 +116,31 @@ class Echo(WebSocketHandler):
         await self.write_message(f"{self.selected_subprotocol}, {kind}")
 
 
+class Judge(RequestHandler):
+    def get(self) -> None:
+        self.set_status(404)
+        self.finish(f"no {self.request.path}")
+
+
+class Leaves(WebSocketHandler):
+    """Cuts the connection at the first message."""
+
+    def on_message(self, _message: str | bytes) -> None:
+        assert self.ws_connection is not None
+        self.ws_connection.stream.close()
+
+
+class Talks(WebSocketHandler):
+    """Sends messages until the reader has left."""
+
+    async def open(self, *_words: str) -> None:
+        upstream: Upstream = self.settings["upstream"]
+        with suppress(WebSocketClosedError):
+            while True:
+                await self.write_message(b"x" * 1000, binary=True)
+        upstream.gone.set()
+
+
 @dataclass(frozen=True)
 class Proxy:
     """A real proxy, the port of its target, and its log."""
@@ -142,7 +168,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 async def upstream(proxy: Proxy) -> AsyncIterator[Upstream]:
     made = Upstream()
     routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/known", Known),
-              ("/torn", Torn), ("/echo", Echo), ("/size", Size)]  # fmt: skip
+              ("/torn", Torn), ("/echo", Echo), ("/size", Size),
+              ("/leaves", Leaves), ("/talks", Talks), ("/path/.*", Judge)]  # fmt: skip
     server = HTTPServer(Application(routes, upstream=made), max_body_size=2 * LARGE)
     server.add_sockets(bind_sockets(proxy.target, "127.0.0.1"))
     yield made
@@ -226,6 +253,11 @@ async def test_status_cookies_and_encoding_pass_through_untouched(browser: httpx
     assert (await browser.get("/nowhere")).status_code == 404
 
 
+async def test_a_path_that_is_no_text_is_for_the_target_to_judge(browser: httpx.AsyncClient) -> None:
+    answer = await browser.get("/path/%ff")
+    assert (answer.status_code, answer.text) == (404, "no /path/%ff")
+
+
 async def test_other_methods_pass_through(browser: httpx.AsyncClient) -> None:
     head = await browser.head("/odds")
     assert (head.headers["Content-Length"], head.content) == ("12345", b"")
@@ -254,3 +286,22 @@ async def test_a_websocket_gets_the_subprotocol_that_the_target_chose(
     await socket.write_message(b"\xff\x00", binary=True)
     assert await socket.read_message() == f"{answered}, bytes"
     socket.close()
+
+
+@pytest.mark.parametrize("path", ["/leaves", "/talks"])
+async def test_an_end_of_a_websocket_that_leaves_is_no_error(
+    proxy: Proxy, upstream: Upstream, browser: httpx.AsyncClient, path: str
+) -> None:
+    socket = await websocket_connect(str(browser.base_url.join(path)).replace("http", "ws", 1))
+    if path == "/leaves":
+        with suppress(WebSocketClosedError):
+            for _ in range(1000):
+                await socket.write_message("more")
+        while await asyncio.wait_for(socket.read_message(), PATIENCE_S) is not None:
+            pass
+    else:
+        await socket.read_message()
+        socket.protocol.stream.close()
+        await asyncio.wait_for(upstream.gone.wait(), PATIENCE_S)
+    assert (await browser.get("/odds")).status_code == 418
+    assert "Traceback" not in proxy.log.read_text()

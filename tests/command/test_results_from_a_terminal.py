@@ -20,11 +20,13 @@ from springtide.widgets.shared_pool import Pool
 pytestmark = pytest.mark.xdist_group("hub-command")
 
 LEAVES = """
+import os
 from springtide.training import current_job
 directory = current_job().output_directory
 (directory / "plots").mkdir()
 (directory / "plots/loss.csv").write_text("1.0")
 (directory / "model.pt").write_text("weights")
+(directory / os.fsdecode(b"caf\\xe9.txt")).write_text("latin")
 """
 
 
@@ -40,14 +42,23 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     job = run("submit", "--json", "python", "leaves.py").json["id"]
     waited = run("wait", job)
     assert (waited.code, "succeeded" in waited.out) == (0, True), waited
-    assert {file["name"] for file in run("outputs", job, "--json").json["items"]} == {"model.pt", "plots/loss.csv"}
-    (directory / "results").mkdir()
+    assert {file["name"] for file in run("outputs", job, "--json").json["items"]} == {
+        "model.pt",
+        "plots/loss.csv",
+        r"caf\xe9.txt",
+    }
     done = run("download", job, "--to", "results")
     assert done.code == 0, done.err
     assert (directory / "results/plots/loss.csv").read_text() == "1.0"
     assert (directory / "results/model.pt").read_text() == "weights"
+    assert r"results/caf\xe9.txt" in done.out
+    assert (directory / os.fsdecode(b"results/caf\xe9.txt")).read_text() == "latin"
+    assert run("download", job, r"caf\xe9.txt", "--json").json == {"files": [r"caf\xe9.txt"]}
+    assert (directory / os.fsdecode(b"caf\xe9.txt")).read_text() == "latin"
     assert run("download", job, "plots", "--to", str(directory)).code == 0
     assert (directory / "plots/loss.csv").read_text() == "1.0"
+    refused = run("download", job, "model.pt", "--to", "results/model.pt")
+    assert (refused.code, "is a file" in refused.err) == (2, True), refused
     refused = run("download", job, "../model.pt")
     assert (refused.code, "no file of a job" in refused.err) == (2, True), refused
 
@@ -95,6 +106,30 @@ def test_a_script_prints_what_a_job_came_to(run: Run, directory: Path) -> None:
     assert (refused.code, "has left no result.json" in refused.err) == (1, True), refused
     failed = run("submit", "--json", "--", "false").json["id"]
     assert (run("result", failed).code, run("show", failed).code) == (1, 0)
+
+
+LARGE = f"1{'0' * 6000}"
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (f"[{LARGE}]", 0, f"[{LARGE}]"),
+        ('["\\ud800"]', 0, '["\\ud800"]'),
+        ('"a\\ud800"', 0, '"a\\ud800"'),
+        ('"a\u00e9"', 0, "a\u00e9"),
+        ("1" * 200_001, 1, "has a number of 200,001 digits, which is not printed: `springtide download"),
+        ("[1e999]", 1, "has the number “1e999”, which is larger than all floats, which is not printed"),
+        ("[", 1, "is no JSON"),
+    ],
+)
+def test_a_result_is_printed_exactly_or_refused_in_a_sentence(content: str, code: int, said: str) -> None:
+    if code:
+        with pytest.raises(ValueError, match=r"has|a number|the number|Expecting") as error:
+            results.read(content.encode())
+        assert said.startswith(f"has {error.value}") or said == "is no JSON"
+    else:
+        assert results.printed(results.read(content.encode()), as_json=False) == said
 
 
 def test_a_function_and_a_sweep_have_results_for_programs_that_are_not_in_python(

@@ -71,9 +71,9 @@ def test_options_are_those_of_the_command_and_are_checked_as_there() -> None:
         "priority": 75,
         "tags": ("a",),
     }
-    with pytest.raises(BadOption, match=r"There is no option “gpu”. Use gpus\."):
+    with pytest.raises(BadOption, match=r"Unknown option `gpu`\. Did you mean `gpus`\?"):
         checked_options({"gpu": 2})
-    with pytest.raises(BadOption, match=r"The options are name, project, gpus"):
+    with pytest.raises(BadOption, match=r"Options are .*name"):
         checked_options({"zzz": 2})
     with pytest.raises(BadOption, match="gpus is “two”; expected a whole number"):
         checked_options({"gpus": "two"})
@@ -83,12 +83,12 @@ def test_options_are_those_of_the_command_and_are_checked_as_there() -> None:
     ("tool", "arguments", "words"),
     [
         ("show_job", {}, "An argument is missing: job. The arguments of show_job are: job."),
-        ("show_job", {"job": 1}, "job: Expected str, got int. The arguments of show_job are: job."),
+        ("show_job", {"job": 1}, "job: Expected a text, got a whole number. The arguments of show_job are: job."),
         ("show_pool", {"job": "a"}, "There is no argument job. The arguments of show_pool are: none."),
-        ("submit_job", {"command": "ls"}, "command: Expected a list, got str."),
-        ("submit_job", {"command": [1]}, "command[0]: Expected str, got int."),
-        ("read_log", {"job": "a", "lines": 0}, "lines: Expected int >= 1."),
-        ("submit_job", {"command": ["ls"], "dry_run": "perhaps"}, "dry_run: Expected bool, got str."),
+        ("submit_job", {"command": "ls"}, "command: Expected a list, got a text."),
+        ("submit_job", {"command": [1]}, "command[0]: Expected a text, got a whole number."),
+        ("read_log", {"job": "a", "lines": 0}, "lines: Expected a whole number >= 1."),
+        ("submit_job", {"command": ["ls"], "dry_run": "perhaps"}, "dry_run: Expected true or false, got a text."),
     ],
 )
 def test_wrong_arguments_are_named(tool: str, arguments: dict[str, Any], words: str) -> None:

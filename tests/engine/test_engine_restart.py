@@ -13,6 +13,7 @@ from springtide.scheduler.executors.base import (
     Report,
     Reported,
 )
+from springtide.scheduler.metrics import NotFinite
 from springtide.scheduler.model import Worker
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.queries import reading
@@ -43,6 +44,26 @@ async def test_a_checkpoint_that_found_no_room_is_said_until_one_is_saved(pool):
     pool.executor.report(pool.key(job.id), step=4, saved=True)
     await pool.idle()
     assert "checkpoint" not in (await pool.job(job.id)).reason.text
+
+
+async def test_metrics_that_are_not_finite_survive_and_are_said(pool):
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    pool.executor.report(pool.key(job.id), step=1, loss=0.5, accuracy=0.1)
+    pool.executor.report(pool.key(job.id), step=2, loss=NotFinite.NAN, accuracy=NotFinite.INFINITY)
+    pool.executor.report(pool.key(job.id), step=3, loss=NotFinite.NAN, accuracy=0.2)
+    await pool.idle()
+    await pool.restart()
+    await pool.idle()
+    found = await pool.job(job.id)
+    assert (str(found.progress.values["loss"]), found.progress.values["accuracy"]) == ("nan", 0.2)
+    assert found.progress.not_finite == {"loss": 2.0}
+    assert (found.progress.best["loss"].value, found.progress.best["accuracy"].value) == (0.5, 0.2)
+    assert found.reason.headline.endswith("“loss” not finite since step 2.")
+    assert "The metric “loss” has not been a finite number since step 2." in found.reason.text
+    pool.executor.end(pool.key(job.id), code=0)
+    ended = await pool.state(job.id, "succeeded")
+    assert ended.reason.headline == "Finished. “loss” not finite since step 2."
 
 
 async def test_what_ended_while_nobody_looked_is_settled(pool):

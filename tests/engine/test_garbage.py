@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.engine.process_tuning import COMPLETE_INTERVAL, loading, short_collections
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.process_tuning import COMPLETE_INTERVAL, loading, short_collections
 
 
 class Loaded:

@@ -13,6 +13,7 @@ from engine_sweeps import counts, end_all, jobs_of, live, rows, sweep
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
+from springtide.scheduler.metrics import NotFinite
 from springtide.scheduler.notifications import BROWSER, EVENT_KIND, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import DAY
@@ -63,6 +64,21 @@ async def test_a_trial_that_only_reports_has_the_last_value_of_the_metric(pool):
     best = (await pool.job(one.id)).trials.best
     assert (best.trial, best.value, best.parameters) == (1, 4.0, {"x": 1})
     assert [row.value for row in (await rows(pool, one.id)).items] == [5.0, 4.0]
+
+
+async def test_a_trial_whose_metric_is_not_finite_has_no_value_and_is_not_the_best(pool):
+    one = await sweep(pool, 3, parameters=[{"x": 0}, {"x": 1}, {"x": 2}], metric="loss")
+    await pool.idle()
+    for key, last in zip(live(pool), [NotFinite.NAN, NotFinite.MINUS_INFINITY, 4.0], strict=True):
+        pool.executor.report(key, step=1, loss=1.0)
+        pool.executor.report(key, step=2, loss=last)
+        pool.executor.end(key, code=0)
+    await pool.idle()
+    best = (await pool.job(one.id)).trials.best
+    assert (best.trial, best.value) == (2, 4.0)
+    found = (await rows(pool, one.id)).items
+    assert [row.value for row in found] == [None, None, 4.0]
+    assert [str(row.values["loss"]) for row in found] == ["nan", "-inf", "4.0"]
 
 
 async def test_pruned_trials_are_counted_apart_and_are_never_the_best(pool):

@@ -46,6 +46,14 @@ HEADER = "Traceback (most recent call last):\n"
             "OutOfMemoryError: 2 GiB (train.py, line 12)",
         ),
         (f'{HEADER}  File "In [8]", line 3, in f\n    x\nKeyError: 4\n', "KeyError: 4 (In [8], line 3)"),
+        (
+            "  Cell In[4], line 2\n    y = = 2\n        ^\nSyntaxError: invalid syntax\n",
+            "SyntaxError: invalid syntax (In [4], line 2)",
+        ),
+        (
+            "  Cell In [1], line 2\n    return\n    ^\nIndentationError: no\n\n",
+            "IndentationError: no (In [1], line 2)",
+        ),
         (f"{HEADER}{LIBRARY}AssertionError\n", "AssertionError"),
         (f"{HEADER}{SCRIPT}ValueError: one\ntwo\nthree\n", "ValueError: one (train.py, line 12)"),
         (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import select
 import socket
@@ -17,7 +16,7 @@ from local_bench import LocalBench, account_bench, dead
 from patience import PATIENCE_S
 from processes import alive
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ProgramError
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.session import Session, SessionSpec, Stream
 from springtide.scheduler.executors.supervisor.sessions import Sessions
@@ -100,28 +99,6 @@ async def test_a_command_has_the_place_the_variables_and_the_gpus_of_its_worker(
         assert (await shell(bench, spec, "echo $RANK", rank=rank)).strip() == str(rank)
 
 
-async def test_output_errors_and_exit_code_are_those_of_the_command(bench: LocalBench) -> None:
-    spec = await started(bench)
-    session = await opened(bench, spec, "sh", "-c", "echo one; echo two >&2; exit 3")
-    assert await output(session) == ("one\n", "two\n", SessionEnd(code=3))
-    killed = await opened(bench, spec, "sh", "-c", "kill -9 $$")
-    assert (await output(killed))[2] == SessionEnd(code=137)
-
-
-async def test_a_command_reads_its_input_to_the_end(bench: LocalBench) -> None:
-    spec = await started(bench)
-    session = await opened(bench, spec, "sha256sum")
-    much = os.urandom(1 << 20)
-
-    async def send() -> None:
-        for start in range(0, len(much), 1 << 16):
-            await session.write(much[start : start + (1 << 16)])
-        await session.write(b"")
-
-    (said, _, _), _ = await asyncio.gather(output(session), send())
-    assert said.split()[0] == hashlib.sha256(much).hexdigest()
-
-
 async def test_more_output_than_anyone_reads_waits_in_the_program(bench: LocalBench) -> None:
     spec = await started(bench)
     session = await opened(bench, spec, "sh", "-c", "echo $$; exec yes")
@@ -131,56 +108,6 @@ async def test_more_output_than_anyone_reads_waits_in_the_program(bench: LocalBe
             await asyncio.sleep(0.02)
     await session.close()
     await dead(pid)
-
-
-async def test_a_terminal_is_one_with_a_size_that_changes(bench: LocalBench) -> None:
-    spec = await started(bench)
-    session = await opened(bench, spec, "sh", size=SIZE)
-    await session.write(b"stty size; tty; echo $TERM\n")
-    assert "xterm-256color" in (said := await until(session, "xterm-256color\r\n"))
-    assert "24 80" in said
-    assert "/dev/pts/" in said
-    for columns in range(10_000):
-        await session.resize(TerminalSize(columns=columns % 200 + 1, rows=30))
-    await session.resize(TerminalSize(columns=132, rows=40))
-    await session.write(b"stty size; exit 4\n")
-    assert "40 132" in await until(session, "40 132\r\n")
-    assert (await output(session))[2] == SessionEnd(code=4)
-
-
-async def test_control_c_interrupts_the_program_and_not_the_shell_nor_the_job(bench: LocalBench) -> None:
-    spec = await started(bench)
-    session = await opened(bench, spec, "bash", "--norc", size=SIZE)
-    await session.write(b"echo be''gins; sleep 600\n")
-    await until(session, "begins\r\n")
-    await asyncio.sleep(0.2)
-    await session.write(b"\x03")
-    await session.write(b"echo af''ter; exit 0\n")
-    await until(session, "after\r\n")
-    assert (await output(session))[2] == SessionEnd(code=0)
-    status = await bench.status(spec.key)
-    assert status is not None
-    assert status.phase == "running"
-
-
-async def test_a_shell_is_started_if_no_command_is_given(bench: LocalBench) -> None:
-    spec = await started(bench)
-    session = await opened(bench, spec, size=SIZE)
-    await session.write(b"echo sh''ell; exit 0\n")
-    assert "shell" in await until(session, "shell\r\n")
-    assert (await output(session))[2] == SessionEnd(code=0)
-
-
-@pytest.mark.parametrize("size", [None, SIZE])
-async def test_a_closed_session_ends_what_it_started(bench: LocalBench, size: TerminalSize | None) -> None:
-    spec = await started(bench)
-    text = "trap '' HUP TERM; sleep 600 & echo $$ $!; wait; wait"
-    session = await opened(bench, spec, "sh", "-c", text, size=size)
-    pids = [int(word) for word in (await until(session, "\n")).split()]
-    await session.close()
-    for pid in pids:
-        await dead(pid)
-    assert alive(bench.supervisor(spec.key))
 
 
 async def test_a_session_ends_with_the_attempt_and_does_not_delay_it(bench: LocalBench) -> None:
@@ -209,25 +136,20 @@ async def test_a_session_ends_with_an_attempt_that_is_killed(bench: LocalBench) 
     assert (await output(session))[2] is not None
 
 
-async def test_an_attempt_takes_sessions_after_a_restart_of_the_service(bench: LocalBench) -> None:
+async def test_what_cannot_be_run_is_refused_in_words(bench: LocalBench, tmp_path: Path) -> None:
     spec = await started(bench)
-    session = await opened(bench, spec, "sh", "-c", "echo $$; exec sleep 600")
-    pid = int(await until(session, "\n"))
-    await session.close()
-    await bench.restart()
-    await dead(pid)
-    assert await shell(bench, spec, "echo again") == "again\n"
-
-
-async def test_what_cannot_be_run_is_refused_in_words(bench: LocalBench) -> None:
-    spec = await started(bench)
-    for argv, why in (
-        (("no-such-program",), "no program “no-such-program” on the PATH"),
-        (("/no/such",), "no program “/no/such” where the job runs"),
-        (("/etc/passwd",), "cannot be run: Permission denied"),
+    script = tmp_path / "script"
+    script.write_text("#!/no/interpreter\n")
+    script.chmod(0o755)
+    for argv, why, code in (
+        (("no-such-program",), "no program “no-such-program” on the PATH", 127),
+        (("/no/such",), "no program “/no/such” where the job runs", 127),
+        (("/etc/passwd",), "cannot be run: Permission denied", 126),
+        ((str(script),), "cannot be run: the interpreter that it names is not there", 126),
     ):
-        with pytest.raises(ExecutorError, match=why):
+        with pytest.raises(ProgramError, match=why) as raised:
             await opened(bench, spec, *argv)
+        assert raised.value.exit_code == code
     with pytest.raises(ExecutorError, match="Worker 7 of the job does not run"):
         await opened(bench, spec, "true", rank=7)
     with pytest.raises(ExecutorError, match="does not run"):

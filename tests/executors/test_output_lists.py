@@ -11,6 +11,8 @@ import pytest
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files import outputs
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout
+from springtide.scheduler.executors.files.plain import relative_parts
+from springtide.scheduler.file_names import real_name
 
 
 @pytest.fixture
@@ -34,12 +36,24 @@ def test_files_are_listed_by_folder_and_name_with_their_sizes(places: JobPlaces)
     assert names(places, most=2) == ["a", "b"]
 
 
-def test_links_pipes_and_names_that_are_no_text_are_left_out(places: JobPlaces, tmp_path: Path) -> None:
+def test_files_whose_names_are_no_text_are_listed_and_opened_by_a_text_of_their_own(places: JobPlaces) -> None:
+    real = [b"caf\xe9", b"caf\\xe9", b"caf\xc3\xa9", b"a\\b\xff.txt", b"\xff" * 200]
+    for content, name in enumerate(real):
+        Path(os.fsdecode(os.fsencode(places.output) + b"/" + name)).write_bytes(bytes([content]))
+    shown = names(places)
+    assert set(shown) == {r"caf\xe9", r"caf\x5cxe9", "café", r"a\b\xff.txt", r"\xff" * 200}
+    for text in shown:
+        opened = outputs.open_output(places, relative_parts(real_name(text)), 100)
+        assert opened is not None
+        with opened:
+            assert os.fsencode(real_name(text)) == real[opened.read()[0]]
+
+
+def test_links_and_pipes_are_left_out(places: JobPlaces, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("of somebody else")
     (places.output / "link").symlink_to(tmp_path / "secret")
     (places.output / "folder").symlink_to(tmp_path)
     os.mkfifo(places.output / "pipe")
-    Path(os.fsdecode(os.fsencode(places.output) + b"/\xff")).write_text("x")
     (places.output / "plain").write_text("x")
     assert names(places) == ["plain"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.executors.local import executor
+from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.files.unrecorded import remove_files
 
 
 def test_a_record_that_arrives_during_the_removal_is_removed_too(
@@ -25,7 +26,7 @@ def test_a_record_that_arrives_during_the_removal_is_removed_too(
         remove_directory(path, *arguments, **options)
 
     monkeypatch.setattr(os, "rmdir", rmdir)
-    executor._remove_tree(root)
+    remove_files(JobPlaces(root))
     assert not root.exists()
 
 
@@ -35,4 +36,4 @@ def test_a_directory_that_cannot_be_removed_is_an_error(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(shutil, "rmtree", refused)
     with pytest.raises(PermissionError):
-        executor._remove_tree(tmp_path)
+        remove_files(JobPlaces(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from executor_bench import SLEEPS
 from local_bench import LocalBench, account_bench
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptSpec
 from springtide.scheduler.executors.session import STACK, SessionSpec, Stream
@@ -136,6 +138,29 @@ async def test_no_signal_comes_unexpected_and_no_stack_is_endless(
     status = await bench.status(spec.key)
     assert status is not None
     assert status.phase == "running"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())", "All its threads block signal 57,"),
+        ("signal.signal(57, signal.SIG_IGN)", "It ignores signal 57,"),
+        (
+            "os.kill(os.getpid(), signal.SIGSTOP)",
+            "It is stopped. Its stack is shown once it continues (kill -CONT",
+        ),
+    ],
+)
+async def test_a_program_that_does_not_answer_says_what_would_have_it_answer(
+    bench: LocalBench, text: str, hint: str
+) -> None:
+    code = "import os, signal, time\nfrom springtide.training import current_job\ncurrent_job()\n"
+    code += f"print('ready', flush=True)\n{text}\ntime.sleep(600)"
+    spec = await run(bench, code, env={"PATH": "/usr/bin:/bin"})
+    async with asyncio.timeout(PATIENCE_S):
+        while hint not in (said := await stack(bench, spec)):
+            await asyncio.sleep(0.1)
+    assert "if the job imports springtide.training" not in said
 
 
 @pytest.mark.root

@@ -87,7 +87,11 @@ def _smallest(judge: Judge, scenario: Document, promise: str) -> Document:
 
 
 def _breaks(judge: Judge, promise: str, scenario: Document) -> bool:
-    return any(failure.startswith(f"{promise}:") for failure in judge(scenario))
+    """Return whether a smaller scenario, which the command may refuse, still breaks the promise."""
+    try:
+        return any(failure.startswith(f"{promise}:") for failure in judge(scenario))
+    except ValueError:
+        return False
 
 
 def _lived(seed: int) -> list[str]:

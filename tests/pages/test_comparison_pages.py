@@ -70,7 +70,8 @@ def test_jobs_are_found_by_parts_of_their_tags_and_listed_by_the_tag_that_is_cli
 
 
 def trained(service: Service, name: str, metric: str, rate: str, **options: Any) -> wire.Job:
-    job = service.submit("susan", "python3", "-c", TRAIN, metric, rate, name=name, **options)
+    words, code = ("python3", "-c", TRAIN, metric, rate), f"rate = {rate}\nfit(rate)"
+    job = service.submit("susan", *words, name=name, kind="function", source=code, **options)
     return service.until(job.id, lambda found: found.state == "succeeded")
 
 
@@ -78,8 +79,8 @@ def trained(service: Service, name: str, metric: str, rate: str, **options: Any)
 def runs(service: Service) -> list[wire.Job]:
     """Three runs that have ended; the third one reports another metric."""
     return [
-        trained(service, "first", "loss", "0.1", source="rate = 0.1\nfit(rate)", tags=["trio"]),
-        trained(service, "second", "loss", "0.2", source="rate = 0.2\nfit(rate)", gpus=2, tags=["trio"]),
+        trained(service, "first", "loss", "0.1", tags=["trio"]),
+        trained(service, "second", "loss", "0.2", gpus=2, tags=["trio"]),
         trained(service, "third", "<i>accuracy</i>", "0.3", tags=["trio"]),
     ]
 

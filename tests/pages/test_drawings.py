@@ -193,6 +193,39 @@ def test_numbers_of_any_size_are_short_and_break_no_curve(gallery: Page, values:
     assert all(0 <= place <= 1 for place in drawn["axis"])
 
 
+def test_curves_have_a_gap_where_a_value_is_not_finite(gallery: Page) -> None:
+    drawn = gallery.evaluate(
+        """async () => {
+            const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
+            const { renderLossCurve } = await import("/visuals/charts/loss_curve.js");
+            const { renderOverlayChart } = await import("/visuals/charts/overlay_chart.js");
+            const { amount } = await import("/visuals/base/words.js");
+            const values = [3, 2, "NaN", 4, 5, "Infinity"];
+            const points = values.map((loss, seq) => ({ seq, step: seq, at: seq, attempt: 1, values: { loss } }));
+            const draw = (render, data) => {
+                const place = document.createElement("div");
+                render(place, data);
+                return [place.querySelectorAll("path.st-line[d^=M]:not([d='M1 4H27'])").length, place.textContent];
+            };
+            const run = { place: 0, name: "one", points };
+            const lost = points.slice(2, 3);
+            return {
+                metric: draw(renderMetricChart, { points, name: "loss", across: "step", start: 0 }),
+                curve: draw(renderLossCurve, { points }),
+                overlay: draw(renderOverlayChart, { runs: [run], name: "loss", across: "step" }),
+                lost: draw(renderMetricChart, { points: lost, name: "loss", across: "step", start: 0 }),
+                amounts: ["NaN", "Infinity", "-Infinity", NaN, null, undefined, 2].map(amount),
+            };
+        }"""
+    )
+    assert [drawn[name][0] for name in ("metric", "curve", "overlay", "lost")] == [2, 2, 2, 0]
+    assert "last ∞, from 2 to 5" in drawn["metric"][1]
+    assert "∞" in drawn["curve"][1]
+    assert "∞" in drawn["overlay"][1]
+    assert drawn["lost"][1] == "loss: last NaN, nothing to draw."
+    assert drawn["amounts"] == ["NaN", "∞", "\u2212∞", "NaN", "\u2013", "\u2013", "2"]
+
+
 def test_priorities_have_the_names_that_the_form_offers(gallery: Page) -> None:
     shown = gallery.evaluate("(numbers) => numbers.map(gallery.priorityWords)", [*PRIORITIES.values(), 60])
     assert shown == [*(f"{name} ({number})" for name, number in PRIORITIES.items()), "60"]

@@ -89,6 +89,33 @@ def test_the_options_are_edited_before_it_runs_again(visit: Visit, service: Serv
     assert service.until(again.id, lambda job: job.state == "succeeded").options.gpus == 2
 
 
+def test_options_of_a_command_are_changed_added_and_left_out(visit: Visit, service: Service) -> None:
+    words = ("python3", "-c", "print()", "data.csv", "--lr", "0.1", "--decay", "0.5", "--no-amp")
+    first = service.submit("susan", *words, name="net")
+    service.until(first.id, lambda job: job.state == "succeeded")
+    page = visit("susan", f"jobs/{first.id}")
+    page.get_by_test_id("job-edit").click()
+    form = page.get_by_test_id("rerun-arguments")
+    expect(form.get_by_test_id("form-arguments.no_amp")).to_have_value("true")
+    expect(form.get_by_test_id("remove-arguments.argument 1")).to_have_count(0)
+    form.get_by_test_id("form-arguments.lr").fill("0.2")
+    form.get_by_test_id("remove-arguments.lr").click()
+    form.get_by_test_id("keep-arguments.lr").click()
+    form.get_by_test_id("remove-arguments.decay").click()
+    expect(form.get_by_text("decay is left out")).to_be_visible()
+    form.get_by_test_id("form-arguments.no_amp").fill("false")
+    for place, (name, value) in enumerate((("--name", "'a b'"), ("fast", ""), ("", ""))):
+        form.get_by_test_id("add-option").click()
+        form.get_by_test_id("added-name").nth(place).fill(name)
+        form.get_by_test_id("added-value").nth(place).fill(value)
+    form.get_by_test_id("added-drop").nth(2).click()
+    expect(page.get_by_test_id("rerun-notice")).to_have_text("5 arguments changed")
+    assert violations(page) == []
+    page.get_by_test_id("rerun-send").click()
+    again = new_job(service, first, page)
+    assert again.argv == ["python3", "-c", "print()", "data.csv", "--lr", "0.2", "--name", "a b", "--fast"]
+
+
 def test_a_run_again_from_the_list_is_a_row_of_its_own(visit: Visit, service: Service, ended: wire.Job) -> None:
     page = visit("susan", "?show=ended")
     page.locator(f"[data-job='{ended.id}']").get_by_test_id("open-card").click()

@@ -37,7 +37,7 @@ def values(command: str) -> dict[str, object]:
         ("python train.py --lr 0.1 --epochs=30", {"lr": 0.1, "epochs": 30}),
         ("python -u train.py --weight-decay 1e-3", {"weight_decay": 0.001}),
         ("python -m package.train --lr .5 --name run-1", {"lr": 0.5, "name": "run-1"}),
-        ("python train.py --amp --no-cache --seed -1", {"amp": True, "no_cache": False, "seed": -1}),
+        ("python train.py --amp --no-cache --seed -1", {"amp": True, "no_cache": True, "seed": -1}),
         ("python train.py data.csv out --lr 1", {"argument 1": "data.csv", "argument 2": "out", "lr": 1}),
         (
             "python train.py model.depth=3 +data=cifar ++opt.lr=0.1",
@@ -145,7 +145,7 @@ def test_hostile_arguments_are_kept_short_and_plain() -> None:
     assert (odd["long"].type, odd["typed"].type) == ("text", "")
 
 
-def rerun(command: str, **typed: str) -> str:
+def rerun(command: str, **typed: str | None) -> str:
     words, arguments = changed(
         "command", shlex.split(command), arguments_of("command", shlex.split(command), {}), typed
     )
@@ -162,6 +162,8 @@ def test_arguments_of_a_command_change_where_they_stand() -> None:
     )
     assert rerun(command, amp="false") == command.replace(" --amp", "")
     assert rerun(command, amp="true") == command
+    assert rerun("python t.py --no-amp", no_amp="true") == "python t.py --no-amp"
+    assert rerun("python t.py --no-amp", no_amp="false") == "python t.py"
     assert rerun(command, layers="8 8 8") == command.replace("64 64", "8 8 8")
     assert rerun(command, **{"model.depth": "9"}) == command.replace("depth=3", "depth=9")
     assert rerun("python train.py a.csv", **{"argument 1": "b.csv"}) == "python train.py b.csv"
@@ -185,8 +187,56 @@ def test_an_option_named_as_its_command_takes_it_is_changed_or_added(before, nam
 
 
 @pytest.mark.parametrize(
+    ("before", "typed", "after"),
+    [
+        ("python t.py --name x", {"name": "'a b'"}, "python t.py --name 'a b'"),
+        ("python t.py --name=x", {"name": '"a b"'}, "python t.py '--name=a b'"),
+        ("python t.py x", {"argument 1": "'a'"}, "python t.py a"),
+        ("python t.py", {"--name": "'a b'"}, "python t.py --name 'a b'"),
+        ("python t.py --name x", {"name": "it's"}, "python t.py --name 'it'\"'\"'s'"),
+        ("python t.py --name x", {"name": "'a' 'b'"}, "python t.py --name ''\"'\"'a'\"'\"' '\"'\"'b'\"'\"''"),
+    ],
+)
+def test_a_typed_text_in_quotes_is_what_is_between_them(before: str, typed: dict[str, str], after: str) -> None:
+    assert rerun(before, **typed) == after
+    values = {name.lstrip("-"): shlex.split(after)[-1].removeprefix("--name=") for name in typed}
+    exact = typed_of("command", arguments_of("command", shlex.split(before), {}), values)
+    if not before.endswith("t.py"):
+        assert rerun(before, **exact) == after
+
+
+def test_texts_of_python_keep_their_quotes() -> None:
+    before = {"name": Argument(value="a")}
+    for text in ("'a b'", '"x"', "plain", "'", "it's", "'a' 'b'"):
+        for kind, argv in (("function", RUNNER), ("command", ["python", "t.py", "--name", "a"])):
+            words, _ = changed(kind, argv, before, typed_of(kind, before, {"name": text}))
+            assert words[-1] == (text if kind == "command" else f"name={text!r}")
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "after"),
+    [
+        ("python t.py --lr 1 --decay 0.5 x", "decay", "python t.py --lr 1 x"),
+        ("python t.py --layers 1 2 --lr=1", "layers", "python t.py --lr=1"),
+        ("python t.py --layers 1 2 --lr=1", "--lr", "python t.py --layers 1 2"),
+        ("python t.py --amp", "amp", "python t.py"),
+        ("python t.py model.depth=3", "model.depth", "python t.py"),
+    ],
+)
+def test_an_option_of_a_command_is_removed(before: str, name: str, after: str) -> None:
+    assert rerun(before, **{name: None}) == after
+    assert typed_of("command", {}, {name: None}) == {name: None}
+
+
+@pytest.mark.parametrize(
     ("command", "typed", "message"),
     [
+        (
+            "python t.py x y",
+            {"argument 1": None},
+            "is a word by itself: without it, other words would take its place.",
+        ),
+        ("python t.py --lr 1", {"rate": None}, "“rate” is no argument of this job."),
         ("python t.py --lr 1", {"rate": "2"}, "“rate” is no argument of this job. Known are: lr."),
         ("python t.py --lr 1", {"rate": "2"}, "named as the program takes it, such as --rate."),
         ("bash -c 'python t.py'", {"--lr": "2"}, "“bash” runs a text here, which has no options."),

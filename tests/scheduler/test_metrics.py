@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import random
 
+import msgspec
 import pytest
 
-from springtide.scheduler.metrics import MAX_METRICS, Extremes, best_of, goal_of, merged, values_at, with_values
+from springtide.scheduler.metrics import (
+    MAX_LAST,
+    MAX_METRICS,
+    Extremes,
+    NotFinite,
+    Value,
+    best_of,
+    goal_of,
+    latest,
+    merged,
+    since,
+    value,
+    value_of,
+    values_at,
+    with_values,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +69,45 @@ def test_the_best_value_is_that_of_all_reports_whatever_their_batches() -> None:
 
 def test_a_program_that_reports_ever_new_names_fills_no_memory() -> None:
     found: dict[str, Extremes] = {}
-    for number in range(1000):
+    last: dict[str, Value] = {}
+    lost: dict[str, float | None] = {}
+    for number in range(2000):
         found = with_values(found, {f"m{number}": 1.0}, None)
-    assert len(found) == MAX_METRICS
+        last = latest(last, {f"m{number}": 1.0, "loss": 2.0})
+        lost = since(lost, {f"m{number}": NotFinite.NAN}, None)
+    assert (len(found), len(last), len(lost)) == (MAX_METRICS, MAX_LAST, MAX_LAST)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity"), (0.5, "0.5")]
+)
+def test_a_value_is_the_same_number_in_python_and_in_json(number: float, text: str) -> None:
+    decoded = msgspec.json.decode(msgspec.json.encode(value(number)), type=Value)
+    assert repr(decoded) == repr(number)
+    assert f"{decoded:.3g}" == f"{number:.3g}"
+    assert float(text) == decoded or math.isnan(decoded)
+    assert msgspec.json.encode(value(number)) == (b"0.5" if number == 0.5 else f'"{text}"'.encode())
+    assert value_of(number) is value(number)
+    assert value_of(text) is (None if number == 0.5 else value(number))
+
+
+@pytest.mark.parametrize("reported", [True, None, "nan", "", [], {}, ["NaN"]])
+def test_what_is_no_number_is_no_value(reported: object) -> None:
+    assert value_of(reported) is None
+    assert [value_of(10**400), value_of(-(10**400))] == [math.inf, -math.inf]
+
+
+def test_a_value_that_is_not_finite_is_never_the_best_and_has_the_step_since_which_it_is() -> None:
+    found: dict[str, Extremes] = {}
+    lost: dict[str, float | None] = {}
+    history = []
+    for step, loss in enumerate([math.nan, 0.5, -math.inf, math.nan, 0.7]):
+        found = with_values(found, {"loss": value(loss)}, step)
+        lost = since(lost, {"loss": value(loss), "accuracy": 1.0}, step)
+        history.append(lost)
+    assert (best_of(found["loss"], "min"), best_of(found["loss"], "max")) == ((0.5, 1), (0.7, 4))
+    assert history == [{"loss": 0}, {}, {"loss": 2}, {"loss": 2}, {}]
+    assert since({"loss": 2}, {"accuracy": 1.0}, 9) == {"loss": 2}
 
 
 def test_the_value_at_a_step_is_the_newest_one_there_or_before() -> None:

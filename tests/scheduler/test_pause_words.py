@@ -69,6 +69,69 @@ def test_an_option_to_resume_is_named_with_the_way_to_use_it() -> None:
     assert "--resume '--resume {checkpoint}'" in words
 
 
+READS_AND_WRITES = {
+    "a constant": "if os.path.exists('c.npz'):\n    state = np.load('c.npz')\nnp.savez('c.npz', w=w)",
+    "a suffix that numpy adds": "np.load('c.npz')\nnp.savez('c', w=w)",
+    "a name": "FILE = 'c.npz'\ndef load():\n    return np.load(FILE)\ndef save():\n    np.savez(FILE, w=w)",
+    "open files": "with open('c.npz', 'rb') as f:\n    s = pickle.load(f)\n"
+    "with open('c.npz', 'wb') as f:\n    pickle.dump(s, f)",
+    "a path object": "file = Path('c.npz')\ns = json.loads(file.read_text())\nfile.write_text(json.dumps(s))",
+    "a file that is moved": "s = np.load('c.npz')\nnp.savez('tmp.npz', w=w)\nos.replace('tmp.npz', 'c.npz')",
+    "the default of an option": "p.add_argument('--out-file', default='c.npz')\n"
+    "np.load(args.out_file)\nnp.savez('c.npz')",
+    "parameters": "def load(path):\n    return np.load(path)\ndef keep(path, w):\n    np.savez(path, w=w)\n"
+    "f = 'c.npz'\nload(f)\nkeep(f, 1)",
+    "a mode for both": "open('c.npz', 'a+')",
+}
+
+
+@pytest.mark.parametrize("text", READS_AND_WRITES.values(), ids=READS_AND_WRITES)
+def test_a_file_that_the_program_both_reads_and_writes_is_a_sign(text: str) -> None:
+    assert said(text) == (
+        "Signs that train.py resumes after a pause: it both reads and writes “c.npz”. "
+        "Whether it does is not checked."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("p.add_argument('--out')\nf = Path(args.out) / 'c.npz'\nnp.load(f)\nnp.savez(f)", "--out/c.npz"),
+        ("sqlite3.connect('study.db')", "study.db"),
+        ("f = f\"{os.environ['OUT']}/c\"\nopen(f)\nopen(f, 'w')", "os.environ['OUT']/c"),
+    ],
+)
+def test_such_a_file_is_named_as_far_as_it_is_known(text: str, path: str) -> None:
+    assert f"reads and writes “{path}”" in said(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f = max(glob('c-*.npz'))\nnp.load(f)\nnp.savez(f'c-{step()}.npz', w=w)",
+        "for f in files:\n    open(f)\nopen('c', 'w')",
+    ],
+)
+def test_of_files_with_names_that_are_not_in_the_text_nothing_is_claimed(text: str) -> None:
+    assert said(text) == (
+        "train.py reads and writes files, and not all of their names are in its text, so whether it resumes after "
+        "a pause is not known. If it does not, a pause starts it again from the beginning."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data = pd.read_csv('data.csv')\nopen('result.json', 'w').write('x')",
+        "with open('a') as f:\n    f.read(10)\nwith open('b', 'w') as g:\n    g.write('a')",
+        "text.replace('a', 'b')\nmodel.load_state_dict(state)\njson.dump({}, open('a', 'w'))",
+        "def save(path):\n    open(path, 'w')\nsave('a')\nsave('b')\nopen('c')",
+    ],
+)
+def test_other_files_are_no_sign(text: str) -> None:
+    assert said(text).startswith("No sign of checkpoints found in train.py: ")
+
+
 def test_a_handler_of_its_own_is_named() -> None:
     text = "import signal\nsignal.signal(signal.SIGTERM, stop)"
     assert signs_of(text).handles_sigterm

@@ -8,10 +8,27 @@ from contextlib import suppress
 import pytest
 
 from springtide.scheduler.arguments import Argument, Value
-from springtide.scheduler.metrics import Extremes
-from springtide.scheduler.runs import MAX_CONDITION, ConditionError, Run, holds, ordered, parse, value_of
+from springtide.scheduler.metrics import Extremes, NotFinite
+from springtide.scheduler.runs import (
+    MAX_CONDITION,
+    ConditionError,
+    Run,
+    Secret,
+    UnknownNameError,
+    check_names,
+    holds,
+    names_of,
+    ordered,
+    parse,
+    value_of,
+)
 
 NOW = 10_000.0
+NOT_FINITE = {
+    "diverged": NotFinite.NAN,
+    "overflow": NotFinite.INFINITY,
+    "underflow": NotFinite.MINUS_INFINITY,
+}
 
 
 def run(seq: int = 1, **changes: object) -> Run:
@@ -22,9 +39,14 @@ def run(seq: int = 1, **changes: object) -> Run:
             "amp": Argument(value=True),
             "config.depth": Argument(value=3),
             "token": Argument(value=None, hidden=True),
+            "seed": Argument(value="nan"),
         },
-        "values": {"val_loss": 0.4, "acc": 0.7, "val/top-1": 0.2},
-        "extremes": {"val_loss": Extremes(0.2, 5, 0.9, 1), "acc": Extremes(0.1, 1, 0.8, 9)},
+        "values": {"val_loss": 0.4, "acc": 0.7, "val/top-1": 0.2, **NOT_FINITE},
+        "extremes": {
+            "diverged": Extremes(0.5, 1, 0.5, 1),
+            "val_loss": Extremes(0.2, 5, 0.9, 1),
+            "acc": Extremes(0.1, 1, 0.8, 9),
+        },
         "tags": ("baseline", "lr-0.1"),
         "started": NOW - 7200,
         "gpus": 4,
@@ -62,7 +84,16 @@ def run(seq: int = 1, **changes: object) -> Run:
         "note ~ best",
         "'val/top-1' < 0.3",
         "val/top-1 < 0.3",
-        "token = hidden",
+        "token",
+        "token != none",
+        "diverged = nan and diverged = NaN and not diverged != nan",
+        "diverged and diverged != none and diverged != 1",
+        "best.diverged = 0.5",
+        "not diverged < 1 and not diverged >= 1",
+        "overflow = inf and overflow > 1e300 and overflow != -inf",
+        "underflow = -inf and underflow < 0",
+        "val_loss != nan and val_loss < inf",
+        "seed = nan",
     ],
 )
 def test_conditions_that_hold(condition: str) -> None:
@@ -83,6 +114,18 @@ def test_conditions_that_hold(condition: str) -> None:
         "lr > 0.1 and (val_loss < 0.1 or acc > 0.9)",
         "tag != baseline",
         "token = secret",
+        "token = hidden",
+        "token != hidden",
+        "token ~ hid",
+        "token = none",
+        "diverged > 1",
+        "diverged < 1",
+        "diverged >= nan",
+        "diverged != nan",
+        "diverged = inf",
+        "val_loss = nan",
+        "missing = nan",
+        "missing != nan",
     ],
 )
 def test_conditions_that_do_not_hold(condition: str) -> None:
@@ -93,6 +136,8 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
     ("condition", "message"),
     [
         ("lr >", "The condition ends too early: expected a value after “>”."),
+        ("state = runing", "“runing” at character 9 is no state of a job. Did you mean running?"),
+        ("state != 5", "“5” at character 10 is no state of a job. States are queued, starting, running"),
         ("lr > and", "Expected and, or, or the end"),
         ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
         ("lr > 1 acc < 2", "Expected and, or, or the end at character 8, not “acc”."),
@@ -145,6 +190,15 @@ def test_any_text_is_a_condition_or_refused() -> None:
             assert holds(parse(text), run(), NOW) in {True, False}
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_runs_without_a_number_come_after_all_numbers(reverse: bool) -> None:
+    values = [NotFinite.NAN, 0.3, NotFinite.INFINITY, NotFinite.NAN, 0.1, NotFinite.MINUS_INFINITY]
+    runs = [run(n, values={"loss": value}) for n, value in enumerate(values)] + [run(9, values={})]
+    numbers = [5, 4, 1, 2]
+    order = [each.seq for each in ordered(runs, "loss", NOW, reverse=reverse)]
+    assert order == [*(reversed(numbers) if reverse else numbers), 3, 0, 9]
+
+
 def test_runs_are_ordered_by_a_value_with_those_without_it_last() -> None:
     values: list[Value] = [0.3, "auto", 0.1, 0.2]
     runs = [run(n, arguments={"lr": Argument(value=value)}) for n, value in enumerate(values)]
@@ -156,4 +210,14 @@ def test_runs_are_ordered_by_a_value_with_those_without_it_last() -> None:
 
 
 def test_a_hidden_argument_has_no_value() -> None:
-    assert value_of(run(), "token", NOW) == "hidden"
+    assert value_of(run(), "token", NOW) is Secret.HIDDEN
+    runs = [run(1), run(2, arguments={"token": Argument(value=512)})]
+    assert [each.seq for each in ordered(runs, "token", NOW, reverse=False)] == [2, 1]
+
+
+def test_names_of_a_condition_are_those_of_some_run() -> None:
+    check_names(names_of(parse("lr > 0 and (val_loss < 1 or not state = queued) and best.none < 1")), [run()])
+    check_names(["none"], [])
+    with pytest.raises(UnknownNameError) as error:
+        check_names(names_of(parse("lr > 0 and not (val_los < 1 or gpus)")), [run()])
+    assert (error.value.name, error.value.near) == ("val_los", "val_loss")

@@ -122,7 +122,7 @@ class Cluster:
         content_type: str | None = None,
         *,
         as_user: str | None = None,
-        **query: str,
+        **query: str | Sequence[str],
     ) -> Any:
         """Return the API server's decoded answer; raise ClusterError for a refusal. A PATCH is a merge patch.
 

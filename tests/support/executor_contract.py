@@ -6,11 +6,14 @@ A test module of an executor derives a class from `ExecutorContract` and provide
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 from executor_bench import ENDS_WHEN_ASKED, LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
+from session_steps import SIZE, ended, opened, output, shell, until
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -20,12 +23,15 @@ from springtide.scheduler.executors.base import (
     ExecutorError,
     ExitKind,
     LogGrew,
+    ProgramError,
     Reported,
     StaleEpochError,
 )
+from springtide.scheduler.executors.session import STACK, SessionSpec
 from springtide.scheduler.model import Environment, Worker
 from springtide.scheduler.project_tree import TreeFile, digest_of, pack
 from springtide.scheduler.wire import ProjectTree
+from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
 
 COUNTS = """
 import os, sys
@@ -434,6 +440,110 @@ with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
         assert ended.exit is not None
         assert reports[1].at < 1e12
         assert all(len(each.values) <= 64 for each in reports)
+
+    async def test_a_command_has_the_place_and_the_variables_of_its_worker(self, bench: Bench) -> None:
+        prints = "import os; print(os.getcwd(), os.environ['MINE'], os.environ['RANK'], flush=True)"
+        spec = bench.code(f"{prints}\n{SLEEPS}", size=2, env={"MINE": "yes"})
+        await bench.executor.launch(spec)
+        for rank in (0, 1):
+            await bench.running(spec.key, rank=rank)
+            wanted = (await bench.log("job", rank)).splitlines()[0]
+            assert (await shell(bench, spec, "echo $PWD $MINE $RANK", rank=rank)).strip() == wanted
+
+    async def test_a_command_has_input_output_errors_and_an_exit_code(self, bench: Bench) -> None:
+        spec = bench.code(SLEEPS)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        session = await opened(bench, spec, "sh", "-c", "echo one; echo two >&2; exit 3")
+        assert await output(session, bench.patience) == ("one\n", "two\n", SessionEnd(code=3))
+        killed = await opened(bench, spec, "sh", "-c", "kill -9 $$")
+        assert (await output(killed, bench.patience))[2] == SessionEnd(code=137)
+
+        session, much = await opened(bench, spec, "sh", "-c", "sha256sum; seq 200000"), os.urandom(1 << 20)
+
+        async def send() -> None:
+            for start in range(0, len(much), 1 << 16):
+                await session.write(much[start : start + (1 << 16)])
+            await session.write(b"")
+
+        (said, _, _), _ = await asyncio.gather(output(session, bench.patience), send())
+        digest, *numbers = said.splitlines()
+        assert digest.split()[0] == hashlib.sha256(much).hexdigest()
+        assert numbers == [str(number) for number in range(1, 200_001)]
+
+        unread = await opened(bench, spec, "sh", "-c", "cat /dev/zero | head -c 50000000")
+        await unread.read()
+        assert await shell(bench, spec, "echo beside") == "beside\n"
+        await unread.close()
+        tool = await bench.executor.open_session(spec.key, SessionSpec(0, tool=STACK))
+        assert (await output(tool, bench.patience))[0].startswith("Process ")
+
+    async def test_a_program_that_cannot_be_run_inside_is_refused_in_words(self, bench: Bench) -> None:
+        spec = bench.code(SLEEPS)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        with pytest.raises(ProgramError, match="no program “no-such-program” on the PATH") as raised:
+            await opened(bench, spec, "no-such-program")
+        assert raised.value.exit_code == 127
+        for key, rank in ((spec.key, 7), (AttemptKey("other", 1), 0)):
+            with pytest.raises(ExecutorError, match="does not run"):
+                await bench.executor.open_session(key, SessionSpec(rank, ("true",)))
+        await bench.executor.kill(spec.key)
+        await bench.gone(spec.key)
+        with pytest.raises(ExecutorError, match="does not run"):
+            await opened(bench, spec, "true")
+
+    async def test_a_terminal_inside_has_a_size_and_control_keys(self, bench: Bench) -> None:
+        spec = bench.code(SLEEPS)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        session = await opened(bench, spec, size=SIZE)
+        await session.write(b"stty size; tty; echo $TERM\n")
+        assert "xterm-256color" in (said := await until(session, "xterm-256color\r\n", bench.patience))
+        assert "24 80" in said
+        assert "/dev/pts/" in said
+        for columns in range(1000):
+            await session.resize(TerminalSize(columns=columns % 200 + 1, rows=30))
+        await session.resize(TerminalSize(columns=132, rows=40))
+        await session.write(b"stty size; echo be''gins; sleep 600\n")
+        assert "40 132" in await until(session, "begins\r\n", bench.patience)
+        await asyncio.sleep(0.3)
+        await session.write(b"\x03")
+        await session.write(b"echo af''ter; exit 4\n")
+        await until(session, "after\r\n", bench.patience)
+        assert (await output(session, bench.patience))[2] == SessionEnd(code=4)
+        status = await bench.status(spec.key)
+        assert status is not None
+        assert status.phase is AttemptPhase.RUNNING
+
+    async def test_a_closed_session_ends_what_it_started_also_when_the_service_ends(self, bench: Bench) -> None:
+        spec = bench.code(SLEEPS)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        text = "trap '' HUP TERM; sleep 600 & echo $$ $!; wait; wait"
+        for size in (None, SIZE):
+            session = await opened(bench, spec, "sh", "-c", text, size=size)
+            pids = (await until(session, "\n", bench.patience)).split()
+            await session.close()
+            await ended(bench, spec, pids)
+        session = await opened(bench, spec, "sh", "-c", text)
+        pids = (await until(session, "\n", bench.patience)).split()
+        await bench.restart()
+        await session.close()
+        await ended(bench, spec, pids)
+
+    async def test_a_session_ends_with_the_attempt_and_does_not_delay_it(self, bench: Bench) -> None:
+        spec = bench.code(SAVES.format(code=75))
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        session = await opened(bench, spec, "sh", size=SIZE)
+        await session.write(b"trap '' HUP TERM; (sleep 600 &) ; echo re''ady\n")
+        await until(session, "ready\r\n", bench.patience)
+        await bench.executor.pause(spec.key)
+        gone = await bench.gone(spec.key)
+        assert gone.exit is not None
+        assert (gone.exit.code, gone.exit.paused, gone.exit.killed) == (75, True, False)
+        assert (await output(session, bench.patience))[2] is not None
 
     async def test_outputs_are_read_only_from_inside_their_directory(self, bench: Bench) -> None:
         text = """

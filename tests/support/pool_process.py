@@ -41,8 +41,8 @@ class ServiceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
 
-    def start(self) -> str:
-        """Start the service; return its address."""
+    def start(self, dies: str = "") -> str:
+        """Start the service, which ``dies`` at a call of that function; return its address."""
         port = str(urlsplit(self.url).port or 0)
         with self._log.open("ab") as errors:
             self._process = subprocess.Popen(
@@ -50,7 +50,7 @@ class ServiceProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=self._environment,
+                env={**self._environment, "POOL_DIES": dies} if dies else self._environment,
             )
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().decode().strip()
@@ -62,6 +62,10 @@ class ServiceProcess:
         assert self._process is not None
         self._process.kill()
         self._close()
+
+    def died(self) -> int:
+        """Wait until the service has ended by itself; return its exit code."""
+        return self._close()
 
     def stop(self) -> None:
         """Have the service end all jobs that it knows, and exit."""

@@ -5,17 +5,22 @@ closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the ima
 images are declared to have msgspec alone. Its store is SQLite in
 the state directory, unless ``POOL_DATABASE`` has another URL. ``POOL_PROJECTS`` may name other projects, as JSON
 like `PROJECTS`; the pool has as many simulated train GPUs as their quotas add up to, or the GPUs of the machine
-if ``POOL_GPUS`` is ``real``.
+if ``POOL_GPUS`` is ``real``. ``POOL_DIES`` names a function as ``MODULE:NAME``: at its call the process kills
+itself, with ``:after`` behind that once it has returned.
 """
 
 import asyncio
+import functools
+import importlib
+import inspect
 import json
 import os
+import signal
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
@@ -87,6 +92,33 @@ async def main(state, port: int, *images: str):
         await asyncio.to_thread(sys.stdin.read)
 
 
+def die_at(module: str, name: str, when: str = "before") -> None:
+    """Have this process killed where it calls a function or method."""
+    *owners, last = name.split(".")
+    owner = functools.reduce(getattr, owners, importlib.import_module(module))
+    known = getattr(owner, last)
+
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+
+    @functools.wraps(known)
+    def dies(*arguments: Any, **options: Any):
+        if when == "before":
+            die()
+        result = known(*arguments, **options)
+        if not inspect.isawaitable(result):
+            die()
+
+        async def wait():
+            await result
+            die()
+
+        return wait()
+
+    setattr(owner, last, dies)
+
+
 async def end_jobs(engine):
     while unfinished := (await engine.jobs(UNFINISHED, None, 500)).items:
         for job in unfinished:
@@ -96,4 +128,6 @@ async def end_jobs(engine):
 
 
 if __name__ == "__main__":
+    if "POOL_DIES" in os.environ:
+        die_at(*os.environ["POOL_DIES"].split(":"))
     asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))

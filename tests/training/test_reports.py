@@ -40,8 +40,23 @@ def test_a_value_that_is_not_finite_is_said_once_in_the_log(place, capfd) -> Non
     job = Job(place.environment(attempt=1))
     for step in range(3):
         job.report(step=step, loss=float("nan"), accuracy=0.5)
-    assert place.reports()[0]["values"] == {"accuracy": 0.5}
-    assert capfd.readouterr().err == "springtide: loss=nan at step 0 is no finite number and is not reported.\n"
+    job.report(step=3, loss=10**400, accuracy=float("-inf"))
+    assert [line["values"] for line in place.reports()] == [
+        *[{"loss": "NaN", "accuracy": 0.5}] * 3,
+        {"loss": "Infinity", "accuracy": "-Infinity"},
+    ]
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "springtide: loss=nan at step 0 is no finite number."
+    assert said[1:] == ["springtide: accuracy=-inf at step 3 is no finite number."]
+
+
+def test_a_checkpoint_notes_that_a_value_was_not_finite_and_is_not_the_best(place) -> None:
+    job = Job(place.environment(attempt=1, SPRINGTIDE_KEEP_LAST="1", SPRINGTIDE_KEEP_BEST="loss"))
+    for step, loss in enumerate([0.5, float("nan"), float("-inf"), 0.7]):
+        job.report(step=step, loss=loss)
+        job.save(step, step=step)
+    kept = sorted(place.checkpoints.iterdir())
+    assert [json.loads((path / "manifest.json").read_text())["values"]["loss"] for path in kept] == [0.5, 0.7]
 
 
 def test_a_checkpoint_is_reported_when_it_is_complete(place) -> None:
@@ -56,11 +71,6 @@ def test_a_checkpoint_is_reported_when_it_is_complete(place) -> None:
 def test_only_the_first_of_several_processes_reports(place) -> None:
     Job(place.environment(rank=1, world=2)).report(step=1)
     assert place.reports() == []
-
-
-def test_numbers_that_json_has_no_word_for_are_left_out(place) -> None:
-    Job(place.environment()).report(step=1, loss=float("nan"), best=float("inf"), fine=1)
-    assert place.reports()[0]["values"] == {"fine": 1.0}
 
 
 @pytest.mark.parametrize("value", ["high", None, [1], {}])

@@ -278,6 +278,12 @@ def test_a_result_that_cannot_be_pickled_fails_no_training_and_its_text_is_kept(
     assert told.startswith("TypeError: ")
 
 
+def test_a_large_whole_number_and_a_part_of_a_character_are_json(place, call) -> None:
+    code, _, err = call(by_value("def f(): return [10**6000, '\\ud800']"))
+    assert (code, err) == (0, "")
+    assert (place.output / "result.json").read_text() == f'[1{"0" * 6000}, "\\ud800"]'
+
+
 NO_RESULT = "(i for i in [])"
 
 

@@ -195,7 +195,7 @@ def test_a_module_that_cannot_be_pickled_goes_along_as_a_file(here, tmp_path, mo
     main = module("locked_main", "import locked_helper\ndef word(): return locked_helper.word()\n")
     captured = capture(main.word, (), {}, here)
     (tmp_path / "locked_helper.py").write_text("def word(): return 'after'\n")
-    assert "copy of the files" in captured.notes[0]
+    assert captured.notes[0] == "locked_helper and locked_main were copied with the job, as they are now."
     assert run(captured, tmp_path) == ["before"]
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 
 from springtide.scheduler import wire
+from springtide.scheduler.metrics import NotFinite
 from springtide.training import current_job
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import DownloadError, NoResultError, OptionError
@@ -64,6 +66,20 @@ def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
     for odd in (".", "plots/..", "../x"):
         with pytest.raises((NoResultError, PoolError), match="is no part of an id or of a name"):
             left.download(odd, here)
+
+
+def test_a_name_with_a_slash_at_its_end_is_a_directory_as_for_cp(left: Job, tmp_path: Path) -> None:
+    new = f"{tmp_path}/new/deep/"
+    assert left.download("plots/loss.csv", new) == tmp_path / "new/deep/loss.csv"
+    assert left.download("plots", f"{tmp_path}/folders/") == tmp_path / "folders/plots"
+    assert (tmp_path / "folders/plots/loss.csv").read_text() == "step,loss\n1,1.0\n"
+    assert left.download("plots/loss.csv", tmp_path / "file").read_text() == "step,loss\n1,1.0\n"
+    for name in ("model.pt", "plo"):
+        with pytest.raises(NoResultError):
+            left.download(name, f"{tmp_path}/never/")
+    with pytest.raises(DownloadError, match="Name another directory or file"):
+        left.download("plots/loss.csv", f"{tmp_path}/file/")
+    assert not (tmp_path / "never").exists()
 
 
 def test_checkpoints_are_no_rows_of_metrics(pool: Pool, workdir: Path) -> None:
@@ -132,6 +148,7 @@ def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) ->
     found = pool.compare([left, other.id])
     text = repr(found)
     assert re.search(r"gpus +1 +2", text)
+    assert "lines" not in text
     assert re.search(r"loss +0.0833333 +0.0833333", text)
     assert "&lt;i&gt;other&lt;/i&gt;" in found._repr_html_()
     frame = found.to_frame()
@@ -191,6 +208,17 @@ def test_metrics_have_last_and_best_values_and_those_at_a_step() -> None:
     assert found.best("val_loss", "max").value == 3.0
     assert (found.at(15, "acc"), found.at(-1, "acc")) == (0.3, None)
     assert found.series("acc") == [(0.0, 0.1), (10.0, 0.3), (20.0, 0.2)]
+    diverged = Metrics(
+        wire.Point(seq=n, attempt=1, at=n, step=n, values={"loss": each, "lost": NotFinite.NAN})
+        for n, each in enumerate([0.5, NotFinite.NAN, NotFinite.MINUS_INFINITY, 0.7])
+    )
+    assert (diverged.best("loss"), diverged.last("loss")) == ((0.5, 0), 0.7)
+    assert [str(value) for _, value in diverged.series("loss")] == ["0.5", "nan", "-inf", "0.7"]
+    assert isinf(diverged.at(2, "loss"))
+    assert list(diverged.to_frame()["loss"].isna()) == [False, True, False, False]
+    assert diverged.to_frame()["loss"].dtype == float
+    with pytest.raises(NoResultError, match=r"No value of “lost” that the job has reported is finite\."):
+        diverged.best("lost")
     with pytest.raises(NoResultError, match=r"no “lss”. It has reported val_loss and acc\."):
         found.last("lss")
     with pytest.raises(OptionError, match="goal is “least”; expected “min” or “max”"):

@@ -17,6 +17,7 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
+from springtide.scheduler.wording import listed, plural
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.definitions import Parts, namespace_of
 from springtide.widgets.submission.explain import HINT, find_culprit, parts, try_pickle, used_globals
@@ -194,9 +195,9 @@ def _pickle(whole: Parts) -> tuple[bytes, tuple[str, ...]]:
     """Return the payload and notes on it. Raises `CaptureError` for what cannot be sent or loaded, naming it."""
     pickled, notes = whole.pickled(), []
     if isinstance(pickled, Exception) and whole.modules:
-        names = ", ".join(module.__name__ for module in whole.modules)
-        note = f"Not everything in {names} can be pickled, so the job imports a copy of the files made just now."
-        notes.append(note)
+        names = [module.__name__ for module in whole.modules]
+        copied = plural(len(names), "was copied with the job, as it is", "were copied with the job, as they are")
+        notes.append(f"{listed(names)} {copied} now.")
         whole = replace(whole, modules=())
         pickled = whole.pickled()
     if isinstance(pickled, Exception):

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 from springtide.scheduler.capture import known_parameters, names_notebook
 from springtide.scheduler.wire import OPTIONS, Option, Surface
-from springtide.scheduler.wire.options import Kind
+from springtide.scheduler.wire.options import Kind, unknown_option
 from springtide.scheduler.wire.submission import offered
-from springtide.scheduler.wording import plural
 from springtide.widgets.errors import OptionError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -96,15 +95,7 @@ def check_names(unknown: Iterable[str], kind: str = "", own: Sequence[str] = ())
     They are no parameters of the work of this ``kind`` either, which are its ``own``.
     """
     for name in unknown:
-        near = difflib.get_close_matches(name, [*own, *sorted(NAMES)], 1)
-        hints = [f"Did you mean `{near[0]}`?"] if near else []
-        if own:
-            hints.append(f"The {kind} has the {plural(len(own), 'parameter')} {', '.join(own)}.")
-        elif not near:
-            hints.append(f"Options are {', '.join(sorted(NAMES))}.")
-        more = f", which is no parameter of the {kind} either" if own else ""
-        msg = f"Unknown option `{name}`{more}. {' '.join(hints)}"
-        raise OptionError(msg)
+        raise OptionError(str(unknown_option(name, NAMES, kind, own)))
 
 
 def _parameter(option: Option) -> inspect.Parameter:

@@ -38,6 +38,16 @@
 {{- default .Release.Namespace .Values.train.namespace.name }}
 {{- end }}
 
+{{- define "springtide.trainPolicy" -}}
+{{- if and .Values.train.admissionPolicy.create (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- end }}
+
+{{/* Whether owners may open terminals in train pods: where the service can reach no other pods by the same right. */}}
+{{- define "springtide.terminals" -}}
+{{- $apart := ne (include "springtide.trainNamespace" .) .Release.Namespace }}
+{{- if and .Values.train.terminals (or $apart (include "springtide.trainPolicy" .)) }}true{{ end }}
+{{- end }}
+
 {{- define "springtide.agentNamespace" -}}
 {{- default .Release.Namespace .Values.agent.namespace.name }}
 {{- end }}

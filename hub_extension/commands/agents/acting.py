@@ -32,7 +32,8 @@ def _directory(text: str | None) -> Path:
     """Return the working directory of a submission. Raises `CaptureError` if there is none."""
     here = working_directory()
     path = here if text is None else here / Path(text).expanduser()
-    if not path.is_dir():
+    given_whole = text is None or Path(text).expanduser().is_absolute()
+    if not path.is_dir() or not (given_whole or path.resolve().is_relative_to(here.resolve())):
         msg = f"directory is {given(text, LONG_GIVEN)}; expected a directory, absolute or below {here}."
         raise CaptureError(msg)
     return path

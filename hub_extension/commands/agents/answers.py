@@ -6,6 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from springtide.scheduler.metrics import Value
+
 TRIAL_STATES: Final = ("number", "queued", "running", "paused", "succeeded", "pruned", "failed", "cancelled")
 """The numbers of trials that are shown."""
 
@@ -68,7 +70,7 @@ class DetailTexts(Answer, frozen=True, kw_only=True):
     files: list[str] = []
     """The first output files that it has left."""
     resumes_from: str = ""
-    values: dict[str, float | None] = {}
+    values: dict[str, Value | None] = {}
     """The numbers that it last reported."""
 
 
@@ -160,19 +162,19 @@ class Log(Answer, frozen=True, kw_only=True):
 
 
 class Metric(Answer, frozen=True, kw_only=True):
-    """A metric: its last and its best value, and a series of steps and values.
+    """A metric: its last and its best value, and a series of steps and values; a training with NaN has diverged.
 
     ``goal`` says whether the smallest (``min``) or the largest value is the best.
     """
 
     name: str
-    last: float | None
+    last: Value | None
     best: float | None
     best_step: float | None = None
     goal: str = ""
     points: int = 0
     """Number of values that were read; ``series`` has some of them, evenly spaced."""
-    series: list[tuple[float | None, float | None]] = []
+    series: list[tuple[float | None, Value | None]] = []
 
 
 class MetricTexts(Answer, frozen=True, kw_only=True):

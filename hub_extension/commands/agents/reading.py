@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
@@ -12,12 +13,23 @@ from springtide.hub_extension.commands.results import ended
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.log_text import attempt_mark, whole_text
 from springtide.scheduler.wire import Job, Point, Wish
+from springtide.scheduler.wording import given
 
 LOG_BYTES: Final = 24_000
 """Maximum number of bytes of a log in one answer."""
 NEWLINE: Final = "\n"
 MAX_REPORTS: Final = 100_000
 """Maximum number of reports of a job that are read for its metrics."""
+
+
+class UnknownMetricError(Exception):
+    """A name of no metric of the job."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        shown = [given(name, views.WORDS) for name in known[: views.SHOWN_METRICS]]
+        more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
+        hint = f"It has reported {', '.join(shown)}{more}." if known else "It has reported none."
+        super().__init__(f"The job has no metric {given(name, views.WORDS)}. {hint}")
 
 
 def list_jobs(client: Client, asked: questions.ListJobs) -> answers.JobPage:
@@ -88,8 +100,13 @@ def _first(asked: questions.ReadLog) -> int:
 def read_metrics(client: Client, asked: questions.ReadMetrics) -> answers.Metrics:
     """Read the metrics that a job has reported."""
     job = client.job(asked.job)
+    found = client.metrics(job.id, goal=asked.goal)
+    known = [each.name for each in found]
+    unknown = [name for name in asked.names if name not in known]
+    if unknown:
+        raise UnknownMetricError(unknown[0], known)
     points, complete = _reports(client, job)
-    return views.metrics(job, client.metrics(job.id, goal=asked.goal), points, asked, complete=complete)
+    return views.metrics(job, found, points, asked, complete=complete)
 
 
 def _reports(client: Client, job: Job) -> tuple[list[Point], bool]:

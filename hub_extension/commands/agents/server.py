@@ -15,6 +15,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from springtide.hub_extension.commands.agents.reading import UnknownMetricError
 from springtide.hub_extension.commands.agents.tools import Tool
 from springtide.hub_extension.commands.text import printable, refusal_words
 from springtide.scheduler.capture import CaptureError
@@ -44,6 +45,19 @@ MISTAKE: Final = (
     "failed by a mistake of Springtide's own. The person finds the details in the log of this MCP server; the "
     "pool and its jobs are not affected."
 )
+KINDS: Final = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "list": "a list",
+    "object": "an object",
+    "dict": "an object",
+    "NoneType": "null",
+}
+"""Kinds of values in words, by the names that Python and its libraries have for them."""
+_QUOTED = re.compile(r"`([^`]*)`")
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
@@ -133,7 +147,7 @@ def called(tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
             answer = msgspec.json.encode(tool.run(client, asked))
     except PoolError as error:
         return failed(refusal_words(error))
-    except (BadOption, CaptureError, Unreachable) as error:
+    except (BadOption, CaptureError, UnknownMetricError, Unreachable) as error:
         return failed(str(error))
     except Exception:
         logger.exception("%s failed", tool.name)
@@ -151,10 +165,9 @@ def argument_words(error: msgspec.ValidationError, tool: Tool) -> str:
     said = str(error)
     place = _PLACE.search(said)
     where = place[1] if place else ""
-    words = _PLACE.sub("", said).replace("`", "").replace("Object contains unknown field", "There is no argument")
-    words = words.replace("Object missing required field", "An argument is missing:").replace(
-        "Expected array", "Expected a list"
-    )
+    words = _PLACE.sub("", said).replace("Object contains unknown field", "There is no argument")
+    words = words.replace("Object missing required field", "An argument is missing:")
+    words = _QUOTED.sub(lambda found: " or ".join(KINDS.get(each, each) for each in found[1].split(" | ")), words)
     names = ", ".join(tool.question.__struct_fields__) or "none"
     return f"{f'{where}: ' if where else ''}{words}. The arguments of {tool.name} are: {names}."
 

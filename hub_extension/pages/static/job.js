@@ -116,7 +116,7 @@ function drawJob(job, now) {
       ]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),
-    section("checkpoints", "Checkpoints", checkpoints.draw(job, live.feed.isOwn(job))),
+    section("checkpoints", "Checkpoints", checkpoints.draw(live.feed.isOwn(job))),
     section("attempts", "Attempts", drawAttempts(job, now)),
     section("events", "What happened", drawEvents(job, now)),
   ];

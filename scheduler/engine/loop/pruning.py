@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -20,29 +20,40 @@ BUNDLES_EVERY = 60.0
 
 
 class Pruner:
-    """Deletes ended jobs with their files, and old events, decisions and audit entries."""
+    """Deletes ended jobs with their files, old events, decisions and audit entries, and files of no job.
+
+    ``settle`` deletes the copies of checkpoints for jobs that were not accepted.
+    """
 
     def __init__(
-        self, store: StoreThreads, executor: Executor, settings: EngineSettings, clock: Callable[[], float]
+        self,
+        store: StoreThreads,
+        executor: Executor,
+        settings: EngineSettings,
+        clock: Callable[[], float],
+        settle: Callable[[], Awaitable[None]],
     ) -> None:
         self._threads = store
         self._store = store.store
         self._executor = executor
         self._settings = settings
         self._clock = clock
+        self._settle = settle
 
     async def run(self) -> None:
         """Prune at the interval of the settings, and unneeded files more often, until cancelled."""
         pruned = float("-inf")
         while True:
             now = asyncio.get_running_loop().time()
-            try:
-                if now >= pruned + self._settings.prune_every:
-                    pruned = now
-                    await self.prune()
-                await self._drop_files()
-            except (StoreError, ExecutorError) as error:
-                logger.warning("Old jobs could not be deleted: %s", error)
+            due = [self._settle, self._drop_files]
+            if now >= pruned + self._settings.prune_every:
+                pruned = now
+                due.append(self.prune)
+            for work in due:
+                try:
+                    await work()
+                except (StoreError, ExecutorError) as error:
+                    logger.warning("Old jobs could not be deleted: %s", error)
             await asyncio.sleep(min(BUNDLES_EVERY, self._settings.prune_every))
 
     async def _drop_files(self) -> None:

@@ -438,7 +438,7 @@ def validate_trials(submission: wire.Submission) -> tuple[TrialsSpec | None, byt
 def _check_population(submission: wire.Submission, trials: wire.Trials, population: Population) -> None:
     """Raise `Refusal` for a population that cannot be trained."""
     if why := why_invalid(population):
-        raise _trials_refused(why, "Give other values of this parameter.")
+        raise _trials_refused(why, "Change the space of the population.")
     if not trials.metric:
         raise _trials_refused(
             "A population has no metric, by which its members are compared.",

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.job_lookup import JobLookup
-from springtide.scheduler.executors.base import AttemptKey, Executor, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, Executor, ExecutorError, ProgramError
 from springtide.scheduler.executors.session import STACK, Session, SessionSpec
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.wire.sessions import NOT_STARTED
 from springtide.scheduler.wording import plural
 
 STACK_WITHIN = 60.0
@@ -53,6 +54,8 @@ class JobSessions:
         """Start a program. Raises `Refusal` 409 if that is not possible."""
         try:
             return await self._executor.open_session(key, spec)
+        except ProgramError as error:
+            raise Refusal(409, NOT_STARTED[error.exit_code], str(error)) from error
         except ExecutorError as error:
             raise Refusal(409, "session", str(error)) from error
 

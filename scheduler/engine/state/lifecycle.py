@@ -28,7 +28,7 @@ from springtide.scheduler.executors.base import (
     Reported,
     TrialReport,
 )
-from springtide.scheduler.metrics import merged, with_values
+from springtide.scheduler.metrics import latest, merged, since, with_values
 from springtide.scheduler.model import FINAL, Block, JobState, Placement, Reason
 from springtide.scheduler.store.records import (
     Asked,
@@ -267,6 +267,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         not_before=standing.not_before + seconds if standing.not_before else 0.0,
         started=_shifted(standing.started, seconds),
         saved=_shifted(standing.saved, seconds),
+        deleted=_shifted(standing.deleted, seconds),
         unsaved=_shifted(standing.unsaved, seconds),
         reported=_shifted(standing.reported, seconds),
     )
@@ -316,8 +317,9 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         step=standing.step if last.step is None else last.step,
         of=standing.of if last.of is None else last.of,
         reported=last.at,
-        values={**standing.values, **last.values},
+        values=(values := latest(standing.values, last.values)),
         extremes=merged(standing.extremes, with_values(report.extremes, last.values, last.step)),
+        not_finite=since({**standing.not_finite, **report.not_finite}, values, last.step),
         best_step=best,
         **_saved(job, report),
         unsaved=report.unsaved_at,
@@ -342,7 +344,7 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     The one that a fork began with is older than its files, so that no search finds it.
     """
     standing, rerun = job.standing, job.spec.rerun
-    if report.saved_at is not None:
+    if report.saved_at is not None and (standing.deleted is None or report.saved_at > standing.deleted):
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
     if standing.saved is not None and standing.checkpoint is None:
         return {}
@@ -351,7 +353,8 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     if report.found is None and forked is not None and began_with == forked.written:
         return {}
     written = None if report.found is None else report.found.written
-    return {"saved": written, "saved_step": None, "checkpoint": report.found}
+    deleted = standing.saved if written is None and standing.saved is not None else standing.deleted
+    return {"saved": written, "saved_step": None, "checkpoint": report.found, "deleted": deleted}
 
 
 def _counted(counted: CountedSteps | None, step: float, at: float) -> CountedSteps:
@@ -454,7 +457,7 @@ def _verdict(
     if ended.kind is ExitKind.LOST:
         return _lost(job, attempt, ended, at, retries)
     if attempt.asked is Asked.PAUSE:
-        why = _pause_reason(job, attempt)
+        why = pause_reason(job, attempt)
         return _wait(job.with_standing(losses=0, quick=0), why), AttemptState.PAUSED, why
     if ended.kind is ExitKind.EVICTED or ended.paused:
         why = messages.evicted(ended.detail) if ended.kind is ExitKind.EVICTED else messages.asked_to_pause()
@@ -550,7 +553,8 @@ def _waiting(job: JobRecord) -> JobState:
     return JobState.PAUSED if job.standing.started is not None else JobState.QUEUED
 
 
-def _pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
+def pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
+    """Return why an attempt was asked to pause, as it is now: its user may have resumed the job meanwhile."""
     why = attempt.asked_why
     if why is not None and why.code == messages.HELD and not job.standing.held:
         return messages.held_and_resumed(str(why.params.get("by") or ""))

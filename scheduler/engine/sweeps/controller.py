@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from msgspec import structs
@@ -161,8 +162,8 @@ def trial_id(sweep: str, number: int, run: int) -> str:
 def outcome_of(trial: JobRecord) -> Outcome:
     """Return the outcome of a trial.
 
-    Its own report; else the parameters known beforehand, and the last reported value of the metric. An ended trial
-    of a population has the value that it reported at the end of its generation, or none.
+    Its own report; else the parameters known beforehand, and the last reported value of the metric, if that is
+    finite. An ended trial of a population has the value that it reported at the end of its generation, or none.
     """
     outcome, of = trial.standing.outcome or Outcome(), trial.spec.trial
     if of is None:
@@ -171,7 +172,7 @@ def outcome_of(trial: JobRecord) -> Outcome:
     value = outcome.value
     if value is None and (of.member is None or not trial.state.final):
         value = trial.standing.values.get(of.metric)
-    return replace(outcome, parameters=parameters, value=value)
+    return replace(outcome, parameters=parameters, value=value if value is not None and isfinite(value) else None)
 
 
 # ---------- generations of a population

@@ -45,6 +45,8 @@ class Broadcast:
         self._last_shown: dict[str, tuple[object, ...]] = {}
         self._log_readers: dict[str, set[asyncio.Event]] = {}
         self._never_saved: dict[str, asyncio.TimerHandle] = {}
+        self._lost: dict[str, frozenset[str]] = {}
+        """The names of metrics that are not finite, and an empty one if all checkpoints were deleted, by jobs."""
 
     def close(self) -> None:
         """End every stream and release every reader that waits for a log."""
@@ -108,12 +110,14 @@ class Broadcast:
         for job in transaction.jobs.values():
             if job.state.final:
                 self._last_shown.pop(job.id, None)
+                self._lost.pop(job.id, None)
                 self._wake_log_readers(job.id)
             self._follow_never_saved(job)
         for log in logs:
             self._wake_log_readers(log.job)
         reported = list(reported)
-        self.publish_jobs([job_id for job_id in reported if self._has_saved_now(job_id)])
+        changed = dict.fromkeys([*reported, *transaction.jobs])
+        self.publish_jobs([job_id for job_id in changed if self._has_other_reason(job_id)])
         if not self._hub:
             return
         now = transaction.now
@@ -154,6 +158,24 @@ class Broadcast:
         if job is None or job.standing.saved is None or job_id not in self._never_saved:
             return False
         self._never_saved.pop(job_id).cancel()
+        return True
+
+    def _has_other_reason(self, job_id: str) -> bool:
+        """Return whether a report changes what is said of its job."""
+        saved, lost = self._has_saved_now(job_id), self._has_lost_otherwise(job_id)
+        return saved or lost
+
+    def _has_lost_otherwise(self, job_id: str) -> bool:
+        """Return whether a job has lost other things than before: metrics that were finite, or its checkpoints."""
+        job = self._read_model.state.jobs.get(job_id)
+        lost: frozenset[str] = frozenset()
+        if job is not None:
+            lost = frozenset([*job.standing.not_finite, *([""] if job.checkpoints_deleted else [])])
+        if lost == self._lost.get(job_id, frozenset()):
+            return False
+        self._lost.pop(job_id, None)
+        if lost:
+            self._lost[job_id] = lost
         return True
 
     def _refresh_interval(self) -> float:

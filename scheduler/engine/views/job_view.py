@@ -13,7 +13,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
+from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, pause_reason
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
@@ -192,11 +192,20 @@ def _with_sentences(why: wire.Reason, said: Sequence[Sentence]) -> wire.Reason:
 
 
 def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
-    """Return why the job is as it is now.
+    """Return why the job is as it is now, and since when a metric of it is not finite.
 
     A job that holds GPUs: what it does with them. A paused one: why it was paused and what it waits for. An ended
     one: how it ended.
     """
+    why, lost = _state_reason(job, context), messages.not_finite(job.standing.not_finite)
+    if why is None or lost is None:
+        return why
+    said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
+    longer = structs.replace(why, headline=sentences.longer_headline(why.headline, lost))
+    return _with_sentences(longer, [*said, *sentences.render(lost)])
+
+
+def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     own = job.standing.reason
     if job.live is not None:
         return _present(job, job.live, context)
@@ -319,7 +328,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         pausing = live.asked is Asked.PAUSE
         path = "" if found is None else found.path
         now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
-        why = live.asked_why or own or now
+        asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
+        why = asked or own or now
         return _rendered(why, now, *([why] if why is not now else []))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
@@ -334,6 +344,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             job.spec.options.workers,
             unsaved=unsaved,
             never_saved=_never_saved(job, context),
+            deleted=job.checkpoints_deleted,
             unused=_unused(job, context),
             slow=_slow(job, context),
         )
@@ -438,6 +449,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         saved=standing.saved,
         saved_step=standing.saved_step,
         checkpoint=checkpoint(record),
+        checkpoints_deleted=record.checkpoints_deleted,
         ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,
@@ -518,7 +530,13 @@ def _served(record: JobRecord, context: ViewContext, now: float) -> float:
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:
     now_borrowed = context.borrowing.of(record)
     return [
-        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed, _left(record, item))
+        attempt(
+            item,
+            context.labels,
+            now_borrowed if item.state.live else item.borrowed,
+            _left(record, item),
+            past=record.state.final or item is not record.attempts[-1],
+        )
         for item in record.attempts[first:]
     ]
 
@@ -539,18 +557,23 @@ def progress(record: JobRecord) -> wire.Progress:
         at=standing.reported,
         values=dict(standing.values),
         best={name: best_value(name, each) for name, each in standing.extremes.items()},
+        not_finite=dict(standing.not_finite),
         ends=expected_end(record),
     )
 
 
 def attempt(
-    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = ()
+    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = (), *, past: bool
 ) -> wire.Attempt:
     """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
 
-    ``left`` are reasons that follow why it ended.
+    ``left`` are reasons that follow why it ended. Of a ``past`` attempt, after which the job ran again or ended,
+    no sentence says what happens next: that has happened.
     """
-    ended = record.ended_why
+    ended = None if record.ended_why is None else _rendered(record.ended_why, record.ended_why, *left)
+    if ended is not None and past:
+        said = [each for each in ended.sentences if each.role != sentences.Role.NEXT]
+        ended = structs.replace(ended, text=" ".join(each.text for each in said), sentences=said)
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
@@ -565,7 +588,7 @@ def attempt(
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=None if ended is None else _rendered(ended, ended, *left),
+        ended_why=ended,
     )
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +31,8 @@ ATTEMPTS = "attempts"
 REPORTS = "reports.jsonl"
 EPOCH = ".epoch"
 """File of the newest epoch that acted, in the directory of jobs."""
+UNRECORDED = ".unrecorded"
+"""Directory of the ids of jobs whose directories may be there before their records, in the directory of jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ class Layout:
         """Directory of the jobs, by id."""
         return self.state / "jobs"
 
+    @property
+    def unrecorded(self) -> Path:
+        """Directory of the ids of jobs whose directories may be there before their records."""
+        return self.jobs / UNRECORDED
+
     def job(self, job: str) -> JobPlaces:
         """Return the paths of a job. Raises `ExecutorError` if this cannot be the id of a job."""
         if not _JOB.fullmatch(job):
@@ -109,7 +116,12 @@ class Layout:
 
     def all_jobs(self) -> list[str]:
         """Return the ids of all jobs that have a directory."""
-        return sorted(name for name in directories(self.jobs) if _JOB.fullmatch(name))
+        return names_of_jobs(directories(self.jobs))
+
+
+def names_of_jobs(names: Iterable[str]) -> list[str]:
+    """Return the names that can be ids of jobs, sorted."""
+    return sorted(name for name in names if _JOB.fullmatch(name))
 
 
 def directories(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The output files of a job."""
+"""The output files of a job, by the texts of their names (`springtide.scheduler.file_names`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from springtide.scheduler.executors.base import ExecutorError, OutputFile
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import DIRECTORY, open_plain
 from springtide.scheduler.executors.supervisor.tree import CACHES, COPIED_AT
+from springtide.scheduler.file_names import real_name, shown_name
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -76,29 +77,22 @@ def _files(root: int, owner: int, skipped: Collection[str]) -> Iterator[OutputFi
                 about = os.stat(name, dir_fd=opened, follow_symlinks=False)
             except FileNotFoundError:  # renamed or removed by the job meanwhile
                 continue
-            if stat.S_ISREG(about.st_mode) and about.st_uid == owner and _is_text(name):
-                yield OutputFile(os.path.normpath(f"{folder}/{name}"), about.st_size, about.st_mtime)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+            if stat.S_ISREG(about.st_mode) and about.st_uid == owner:
+                path = shown_name(os.path.normpath(f"{folder}/{name}"))
+                yield OutputFile(path, about.st_size, about.st_mtime)
 
 
 def open_output(
     places: JobPlaces, parts: tuple[str, ...], limit: int, own: OwnOutputs | None = None
 ) -> BinaryIO | None:
-    """Open an output of the job for reading, also one of its ``own``; None if there is none.
+    """Open the output of the job at this path, also one of its ``own``; None if there is none.
 
     Raises `ExecutorError` if it is larger than ``limit`` bytes or not a plain file of the job.
     """
     file = _opened(places.output, parts)
-    path = None if own is None else own.path_of("/".join(parts))
+    path = None if own is None else own.path_of(shown_name("/".join(parts)))
     if file is None and path is not None:
-        file = _opened(places.work, tuple(path.split("/")))
+        file = _opened(places.work, tuple(real_name(path).split("/")))
         if file is not None and os.fstat(file).st_mtime == COPIED_AT:
             os.close(file)
             return None
@@ -109,7 +103,7 @@ def open_output(
     if size > limit:
         opened.close()
         raise ExecutorError(
-            f"{given('/'.join(parts), LONG_GIVEN)} has {size} bytes; at most {limit} can be fetched."
+            f"{given(shown_name('/'.join(parts)), LONG_GIVEN)} has {size} bytes; at most {limit} can be fetched."
         )
     return opened
 

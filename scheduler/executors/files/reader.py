@@ -12,6 +12,7 @@ from springtide.scheduler.executors.base import LogPiece, OutputFile, Report
 from springtide.scheduler.executors.files import logs, outputs, reports
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.files.plain import relative_parts
+from springtide.scheduler.file_names import real_name
 from springtide.scheduler.own_outputs import OwnOutputs
 
 T = TypeVar("T")
@@ -123,5 +124,5 @@ class Reader:
 
     async def output(self, job: str, name: str, limit: int, own: OwnOutputs | None) -> BinaryIO | None:
         """Return the result of `Executor.open_output`."""
-        places, parts = self._layout.job(job), relative_parts(name)
+        places, parts = self._layout.job(job), relative_parts(real_name(name))
         return await asyncio.to_thread(outputs.open_output, places, parts, limit, own)

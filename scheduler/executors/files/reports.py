@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from springtide.scheduler import metrics
 from springtide.scheduler.executors.base import ExecutorError, Milestone, Report, TrialReport
 from springtide.scheduler.executors.files.plain import LONGEST_PATH, open_plain
 from springtide.scheduler.model import Checkpoint
@@ -49,12 +50,12 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         return None
     if not isinstance(decoded, dict):
         return None
-    values: dict[str, float] = {}
+    values: dict[str, metrics.Value] = {}
     given = decoded.get("values")
     for name, value in list(given.items())[:MAX_VALUES] if isinstance(given, dict) else ():
-        number = _number(value)
-        if number is not None and _is_name(name):
-            values[name] = number
+        reported = metrics.value_of(value)
+        if reported is not None and _is_name(name):
+            values[name] = reported
     at, named = _number(decoded.get("at")), _attempt(decoded.get("attempt"), attempt)
     return Report(
         seq=seq,

@@ -19,7 +19,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.layout import REPORTS, JobPlaces
-from springtide.scheduler.metrics import Extremes, with_values
+from springtide.scheduler.metrics import Extremes, latest, since, with_values
 from springtide.scheduler.model import Checkpoint
 
 LONGEST_HISTORY = 1 << 26
@@ -53,6 +53,7 @@ class Tail:
         self._lost_result = ""
         self._found: Checkpoint | None = None
         self._extremes: dict[str, Extremes] = {}
+        self._not_finite: dict[str, float | None] = {}
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
         logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
@@ -146,6 +147,7 @@ class Tail:
             if report.attempt == self._key.attempt:
                 self._unreported = _together(self._unreported, report)
                 self._extremes = with_values(self._extremes, report.values, report.step)
+                self._not_finite = since(self._not_finite, report.values, report.step)
                 self._trial = report.trial or self._trial
                 if report.numbered or not earlier:
                     self._follow(report)
@@ -176,6 +178,7 @@ class Tail:
                 self._lost_result,
                 self._found,
                 extremes,
+                self._not_finite,
             )
         ]
 
@@ -194,6 +197,5 @@ def _together(earlier: Report | None, report: Report) -> Report:
     if earlier is None:
         return report
     step, of = (earlier.step, earlier.of) if report.step is None else (report.step, report.of)
-    return replace(
-        report, step=step, of=earlier.of if of is None else of, values={**earlier.values, **report.values}
-    )
+    values = latest(earlier.values, report.values)
+    return replace(report, step=step, of=earlier.of if of is None else of, values=values)

@@ -43,6 +43,7 @@ from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
+from springtide.scheduler.executors.files.unrecorded import Unrecorded, remove_files
 from springtide.scheduler.executors.kubernetes.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
@@ -52,8 +53,10 @@ from springtide.scheduler.executors.kubernetes.node_groups.placeholders import P
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import CREATED_TOGETHER, PodControl
+from springtide.scheduler.executors.kubernetes.sessions import open_session
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.start_failures import says_nothing, verdict_of
+from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Checkpoint, Node
@@ -88,12 +91,14 @@ class KubernetesExecutor(Executor):
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
+        self.takes_sessions = settings.sessions
         self._api = api
         self._now = now
         self._records = LaunchRecords(settings, _owner(settings), credentials)
         self._layout = self._records.layout
         self._reader = Reader(self._layout, now)
         self._checkpoints = CheckpointFiles(strict=True)
+        self._unrecorded = Unrecorded(self._layout)
         self._epoch = EpochGate(self._layout)
         self._stalls = ApiStalls()
         self._pods = PodControl(api, settings, self._stalls)
@@ -352,15 +357,33 @@ class KubernetesExecutor(Executor):
                     attempt = None if recorded is None else self._monitor.recall(recorded)
             return None if attempt is None else attempt.status
 
+    async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:
+        """Have the relay in the pod of a worker start a program."""
+        if not self.takes_sessions:
+            raise ExecutorError("Programs cannot be run inside jobs of this pool: the admin has switched it off.")
+        return await open_session(self._api, self._settings.namespace, key, spec)
+
     async def remove(self, job: str) -> None:
         """Release all pods of an ended job, and delete its files."""
-        self._layout.job(job)
+        places = self._layout.job(job)
         attempts = [attempt for key, attempt in self._monitor.attempts.items() if key.job == job]
         if any(not attempt.gone for attempt in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
         for attempt in attempts:
             await self._release(attempt)
-        await asyncio.to_thread(self._records.remove_job, job)
+        try:
+            await asyncio.to_thread(remove_files, places)
+            await asyncio.to_thread(self._unrecorded.settle, job)
+        except OSError as error:
+            raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
+
+    async def unrecorded(self) -> Sequence[str]:
+        """Return the jobs whose directories may be there before their records."""
+        return await asyncio.to_thread(self._unrecorded.jobs)
+
+    async def recorded(self, job: str) -> None:
+        """Note that the record of a job is on disk."""
+        await asyncio.to_thread(self._unrecorded.settle, job)
 
     # ---------- state and files
 
@@ -448,6 +471,7 @@ class KubernetesExecutor(Executor):
     ) -> Checkpoint | None:
         """Copy a checkpoint within the jobs' volume."""
         its = self._layout.job(fork.key.job)
+        await asyncio.to_thread(self._unrecorded.begin, fork.key.job)
         await asyncio.to_thread(make_directory, its.root, 0o711)
         return await self._checkpoints.copy(
             spec,

@@ -9,7 +9,6 @@ for deletion, and ``<n>.done`` its end as recorded in the store.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -214,11 +213,6 @@ class LaunchRecords:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return msgspec.json.decode(recorded, type=AttemptStatus)
-
-    def remove_job(self, job: str) -> None:
-        """Delete all files of a job."""
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.layout.job(job).root)
 
     def _write(self, key: AttemptKey, kind: str, record: dict[str, Any]) -> None:
         make_directory(self._directory(key), 0o700)

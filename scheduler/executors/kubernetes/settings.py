@@ -51,7 +51,7 @@ class KubernetesSettings:
     node without one of them has no RDMA. Pods of workers with RDMA ask Multus for the networks ``rdma_networks``.
 
     With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
-    cluster's scheduler binds them to it.
+    cluster's scheduler binds them to it. With ``sessions`` owners of jobs may open terminals in their pods.
     """
 
     namespace: str
@@ -91,6 +91,7 @@ class KubernetesSettings:
     agent_labels: Mapping[str, str] = field(default_factory=dict)
     agent_token_file: str = ""
     bind_directly: bool = False
+    sessions: bool = True
     node_groups: tuple[Mapping[str, Any], ...] = ()
     rdma_resources: Mapping[str, int] = field(default_factory=dict)
     rdma_networks: str = ""

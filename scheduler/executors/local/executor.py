@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import errno
 import logging
 import os
 import pwd
-import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,6 +51,7 @@ from springtide.scheduler.executors.files.layout import (
 )
 from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.files.reader import Reader
+from springtide.scheduler.executors.files.unrecorded import Unrecorded, remove_files
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
@@ -75,8 +74,6 @@ log = logging.getLogger(__name__)
 log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
-REMOVALS = 5
-"""Maximum number of tries to delete the directory of a job."""
 ENDS_WITHIN = 5.0
 """Time for a supervisor to end after its record of the attempt's end, in seconds."""
 NOT_STARTED = "It was asked to stop before it started."
@@ -136,6 +133,7 @@ class LocalExecutor(Executor):
         self._now = now
         self._reader = Reader(self._layout, now)
         self._checkpoints = CheckpointFiles(strict=False)
+        self._unrecorded = Unrecorded(self._layout)
         self._epoch = EpochGate(self._layout)
         self._left: Mapping[AttemptKey, Running] = {}
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
@@ -378,8 +376,19 @@ class LocalExecutor(Executor):
             raise ExecutorError(f"The job {job} has not ended.")
         for tracked in attempts:
             self._supervision.discard(tracked.key)
-        with suppress(FileNotFoundError):
-            await asyncio.to_thread(_remove_tree, places.root)
+        try:
+            await asyncio.to_thread(remove_files, places)
+            await asyncio.to_thread(self._unrecorded.settle, job)
+        except OSError as error:
+            raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
+
+    async def unrecorded(self) -> Sequence[str]:
+        """Return the jobs whose directories may be there before their records."""
+        return await asyncio.to_thread(self._unrecorded.jobs)
+
+    async def recorded(self, job: str) -> None:
+        """Note that the record of a job is on disk."""
+        await asyncio.to_thread(self._unrecorded.settle, job)
 
     # ---------- state and files
 
@@ -487,6 +496,7 @@ class LocalExecutor(Executor):
         """Copy a checkpoint with the rights of the job's account."""
         account = self._launcher.account(spec.user)
         root = self._layout.job(fork.key.job).root
+        await asyncio.to_thread(self._unrecorded.begin, fork.key.job)
         make_own_directory(root, self._launcher.mode)
         its = self._places_of(fork)
         return await self._checkpoints.copy(
@@ -519,19 +529,6 @@ class LocalExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
-
-
-def _remove_tree(root: Path) -> None:
-    """Delete the directory of a job, also if a supervisor that ends writes its last record into it meanwhile."""
-    for _ in range(REMOVALS - 1):
-        try:
-            shutil.rmtree(root)
-        except OSError as error:
-            if error.errno != errno.ENOTEMPTY:
-                raise
-        else:
-            return
-    shutil.rmtree(root)
 
 
 def _record(account: Account | None) -> dict[str, Any] | None:

@@ -19,7 +19,8 @@ from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.layout import opened
 from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.session import PIECE, Session, SessionSpec, Stream
-from springtide.scheduler.executors.supervisor.sessions import LONGEST_REQUEST, PREFIX
+from springtide.scheduler.executors.session_requests import end_of, refused, request_of
+from springtide.scheduler.executors.supervisor.sessions import PREFIX
 from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
 
 ANSWERS_WITHIN = 10.0
@@ -28,8 +29,6 @@ SIGNAL_EVERY = 0.5
 """Interval at which a silent supervisor is signalled again, and found to have ended, in seconds."""
 CREDENTIALS = struct.Struct("3i")
 LONGEST_ANSWER = 64 * 1024
-SIGNALLED = 128
-"""Base of the exit codes of programs that a signal killed; the number of the signal is added."""
 OVER = "The attempt has ended."
 SILENT = (
     "The supervisor of the job does not answer: the machine is very busy, or the job was started by an earlier "
@@ -44,10 +43,11 @@ async def open_session(
 
     Raises `ExecutorError`, and `OSError` if the directory cannot be written to.
     """
+    request = request_of(spec, [sys.executable, "-I", "-S", str(PROGRAM / spec.tool)])
     connection = await _connected(directory, supervisor, signal_supervisor)
     try:
         async with asyncio.timeout(ANSWERS_WITHIN):
-            files, received = await _start(connection, spec)
+            files, received = await _start(connection, request)
     except BaseException as error:
         connection.close()
         if isinstance(error, TimeoutError | OSError):
@@ -96,22 +96,12 @@ def _pid_of(connection: socket.socket) -> int:
     return int(CREDENTIALS.unpack(found)[0])
 
 
-async def _start(connection: socket.socket, spec: SessionSpec) -> tuple[Sequence[int], bytes]:
+async def _start(connection: socket.socket, request: bytes) -> tuple[Sequence[int], bytes]:
     """Send the request; return the files of the program, and what the supervisor has sent after them.
 
     Raises `ExecutorError` if it cannot be started.
     """
-    size = spec.terminal
-    record = {
-        "rank": spec.rank,
-        "argv": [sys.executable, "-I", "-S", str(PROGRAM / spec.tool)] if spec.tool else list(spec.argv),
-        "terminal": None if size is None else [size.rows, size.columns],
-        "variables": {} if size is None else {"TERM": spec.kind},
-    }
-    line = json.dumps(record).encode() + b"\n"
-    if len(line) > LONGEST_REQUEST:
-        raise ExecutorError("The command of the session is too long.")
-    await asyncio.get_running_loop().sock_sendall(connection, line)
+    await asyncio.get_running_loop().sock_sendall(connection, request)
     files: list[int] = []
     received = b""
     while b"\n" not in received:
@@ -123,9 +113,8 @@ async def _start(connection: socket.socket, spec: SessionSpec) -> tuple[Sequence
                 raise ExecutorError(OVER)
             received += data
     first, _, rest = received.partition(b"\n")
-    answer = json.loads(first)
-    if "problem" in answer:
-        raise ExecutorError(str(answer["problem"]))
+    if (problem := refused(json.loads(first))) is not None:
+        raise problem
     return files, rest
 
 
@@ -186,8 +175,7 @@ class LocalSession(Session):
             if not data and not self._received.endswith(b"\n"):
                 self.end = SessionEnd(reason=OVER)
         if self._received.endswith(b"\n"):
-            status = int(json.loads(self._received)["status"])
-            self.end = SessionEnd(code=status if status >= 0 else SIGNALLED - status)
+            self.end = end_of(json.loads(self._received))
 
     async def write(self, data: bytes) -> None:
         """See `Session`."""

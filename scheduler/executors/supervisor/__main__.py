@@ -8,6 +8,8 @@ sys.path.append(here.rpartition("/")[0])
 directory = sys.argv[1]
 if directory == "checkpoints":
     sys.exit(import_module("supervisor.saved").main())
+if directory == "session":
+    sys.exit(import_module("supervisor.relay").main(sys.argv[2], int(sys.argv[3])))
 try:
     code = import_module("supervisor.attempt").main(directory, *map(int, sys.argv[2:]))
 except BaseException as error:

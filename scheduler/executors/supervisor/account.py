@@ -1,11 +1,13 @@
-"""The change of a process to another account: its view of the files, then its rights, for good."""
+"""The change of a process to another account: its view of the files, then its rights, for good; and its end."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from typing import Any
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4
@@ -24,6 +26,16 @@ def become(account: dict[str, Any]) -> None:
 def forbid_new_privileges() -> None:
     """Make setuid programs and file capabilities ineffective for this process and all below it."""
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def end_with(parent: int) -> None:
+    """Have this process killed when its parent, the process ``parent``, ends.
+
+    A change of account undoes that, so it comes after `become`.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def open_ways(view: list[tuple[str, list[str]]]) -> None:

@@ -18,7 +18,7 @@ from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
 from .search import Search
-from .sessions import Sessions
+from .sessions import POD_DIRECTORY, Sessions
 from .stack import WORKER
 from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
@@ -335,8 +335,8 @@ class Supervisor:
             if file == self.wake:
                 self._read_signals()
                 self._read_requests()
-                if self.workers and "started" in self.record and not self.pod:
-                    self.sessions.connect(self.path)
+                if self.workers and "started" in self.record:
+                    self.sessions.connect(POD_DIRECTORY if self.pod else self.path)
             elif self.sessions.heard(file):
                 continue
             elif file == self.search.answer:

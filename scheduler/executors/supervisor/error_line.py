@@ -20,7 +20,7 @@ _TRACEBACK = re.compile(r"^(?:Exception Group |(?P<kind>\w+)\s+)?Traceback \(mos
 _ERROR = re.compile(r"^(?:(?:\w+|<locals>)\.)*(?P<kind>[A-Za-z_]\w*)(?P<message>: .*|:?)$")
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?P<kind>[A-Za-z_]\w*(?:Error|Exception))(?P<message>: .*)$")
 """An exception with its module, as it is printed without the head of a traceback."""
-_CELL = re.compile(r'^(?:Cell In ?\[(?P<cell>\d+)\]|  File "In \[(?P<sent>\d+)\]"), line (?P<line>\d+)')
+_CELL = re.compile(r'^(?:(?:  )?Cell In ?\[(?P<cell>\d+)\]|  File "In \[(?P<sent>\d+)\]"), line (?P<line>\d+)')
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)|^File (?P<shown>[^:]+):(?P<at>\d+), in ')
 _FOREIGN = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<")
 _SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
@@ -51,7 +51,7 @@ def error_line(text: str, code: int) -> str:
 def _error_of(lines: list[str], start: int) -> str:
     """Return the error of the traceback that starts at this line; empty if none does, or it is long past."""
     header = _TRACEBACK.match(lines[start])
-    if header is None and not _FRAME.match(lines[start]):
+    if header is None and not (_FRAME.match(lines[start]) or _CELL.match(lines[start])):
         return ""
     kind = header["kind"] if header else None
     for place in range(start + 1, len(lines)):

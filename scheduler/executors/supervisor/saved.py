@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from .account import become, forbid_new_privileges
+from .account import become, end_with, forbid_new_privileges
 from .checkpoints import OWN_MANIFEST, Checkpoint, is_whole, listed, recognised
 
 MOST_LISTED = 200
@@ -30,6 +30,8 @@ MOST_VALUES = 50
 """Maximum number of metrics in an answer for each checkpoint."""
 MOST_COPIED = 100_000
 """Maximum number of files of a copied checkpoint."""
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Numbers that are not finite, as `springtide.training` writes them."""
 STEP_NAMES = ("step", "iter", "checkpoint", "ckpt", "snapshot", "epoch")
 """Words before the number of steps in the name of a checkpoint, the most telling first."""
 
@@ -53,7 +55,7 @@ class Kept(NamedTuple):
     size: int
     written: float
     by: str
-    values: dict[str, float]
+    values: dict[str, float | str]
 
 
 def step_of(name: str) -> float | None:
@@ -137,7 +139,7 @@ def _own(root: str, *, links: bool) -> Iterator[Kept]:
             values = {
                 str(key)[:100]: number
                 for key, value in list((manifest.get("values") or {}).items())[:MOST_VALUES]
-                if (number := _number(value)) is not None
+                if (number := _reported(value)) is not None
             }
             if written is not None:
                 path, step = f"{root}/{name}", _number(manifest["step"])
@@ -152,6 +154,11 @@ def _manifest(name: str, *, links: bool) -> Any:
             return json.loads(file.read(MOST_MANIFEST))
     finally:
         os.close(place)
+
+
+def _reported(value: Any) -> float | str | None:
+    """Return a reported value of a manifest: a number, or how JSON has one that is not finite."""
+    return value if value in NOT_FINITE else _number(value)
 
 
 def _number(value: Any) -> float | None:
@@ -294,6 +301,7 @@ def main() -> int:
         if request["do"] == "list":
             answer["kept"] = [each._asdict() for each in kept(request, base)]
         elif request["do"] == "copy":
+            end_with(request["parent"])  # a copy that nobody waits for is of no job
             copy(request, base, room)
         else:
             delete(request, base)

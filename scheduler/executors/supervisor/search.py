@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -11,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from .account import become, forbid_new_privileges
+from .account import become, end_with, forbid_new_privileges
 from .checkpoints import Checkpoint, newest
 from .worker import ANSWERED, IGNORED
 
@@ -23,8 +22,6 @@ PATIENCE = 10.0
 """Maximum time that an ended attempt waits for its last search, in seconds."""
 GONE = "checkpoint-gone"
 """The milestone in the reports by which an earlier checkpoint is no more."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Search:
@@ -117,9 +114,7 @@ class Search:
             if self._spec["account"]:
                 become(self._spec["account"])
             forbid_new_privileges()
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
+            end_with(parent)
             os.nice(10)
             anything = plan.get("any", False)
             found = newest(plan["roots"], plan["since"], plan["named"], any_data=anything, ended=ended)

@@ -2,7 +2,8 @@
 
 The service listens on a socket ``session.<id>`` in the attempt's directory and signals the supervisor, which
 connects to it. The service sends one line of JSON: ``rank``, ``argv``, ``terminal`` (rows and columns, or null),
-``variables``. The answer is one line, either ``problem`` or ``started`` together with the service's ends of
+``variables``. The answer is one line, either ``problem``, with the exit ``code`` of shells if the program cannot
+be run, or ``started`` together with the service's ends of
 terminal or pipes, so no output passes through the supervisor. A second line has the ``status`` of the end.
 The session ends when the service closes the connection, or when all workers have ended.
 """
@@ -23,10 +24,12 @@ from contextlib import suppress
 from typing import Any
 
 from .table import Process, descendants, send
-from .worker import Streams, shown
+from .worker import NO_INTERPRETER, Streams, shown
 
 PREFIX = "session."
 """Beginning of the names of sockets that the service listens on for sessions."""
+POD_DIRECTORY = "/dev/shm/.springtide"  # noqa: S108 - each pod has one of its own
+"""Directory with the sockets of sessions in a pod, whose workers' other directories are on a shared volume."""
 MARK = "SPRINGTIDE_SESSION"
 """Variable of all processes of sessions."""
 LONGEST_REQUEST = 1 << 20
@@ -35,6 +38,8 @@ MOST = 64
 """Maximum number of sessions of an attempt at a time."""
 KILL_AFTER = 3.0
 """Time between SIGHUP and SIGKILL for the processes of a closed session, in seconds."""
+NO_PROGRAM, NOT_EXECUTABLE = 127, 126
+"""Exit codes of shells for a program that is not there, and for one that cannot be run."""
 SHELLS = ("/bin/bash", "/bin/sh")
 NO_SHELLS = frozenset({"nologin", "false", "true", "sync"})
 
@@ -157,14 +162,14 @@ class Sessions:
         os.close(session.trouble)
         session.trouble = None
         if said:
-            self._refuse(session, problem(session.program, *said.split("\n", 1)))
+            self._refuse(session, *problem(session.program, *said.split("\n", 1)))
         else:
             self._answer(session, {"started": True}, session.files)
         for file in session.files:
             os.close(file)
 
-    def _refuse(self, session: Session, why: str) -> None:
-        self._answer(session, {"problem": why})
+    def _refuse(self, session: Session, why: str, code: int | None = None) -> None:
+        self._answer(session, {"problem": why, "code": code})
         self._disconnect(session)
 
     def _answer(self, session: Session, answer: dict[str, Any], files: tuple[int, ...] = ()) -> None:
@@ -228,14 +233,16 @@ class Sessions:
                 send(process, signal.SIGKILL)
 
 
-def problem(program: str, stage: str, why: str) -> str:
-    """Return why a program could not be started, as a sentence."""
+def problem(program: str, stage: str, why: str) -> tuple[str, int | None]:
+    """Return why a program could not be started, as a sentence, and the exit code that a shell has then."""
     if stage != "program":
-        return f"It cannot be started ({stage}): {why}."
+        return f"It cannot be started ({stage}): {why}.", None
     if why != os.strerror(errno.ENOENT):
-        return f"The program {shown(program)} cannot be run: {why}."
+        return f"The program {shown(program)} cannot be run: {why}.", NOT_EXECUTABLE
+    if program.startswith("/") and os.path.lexists(program):
+        return f"The program {shown(program)} cannot be run: {NO_INTERPRETER}.", NOT_EXECUTABLE
     place = "where the job runs" if "/" in program else "on the PATH of the job"
-    return f"There is no program {shown(program)} {place}."
+    return f"There is no program {shown(program)} {place}.", NO_PROGRAM
 
 
 def is_marked(pid: int) -> bool:

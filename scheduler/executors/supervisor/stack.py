@@ -35,9 +35,19 @@ STATES = {
     "D": "waiting for a disk, a network file system or a driver",
     "T": "stopped",
 }
-NO_PY_SPY = (
-    "Its stack is shown if the job imports springtide.training, or if py-spy is installed: pip install py-spy."
+OTHER = "Its stack is shown if the job imports springtide.training"
+BLOCKED = (
+    "All its threads block signal {number}, by which springtide.training writes its stack. It is shown if the "
+    "program leaves that signal to springtide.training (signal.pthread_sigmask)"
 )
+REPLACED = (
+    "It ignores signal {number}, or handles it by itself, by which springtide.training writes its stack. It is "
+    "shown if the program leaves that signal to springtide.training (signal.signal)"
+)
+STOPPED = "It is stopped. Its stack is shown once it continues (kill -CONT {pid})"
+SILENT = "It did not answer within {seconds:g} s. Its stack is shown once it takes signals again"
+"""Why a process does not write its stacks, and what would have it do so."""
+PY_SPY = "or if py-spy is installed: pip install py-spy."
 
 
 def main() -> int:
@@ -77,27 +87,44 @@ def stack(pid: int) -> str | None:
     if state in "ZX":
         return None
     head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(state, state)})"
-    return f"{head}\n{written(pid) or read_by_py_spy(pid) or waits(pid)}"
+    text, hint = written(pid, state)
+    return f"{head}\n{text or read_by_py_spy(pid, hint) or waits(pid)}"
 
 
-def written(pid: int) -> str:
-    """Return the stacks that a process of `springtide.training` writes; empty if it does not answer."""
+def written(pid: int, state: str) -> tuple[str, str]:
+    """Return the stacks that a process of `springtide.training` writes, else none and a hint."""
+    hint = OTHER
     try:
-        caught = int(re.findall(r"SigCgt:\s*([0-9a-f]+)", _read(pid, "status"))[0], 16)
         for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
             link = f"/proc/{pid}/fd/{name}"
             match = FILE.fullmatch(os.readlink(link))  # noqa: PTH115
             number = int(match[1]) if match else 0
-            if number < signal.SIGRTMIN or number > signal.SIGRTMAX or not caught >> (number - 1) & 1:
+            if number < signal.SIGRTMIN or number > signal.SIGRTMAX:
+                continue
+            if not _has_signal(pid, "SigCgt", number):
+                hint = REPLACED.format(number=number)
+                continue
+            if state == "T":
+                hint = STOPPED.format(pid=pid)
+                continue
+            threads = [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208
+            if all(_has_signal(thread, "SigBlk", number) for thread in threads):
+                hint = BLOCKED.format(number=number)
                 continue
             file = os.open(link, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
-                return answer(pid, number, file)
+                return answer(pid, number, file), SILENT.format(seconds=ANSWERS_WITHIN)
             finally:
                 os.close(file)
     except (OSError, IndexError):
         pass
-    return ""
+    return "", hint
+
+
+def _has_signal(process: int | str, mask: str, number: int) -> bool:
+    """Return whether a mask of signals of a process or a thread, such as ``SigBlk``, has this signal."""
+    found = re.findall(rf"{mask}:\s*([0-9a-f]+)", _read(process, "status"))
+    return bool(int(found[0], 16) >> (number - 1) & 1)
 
 
 def answer(pid: int, number: int, file: int) -> str:
@@ -117,8 +144,11 @@ def answer(pid: int, number: int, file: int) -> str:
     return text
 
 
-def read_by_py_spy(pid: int) -> str:
-    """Return the stacks that py-spy reads, or why it does not; empty if the process is not Python."""
+def read_by_py_spy(pid: int, hint: str) -> str:
+    """Return the stacks that py-spy reads, else why there are none; empty if the process is not Python.
+
+    ``hint`` says without a full stop what else would show them.
+    """
     import shutil  # noqa: PLC0415 - the supervisor imports this module, and starts fast
     import subprocess  # noqa: PLC0415 - as above
 
@@ -127,7 +157,7 @@ def read_by_py_spy(pid: int) -> str:
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")  # noqa: PTH118, PTH120
     program = shutil.which("py-spy") or shutil.which(beside)
     if program is None:
-        return f"{waits(pid)}\n{NO_PY_SPY}"
+        return f"{waits(pid)}\n{hint}, {PY_SPY}"
     try:
         done = subprocess.run(
             [program, "dump", "--pid", str(pid)],
@@ -137,12 +167,12 @@ def read_by_py_spy(pid: int) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{waits(pid)}\npy-spy does not work here: {error}"
+        return f"{waits(pid)}\npy-spy does not work here: {error}\n{hint}."
     said = done.stdout[:MOST_BYTES].decode(errors="replace")
     if done.returncode == 0:
         return said.partition("\nPython ")[2].partition("\n")[2].strip() or said.strip()
     last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it ended without a word"])[-1]
-    return f"{waits(pid)}\npy-spy may not read it here: {last[:300]}"
+    return f"{waits(pid)}\npy-spy may not read it here: {last[:300]}\n{hint}."
 
 
 def is_python(pid: int) -> bool:
@@ -163,8 +193,8 @@ def waits(pid: int) -> str:
     return f"In the kernel at {place}." if place not in {"", "0"} else "No stack of it can be shown."
 
 
-def _read(pid: int, name: str) -> str:
-    with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - light to start
+def _read(process: int | str, name: str) -> str:
+    with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123 - light to start
         return file.read(1 << 20).decode(errors="replace")
 
 

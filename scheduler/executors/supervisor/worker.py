@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -12,13 +11,11 @@ import termios
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from .account import become, forbid_new_privileges
+from .account import become, end_with, forbid_new_privileges
 from .tree import make_tree
 
 ANSWERED = (signal.SIGTERM, signal.SIGCHLD)
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Streams(NamedTuple):
@@ -58,9 +55,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], streams: Streams, trou
         if spec["account"]:
             become(spec["account"])
             forbid_new_privileges()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
+        end_with(parent)
         if spec.get("makes_tree"):
             stage = "tree"
             make_tree(spec["tree"])
@@ -88,6 +83,9 @@ def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
     return "blocked", f"The job's processes cannot be prepared ({stage}): {why}."
 
 
+NO_INTERPRETER = "the interpreter that it names is not there"
+
+
 def _no_program(program: str, why: str) -> str:
     """Return why a program cannot be run; one with a whole path was there when the job was submitted."""
     if why != os.strerror(errno.ENOENT):
@@ -95,7 +93,7 @@ def _no_program(program: str, why: str) -> str:
     if not program.startswith("/"):
         return f"The program {shown(program)} is not on the PATH of the job."
     if os.path.lexists(program):
-        return f"The program {shown(program)} cannot be run: the interpreter that it names is not there."
+        return f"The program {shown(program)} cannot be run: {NO_INTERPRETER}."
     return (
         f"The program {shown(program)} is not there any more. Install it again, or submit the job from an "
         "environment that has it."

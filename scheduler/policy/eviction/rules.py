@@ -92,7 +92,8 @@ class ReclaimRule(Rule):
         pair = sides(self._leaf, project)
         if pair is None or pair[0] not in self._helped:
             return 0
-        return min(self._overdrawn(*pair), _above_quotas(project, pair[1]))
+        overdrawn = self._overdrawn(*pair)
+        return min(overdrawn, _above_quotas(project, pair[1])) if overdrawn else 0
 
     def permits(self, victim: Job, gpus: int = 0) -> bool:
         """Return whether the request is within quota, or the victim's side could not claim the GPUs back."""

@@ -77,6 +77,7 @@ class ClusterState:
         self._touched = {*self.tree.project_nodes.values(), *self.tree.leaves.values()}
         self._by_service = settings.surplus is Surplus.LEAST_SERVED
         self._levels: dict[str, int] = {}
+        self._demands: dict[str, int] = {}
         self._queue_keys: dict[str, QueueKey] = {}
         self._due = SortedIndex()
         self.time_limits = SortedIndex()
@@ -90,6 +91,7 @@ class ClusterState:
         if self._by_service and job.usual_runtime is not None:
             job = replace(job, usual_runtime=None)
         self.jobs[job.id] = job
+        self._demands[job.id] = self._demand(job)
         self.pool.occupy(job.id, job.placement)
         self.pool.reserve(job.reserved)
         moved_up = self._moved_up(job)
@@ -118,7 +120,7 @@ class ClusterState:
             self._dequeue(job)
         elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].remove(job)
-        for by_id in (self.pausing, self.awaiting, self.partial, self.in_turn, self._levels):
+        for by_id in (self.pausing, self.awaiting, self.partial, self.in_turn, self._levels, self._demands):
             by_id.pop(job_id, None)
         self._due.discard(job_id)
 
@@ -153,7 +155,7 @@ class ClusterState:
             if held or claimed:
                 self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
             if held or job.reserved or not self.rank_of(job.gpu_types):
-                requested = max(held, len(job.reserved) * job.gpus, self._demand(leaf, job))
+                requested = max(held, len(job.reserved) * job.gpus, self._demands[job.id])
                 if requested:
                     self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
             self.changed_projects.add(leaf)
@@ -177,11 +179,14 @@ class ClusterState:
 
     def could_run(self, job: Job) -> bool:
         """Return whether the job could run on the GPUs of this type, if nothing else did."""
-        leaf = self.tree.leaves.get(job.project)
-        return leaf is not None and demand.could_run(self.pool, leaf, job)
+        known = self.jobs.get(job.id) is job
+        return (self._demands[job.id] if known else self._demand(job)) > 0
 
-    def _demand(self, leaf: ProjectNode, job: Job) -> int:
+    def _demand(self, job: Job) -> int:
         """Return the job's demand in GPUs: the most that it could have, 0 if it can never run."""
+        leaf = self.tree.leaves.get(job.project)
+        if leaf is None:
+            return 0
         most = demand.most_workers(self.pool, leaf, job)
         return most * job.gpus if most >= job.min_workers else 0
 

@@ -54,7 +54,7 @@ class Impossible(NamedTuple):
 
 def most_workers(pool: NodePool, leaf: ProjectNode, job: Job) -> int:
     """Return with how many workers the job could run if nothing else did, at most the requested number."""
-    gpus = min(_most_gpus(project, job) for project in leaf.path)
+    gpus = leaf.most if job.preemptible else leaf.most_guaranteed
     return min(job.workers, gpus // job.gpus, _room(pool, job))
 
 
@@ -71,8 +71,8 @@ def impossible(pool: NodePool, leaf: ProjectNode, job: Job) -> Impossible | None
     for project in leaf.path:
         if need > project.limit:
             return Impossible(Cause.LIMIT, project.name, project.limit)
-    for project in leaf.path:
-        if need > _most_gpus(project, job):
+    for project in leaf.path if not job.preemptible else ():
+        if need > project.quota:
             return Impossible(Cause.QUOTA, project.name, project.quota)
     return _lacks_nodes(pool, job)
 
@@ -93,11 +93,6 @@ def _lacks_nodes(pool: NodePool, job: Job) -> Impossible:
     known = level in {NODE, *WITHIN_NODES} or pool.has_level(level, job.per_gpu)
     most = pool.capacity(job.gpus, job.per_gpu, level)
     return Impossible(Cause.DOMAIN if known else Cause.LEVEL, level, most)
-
-
-def _most_gpus(project: ProjectNode, job: Job) -> int:
-    """Return how many GPUs the project may give to one job: its quota, if the job is not preemptible."""
-    return project.limit if job.preemptible else min(project.limit, project.quota)
 
 
 def _room(pool: NodePool, job: Job) -> int:

@@ -33,8 +33,10 @@ class ProjectNode:
     jobs (``by_service``). ``oversubscribed``: the quotas of the children add up to more than the project's own, so
     not all of them are guaranteed. ``share`` is the fair share, ``entitled`` the GPUs that the project may hold
     right now: ``min(limit, max(quota, share))``. ``dirty``: the shares of the children are out of date.
-    ``use_rank`` orders projects by their recent use for each unit of weight, ``use_step`` in doubling steps, in
-    which little use counts as none; neither changes as time passes.
+    ``most`` GPUs are those that one preemptible job may have by the limits on the path, ``most_guaranteed`` those
+    of a job that is not preemptible, by the quotas too. ``use_rank`` orders projects by their recent use for each
+    unit of weight, ``use_step`` in doubling steps, in which little use counts as none; neither changes as time
+    passes.
     """
 
     name: str
@@ -46,6 +48,8 @@ class ProjectNode:
     parent: ProjectNode | None = None
     children: list[ProjectNode] = field(default_factory=list)
     path: tuple[ProjectNode, ...] = ()
+    most: int = UNLIMITED
+    most_guaranteed: int = UNLIMITED
     held: int = 0
     claimed: int = 0
     non_preemptible: int = 0
@@ -84,7 +88,9 @@ class ProjectTree:
         self.leaves = {name: _leaf_of(project_node) for name, project_node in self.project_nodes.items()}
         self.oversubscribed = any(node.oversubscribed for node in self.project_nodes.values())
         for project_node in (*self.project_nodes.values(), *self.leaves.values()):
-            project_node.path = _path(project_node)
+            path = project_node.path = _path(project_node)
+            project_node.most = min(above.limit for above in path)
+            project_node.most_guaranteed = min(project_node.most, *(above.quota for above in path))
             project_node.entitled = project_node.quota
             project_node.by_service = self._by_service
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler.arguments import Argument, of_values, without_secrets_in_text
-from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
 from springtide.scheduler.runs import Run
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
@@ -318,12 +318,14 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``blocks`` that of the last ones in a row that could not be started, and ``block`` what kept the last of these,
     if it keeps other jobs as well. ``withheld`` says that it is not tried at present. ``ran`` is the run time of
     ended attempts, ``served`` their GPU-seconds.
-    ``extremes`` has the smallest and the largest reported value of each metric.
+    ``extremes`` has the smallest and the largest reported value of each metric, ``not_finite`` the steps since
+    which metrics are not finite.
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
     later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
     asked them to. ``checkpoint`` is the one that ``saved`` is about, if it was recognised among the job's files
-    and the job did not report it. ``lost_result`` says why its result could not be kept.
+    and the job did not report it. ``deleted`` is when the newest of its deleted checkpoints was saved: earlier
+    reports are about none that is there. ``lost_result`` says why its result could not be kept.
     ``turn`` says that it has the turn, or started in it.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
@@ -354,11 +356,13 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     step: float | None = None
     of: float | None = None
     reported: float | None = None
-    values: Mapping[str, float] = msgspec.field(default_factory=dict)
+    values: Values = msgspec.field(default_factory=dict)
+    not_finite: Mapping[str, float | None] = msgspec.field(default_factory=dict)
     extremes: Mapping[str, Extremes] = msgspec.field(default_factory=dict)
     saved: float | None = None
     saved_step: float | None = None
     checkpoint: Checkpoint | None = None
+    deleted: float | None = None
     unsaved: float | None = None
     quick: int = 0
     lost_result: str = ""
@@ -411,6 +415,11 @@ class JobRecord(msgspec.Struct, frozen=True):
             values=standing.values,
             extremes=standing.extremes,
         )
+
+    @property
+    def checkpoints_deleted(self) -> bool:
+        """Whether it had checkpoints, and all of them were deleted."""
+        return self.standing.saved is None and self.standing.deleted is not None
 
     @property
     def arguments(self) -> dict[str, Argument]:

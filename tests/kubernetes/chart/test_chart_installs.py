@@ -172,6 +172,7 @@ def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: R
         (verb, resource)
         for resource, verbs in {
             "pods": "get list watch create patch delete",
+            "pods/exec": "get create",
             "services": "get create delete",
             "networkpolicies.networking.k8s.io": "get create delete",
             "persistentvolumeclaims": "get list watch",
@@ -181,7 +182,7 @@ def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: R
         }.items()
         for verb in verbs.split()
     }
-    never = {("get", "secrets"), ("create", "pods/exec"), ("create", "roles.rbac.authorization.k8s.io")}
+    never = {("get", "secrets"), ("create", "pods/portforward"), ("create", "roles.rbac.authorization.k8s.io")}
     never |= {("delete", "persistentvolumeclaims"), ("patch", "namespaces"), ("create", "trainjobs.springtide.io")}
     for verb, resource in service | never:
         assert may(cluster, home, "springtide", verb, resource, home) is ((verb, resource) in service), (
@@ -276,6 +277,35 @@ def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
         service("PATCH", f"{path}/foreign", patch)
     with pytest.raises(ClusterError, match="only what carries the label"):
         service("DELETE", f"{path}/foreign")
+
+
+def test_the_service_runs_the_relay_of_terminals_in_jobs_and_nothing_else(
+    cluster: Cluster, release: Release
+) -> None:
+    home = release.namespace
+    path = f"/api/v1/namespaces/{home}/pods"
+    cluster.request("POST", path, train_pod("st-exec-1-0"))
+    relay = ("python3", "-I", "-S", "/springtide/program/supervisor", "session", "/springtide/job/attempts/1", "0")
+
+    def entered(*command: str, container: str = "job", how: str = "exec") -> str:
+        user = f"system:serviceaccount:{home}:springtide"
+        with pytest.raises(ClusterError) as raised:  # the node is a fake one: an allowed call finds no program
+            cluster.request(
+                "POST",
+                f"{path}/st-exec-1-0/{how}",
+                as_user=user,
+                container=container,
+                stdin="true",
+                command=command,
+            )
+        return str(raised.value)
+
+    until(lambda: "relay of terminals" in entered("sh"), "the policy is enforced")
+    assert "relay of terminals" in entered("sh", "-c", " ".join(relay))
+    assert "relay of terminals" in entered(*relay, container="hub")
+    assert "forbidden" in entered(how="attach")
+    assert "relay of terminals" not in (said := entered(*relay))
+    assert "forbidden" not in said
 
 
 def refused(service: Callable[..., Any], path: str, pod: Mapping[str, Any]) -> str:

@@ -171,7 +171,8 @@ def test_without_rights_in_the_whole_cluster_nothing_lies_outside_the_namespace(
 def test_pods_may_name_their_node_where_the_admin_says_so_and_no_right_changes(template: Template) -> None:
     def looked_at(values: dict[str, Any]) -> tuple[bool, bool, list[Any]]:
         objects = template(values)
-        (policy,) = [made for made in objects if made["kind"] == "ValidatingAdmissionPolicy"]
+        policies = [made for made in objects if made["kind"] == "ValidatingAdmissionPolicy"]
+        (policy,) = [made for made in policies if made["metadata"]["name"].endswith("-train")]
         forbids = any("nodeName" in each["expression"] for each in policy["spec"]["validations"])
         rules = [made["rules"] for made in objects if made["kind"] in ("Role", "ClusterRole")]
         return service_settings(objects)["kubernetes"]["bind_directly"], forbids, rules
@@ -180,6 +181,33 @@ def test_pods_may_name_their_node_where_the_admin_says_so_and_no_right_changes(t
     assert usual[:2] == (False, True)
     assert direct[:2] == (True, False)
     assert usual[2] == direct[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "opens"),
+    [
+        ({}, True),
+        ({"train": {"terminals": False}}, False),
+        ({"train": {"admissionPolicy": {"create": False}}}, False),
+        (
+            {
+                "train": {
+                    "admissionPolicy": {"create": False},
+                    "namespace": {"name": "jobs", "create": True},
+                    "nfs": {"server": "nas", "path": "/x"},
+                }
+            },
+            True,
+        ),
+    ],
+)
+def test_terminals_are_open_where_the_service_reaches_train_pods_alone(
+    template: Template, values: dict[str, Any], opens: bool
+) -> None:
+    objects = template(values)
+    rules = [rule for made in objects if made["kind"] == "Role" for rule in made["rules"]]
+    assert any("pods/exec" in rule["resources"] for rule in rules) is opens
+    assert service_settings(objects)["kubernetes"]["sessions"] is opens
 
 
 def test_what_gives_rdma_reaches_the_service(template: Template) -> None:
@@ -223,7 +251,7 @@ def test_two_releases_share_no_name_in_the_cluster(template: Template) -> None:
             (made["kind"], made["metadata"]["name"]) for made in objects if not made["metadata"].get("namespace")
         }
 
-    assert len(names("one")) == len(names("two")) == 8
+    assert len(names("one")) == len(names("two")) == 10
     assert not names("one") & names("two")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kube_bench import KubeBench
 
-from springtide.scheduler.executors.base import AttemptKey, CheckpointGoneError
+from springtide.scheduler.executors.base import AttemptKey, CheckpointGoneError, ExecutorError
 
 
 def save(job: Path, number: int) -> None:
@@ -41,11 +41,28 @@ async def test_checkpoints_of_a_pod_become_those_of_another_job(bench: KubeBench
     assert (copied.path, beside.path) == ("ckpt_step_9.pt", "/springtide/job/output/last.ckpt")
     await bench.executor.delete_checkpoints(spec, {"00000001", "00000002"})
     await bench.executor.remove("job")
+    assert await bench.executor.unrecorded() == ["fork"]
+    await bench.executor.recorded("fork")
     place = bench.executor._layout.job("fork").root
     assert (place / "checkpoints/00000001/state.bin").read_text() == "state 1"
     assert (place / "work/ckpt_step_9.pt").read_text() == "recognised"
     await bench.up(fork)
     assert (place / "output/last.ckpt").read_text() == "lightning"
+
+
+async def test_the_folder_of_a_fork_without_a_record_is_known_until_it_is_removed(bench: KubeBench) -> None:
+    spec = bench.job()
+    await bench.up(spec)
+    job = bench.executor._layout.job("job").root
+    with pytest.raises(CheckpointGoneError):
+        await bench.executor.copy_checkpoint(spec, "00000001", bench.job(job="fork"))
+    save(job, 1)
+    with pytest.raises(ExecutorError, match="exists already"):
+        await bench.executor.copy_checkpoint(spec, "00000001", bench.job(job="job"))
+    assert await bench.executor.unrecorded() == ["fork"]
+    await bench.executor.remove("fork")
+    assert await bench.executor.unrecorded() == []
+    assert [path.name for path in job.parent.iterdir() if not path.name.startswith(".")] == ["job"]
 
 
 async def test_a_link_of_a_pod_to_another_jobs_files_is_no_checkpoint(bench: KubeBench) -> None:

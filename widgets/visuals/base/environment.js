@@ -1,7 +1,7 @@
 /** The environment of a job in words. `scheduler/client/descriptions.py` has the same for terminals and Python. */
 
 import { h } from "./dom.js";
-import { clean, count, listed, size } from "./words.js";
+import { clean, count, size } from "./words.js";
 
 const SHOWN = 5;
 
@@ -13,7 +13,7 @@ export function environmentFacts(environment, image, key = "environment") {
     ["Python", pythonWords(environment, image)],
     ["Packages", packages.map(([name, version]) => `${clean(name)} ${clean(version)}`).join(", ")],
     ["Installed for it", environment.requirements.map(clean).join(", ")],
-    ["Missing", missingWords(environment, image)],
+    ["Missing", clean(environment.missing_text)],
     ["Files", filesWords(environment)],
     ...projectFacts(environment.tree),
     ["Image", image ? clean(image) : ""],
@@ -47,13 +47,6 @@ export function environmentSummary({ python, packages, file_count: sent, tree })
   ]
     .filter(Boolean)
     .join(", ");
-}
-
-/** The imports that the Python or image of the code lacks, as a sentence; empty if none is known to be missing. */
-export function missingWords({ missing, path }, image) {
-  if (!missing.length) return "";
-  const verb = missing.length === 1 ? "is" : "are";
-  return `The code imports ${listed(missing.map(clean))}, which ${verb} not installed in ${clean(image || path)}.`;
 }
 
 function programWords({ program, path }, image) {

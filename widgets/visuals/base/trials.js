@@ -17,7 +17,7 @@ export function rowOfTrial(job, before, metric) {
     job: job.id,
     state: outcome.pruned && job.state === "succeeded" ? "pruned" : job.state,
     parameters: outcome.parameters ?? before?.parameters ?? null,
-    value: outcome.value ?? job.progress.values[metric] ?? null,
+    value: outcome.value ?? finite(job.progress.values[metric]),
     values: job.progress.values,
     step: job.progress.step,
     of: job.progress.of,
@@ -35,7 +35,8 @@ export function rowOfTrial(job, before, metric) {
 export function reportedRow(row, { step, of, values }, metric) {
   const value = values?.[metric];
   const reported = { ...row, step, of, values: { ...row.values, ...values } };
-  if (!Number.isFinite(value)) return reported;
+  if (value === undefined) return reported;
+  if (!Number.isFinite(value)) return { ...reported, value: null };
   const last = row.curve.at(-1)?.[0] ?? -Infinity;
   const curve =
     Number.isFinite(step) && step > last && row.curve.length < MOST_CURVE_POINTS
@@ -50,6 +51,11 @@ export function ancestorsOf(rows, trial) {
   const line = [];
   for (let row = known.get(trial); row && line.length < rows.length; row = known.get(row.parent)) line.unshift(row);
   return line;
+}
+
+/** A value of a metric if it can be compared with others, else null. */
+function finite(value) {
+  return Number.isFinite(value) ? value : null;
 }
 
 /** Whether rows agree with the counts of their sweep. */

@@ -7,6 +7,7 @@ const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
 const INVISIBLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const NOT_FINITE = { NaN: "NaN", Infinity: "∞", "-Infinity": "−∞" };
 const NUMBER_FORMAT = new Intl.NumberFormat("en-US");
 const EXACT_FORMAT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const DAY_FORMAT = new Intl.DateTimeFormat([], { day: "numeric", month: "short" });
@@ -54,6 +55,7 @@ export function count(number, one, many = `${one}s`) {
 /** A number with separated thousands and without needless digits. */
 export function amount(number) {
   if (number === null || number === undefined) return "–";
+  if (!Number.isFinite(number)) return NOT_FINITE[number] ?? "–";
   if (Number.isInteger(number) && Math.abs(number) < 1e15) return NUMBER_FORMAT.format(number);
   const size = Math.abs(number);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return number.toExponential(2);

@@ -24,7 +24,7 @@ export function renderLossCurve(element, data) {
   if (drawn.points === data.points && drawn.name === data.name && drawn.colour === data.colour) return;
   Object.assign(drawn, data);
   const name = data.name ?? curveNames(data.points)[0];
-  const all = data.points.filter((point) => Number.isFinite(point.values[name]));
+  const all = finiteOf(data.points, name);
   stage(element, "st-curve");
   if (all.length < 2) {
     patch(element);
@@ -36,12 +36,18 @@ export function renderLossCurve(element, data) {
     element,
     h(
       "div",
-      { key: "plot", class: "st-plot", style: colourOf(data.colour), role: "img", "aria-label": curveWords(name, all) },
+      {
+        key: "plot",
+        class: "st-plot",
+        style: colourOf(data.colour),
+        role: "img",
+        "aria-label": curveWords(name, all, lastOf(data.points, name)),
+      },
       s(
         "svg",
         { key: "lines", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
         resumesOf(all).map(({ point, attempt }) => drawResume(attempt, frame.x(point))),
-        attemptsOf(all).map((part) => drawPath(part, name, frame)),
+        stretchesOf(all).map((part) => drawPath(part, name, frame)),
       ),
       h("span", {
         key: "dot",
@@ -53,7 +59,7 @@ export function renderLossCurve(element, data) {
       "div",
       { key: "words", class: "st-curve-words" },
       h("span", { key: "name", class: "st-muted" }, clean(name), " "),
-      h("strong", { key: "last" }, amount(last.values[name])),
+      h("strong", { key: "last" }, amount(lastOf(data.points, name))),
       h("span", { key: "range", class: "st-muted" }, `${amount(frame.low)} – ${amount(frame.high)}`),
     ),
   );
@@ -64,9 +70,8 @@ function rank(name) {
   return name.includes("loss") ? 1 : 2;
 }
 
-function curveWords(name, points) {
+function curveWords(name, points, last) {
   const first = points[0].values[name];
-  const last = points.at(-1).values[name];
   const resumes = resumesOf(points).length;
   return `${clean(name)} from ${amount(first)} to ${amount(last)}${resumes ? `, resumed ${resumes} times` : ""}`;
 }
@@ -86,6 +91,39 @@ function frameOf(points, name) {
     x: (point) => WIDTH * fraction(along(point), from, to),
     y: (value) => 6 + 88 * (1 - fraction(value, low, high)),
   };
+}
+
+/**
+ * The points with a finite value. `stretch` counts the parts of the curve: a new one begins with each attempt, and
+ * after a value that is not finite.
+ */
+export function finiteOf(points, name) {
+  const found = [];
+  let stretch = 0;
+  let attempt;
+  let broken = false;
+  for (const point of points) {
+    if (!Object.hasOwn(point.values, name)) continue;
+    if (!Number.isFinite(point.values[name])) {
+      broken = true;
+      continue;
+    }
+    if (found.length && (broken || point.attempt !== attempt)) stretch += 1;
+    broken = false;
+    attempt = point.attempt;
+    found.push({ ...point, stretch });
+  }
+  return found;
+}
+
+/** The parts of a curve that are one line each, of points of `finiteOf`. */
+export function stretchesOf(points) {
+  return [...Map.groupBy(points, (point) => point.stretch).values()];
+}
+
+/** The last reported value of a metric, which may be one that is not finite. */
+export function lastOf(points, name) {
+  return points.findLast((point) => Object.hasOwn(point.values, name))?.values[name];
 }
 
 /** The points of each attempt. */
@@ -111,7 +149,7 @@ function drawPath(part, name, frame) {
   const d = thinned(part, name)
     .map((point, place) => `${place ? "L" : "M"}${frame.x(point).toFixed(1)} ${frame.y(point.values[name]).toFixed(1)}`)
     .join("");
-  return s("path", { key: `attempt ${part[0].attempt}`, class: "st-line", d: part.length === 1 ? `${d}h0.01` : d });
+  return s("path", { key: `stretch ${part[0].stretch}`, class: "st-line", d: part.length === 1 ? `${d}h0.01` : d });
 }
 
 function thinned(points, name) {

@@ -4,7 +4,7 @@ import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration, exactDuration } from "../base/words.js";
 import { powerTicks } from "./curve_shape.js";
-import { attemptsOf } from "./loss_curve.js";
+import { attemptsOf, finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
 
 /** Width and height of a chart and the margins of its plot, in units of the drawing. */
@@ -30,17 +30,15 @@ export function renderMetricChart(element, data) {
   Object.assign(drawn, data);
   const stepped = data.across === "step" && data.points.every((point) => Number.isFinite(point.step));
   const along = stepped ? (point) => point.step : (point) => point.at - data.start;
-  const points = data.points.filter((point) => Number.isFinite(point.values[data.name]));
+  const points = finiteOf(data.points, data.name);
+  const last = lastOf(data.points, data.name);
   stage(element, "st-metric");
   if (points.length < 2) {
-    patch(
-      element,
-      h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`),
-    );
+    patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${fewWords(points, last)}`));
     return;
   }
   const plot = plotOf(points, data.name, along, stepped, data.bounds ?? []);
-  const words = metricWords(points, data.name);
+  const words = metricWords(points, data.name, last);
   patch(
     element,
     plotFigure(
@@ -49,8 +47,8 @@ export function renderMetricChart(element, data) {
       plot,
       data.since,
       breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
-      attemptsOf(points).map((part) =>
-        s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
+      stretchesOf(points).map((part) =>
+        s("path", { key: `line ${part[0].stretch}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
       ),
     ),
   );
@@ -83,12 +81,17 @@ export function plotFigure({ name, label, style }, caption, plot, since = "time 
   );
 }
 
-function metricWords(points, name) {
+function fewWords(points, last) {
+  const finite = last === undefined || Number.isFinite(last);
+  return finite ? `${count(points.length, "report")} so far.` : `last ${amount(last)}, nothing to draw.`;
+}
+
+function metricWords(points, name, last) {
   const values = points.map((point) => point.values[name]);
   const low = values.reduce((least, value) => Math.min(least, value));
   const high = values.reduce((most, value) => Math.max(most, value));
   const pauses = new Set(points.map((point) => point.attempt)).size - 1;
-  return `last ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
+  return `last ${amount(last)}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
 /**
@@ -181,7 +184,7 @@ function drawBreak({ attempt, at, before, first }, { x }) {
   );
 }
 
-/** The path of one attempt. */
+/** The path of one part of a curve. */
 export function lineOf(part, name, along, { x, y }) {
   const every = Math.max(1, Math.ceil(part.length / MOST_DRAWN));
   const drawn = part.filter((_, place) => place % every === 0 || place === part.length - 1);

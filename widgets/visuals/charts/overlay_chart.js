@@ -4,7 +4,7 @@ import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean } from "../base/words.js";
 import { inPowers, smoothed, within } from "./curve_shape.js";
-import { attemptsOf } from "./loss_curve.js";
+import { finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
 import { lineOf, plotFigure, plotOf } from "./metric_chart.js";
 
 const PLAIN = { smooth: 0, log: false, from: null, to: null };
@@ -36,7 +36,7 @@ export function renderOverlayChart(element, { runs, name, across, shape = PLAIN 
   if (given.length === drawn.given.length && given.every((part, place) => part === drawn.given[place])) return;
   drawn.given = given;
   const reported = runs
-    .map((run) => ({ ...run, points: run.points.filter((point) => Number.isFinite(point.values[name])) }))
+    .map((run) => ({ ...run, points: finiteOf(run.points, name), last: lastOf(run.points, name) }))
     .filter((run) => run.points.length > 0);
   const stepped =
     across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
@@ -44,10 +44,9 @@ export function renderOverlayChart(element, { runs, name, across, shape = PLAIN 
   const lines = reported
     .map((run) => ({
       ...run,
-      last: run.points.at(-1).values[name],
       points: shaped(
         run.points.map((point) => ({
-          attempt: point.attempt,
+          stretch: point.stretch,
           values: point.values,
           along: stepped ? point.step : point.at - run.points[0].at,
         })),
@@ -107,8 +106,8 @@ function drawRun(run, name, along, plot) {
     "g",
     { key: `run ${run.place}`, "data-testid": "overlay-run" },
     s("title", {}, clean(run.name)),
-    attemptsOf(run.points).map((part) =>
-      s("path", { key: part[0].attempt, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) }),
+    stretchesOf(run.points).map((part) =>
+      s("path", { key: part[0].stretch, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) }),
     ),
   );
 }

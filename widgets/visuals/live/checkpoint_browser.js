@@ -8,7 +8,6 @@ import { rerunForm } from "../views/rerun_form.js";
 const LOOK_AGAIN_S = 20;
 const READ_AGAIN_S = 5;
 const MOST_VALUES = 4;
-const NONE_YET = "No checkpoints yet. Those that the job saves show here.";
 
 export class CheckpointBrowser {
   /**
@@ -61,7 +60,7 @@ export class CheckpointBrowser {
   }
 
   /** The list as a fold of a card, read when it is opened. */
-  drawFold(job, isOwn) {
+  drawFold(isOwn) {
     const toggle = ({ target }) => {
       this.isOpen = target.open;
       this.changed();
@@ -77,12 +76,12 @@ export class CheckpointBrowser {
         "Checkpoints",
         this.list && h("span", { key: "number", class: "st-muted" }, ` · ${words}`),
       ),
-      this.isOpen && this.draw(job, isOwn),
+      this.isOpen && this.draw(isOwn),
     );
   }
 
   /** The list, with the form of a fork or the question of a deletion below its checkpoint, as descriptions. */
-  draw(job, isOwn) {
+  draw(isOwn) {
     const wrong = this.problem ?? (this.editor.isOpen ? null : this.editor.notice);
     const problem =
       wrong &&
@@ -94,9 +93,8 @@ export class CheckpointBrowser {
     if (this.list === null)
       return problem || h("p", { key: "wait", class: "st-muted", role: "status" }, "Reading the list…");
     const { items, text } = this.list;
-    const none = isFinal(job.state) ? clean(text) : NONE_YET;
     if (!items.length)
-      return [problem, h("p", { key: "none", class: "st-muted", "data-testid": "no-checkpoints" }, none)];
+      return [problem, h("p", { key: "none", class: "st-muted", "data-testid": "no-checkpoints" }, clean(text))];
     return [
       problem,
       h(

@@ -104,7 +104,7 @@ function drawOutput(element, live, output, editor, outputs, checkpoints) {
     href: live.feed.links.pageOf(job.id),
     blocked,
     outputs: live.job && outputs,
-    checkpoints: live.job && checkpoints.drawFold(job, live.feed.isOwn(job)),
+    checkpoints: live.job && checkpoints.drawFold(live.feed.isOwn(job)),
     results: live.job && outputs,
   });
 }

@@ -28,6 +28,8 @@ export class RerunEditor {
     this.form = null;
     this.typed = {};
     this.own = new Set();
+    this.removed = new Set();
+    this.added = [];
     this.review = { problems: {} };
     this.notice = null;
     this.key = null;
@@ -67,6 +69,33 @@ export class RerunEditor {
   setOption(name, value, own = false) {
     this.typed[name] = value;
     this.own[own ? "add" : "delete"](name);
+    this.#edited(name);
+  }
+
+  /** Leaves an argument of a command out of the new job, or keeps it after all. */
+  setRemoved(name, removed) {
+    this.removed[removed ? "add" : "delete"](name);
+    this.#edited(name);
+  }
+
+  /** Adds a line for an option that the command does not have yet. */
+  addOption() {
+    this.added.push({ name: "", value: "" });
+    this.changed();
+  }
+
+  /** Sets the `name` or the `value` of an added option. */
+  setAdded(place, changes) {
+    Object.assign(this.added[place], changes);
+    this.#edited();
+  }
+
+  dropAdded(place) {
+    this.added.splice(place, 1);
+    this.#edited();
+  }
+
+  #edited(name) {
     delete this.review.problems[name];
     this.notice = null;
     this.key = null;
@@ -76,7 +105,7 @@ export class RerunEditor {
   /** The fields whose values have changed. */
   get #changed() {
     const fields = this.isOpen ? (this.form?.fields ?? []) : [];
-    return fields.filter(({ name, value }) => this.typed[name].trim() !== value.trim());
+    return fields.filter(({ name, value }) => !this.removed.has(name) && this.typed[name].trim() !== value.trim());
   }
 
   /** The options whose values have changed. */
@@ -85,10 +114,16 @@ export class RerunEditor {
     return Object.fromEntries(options.map(({ name }) => [name, this.typed[name]]));
   }
 
-  /** The arguments whose values have changed. */
+  /** The arguments whose values have changed; null for those that are removed, "true" for flags that are added. */
   get changedArguments() {
     const own = this.#changed.filter(({ argument }) => argument);
-    return Object.fromEntries(own.map(({ name, argument }) => [argument, this.typed[name]]));
+    const removed = this.isOpen ? (this.form?.fields ?? []).filter(({ name }) => this.removed.has(name)) : [];
+    const added = this.added.map(({ name, value }) => [name.trim(), value.trim()]).filter(([name]) => name);
+    return Object.fromEntries([
+      ...removed.map(({ argument }) => [argument, null]),
+      ...own.map(({ name, argument }) => [argument, this.typed[name]]),
+      ...added.map(([name, value]) => [/^[-+]/.test(name) ? name : `--${name}`, value || "true"]),
+    ]);
   }
 
   /** Submits the rerun or the fork. A repeated request after a lost answer creates no second job. */

@@ -1,7 +1,7 @@
 /** The form to submit a job: the work, its options, the estimate, and the reason if it cannot be submitted. */
 
 import { h, patch } from "../base/dom.js";
-import { environmentFacts, environmentSummary, missingWords } from "../base/environment.js";
+import { environmentFacts, environmentSummary } from "../base/environment.js";
 import { emptyState, simulatedMark, stage } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 import { formEstimate } from "./form_estimate.js";
@@ -219,7 +219,7 @@ function environmentPart({ described: { value, problem } }) {
       )
     );
   const { environment, image } = value;
-  const missing = missingWords(environment, image);
+  const missing = clean(environment.missing_text);
   return h(
     "details",
     { key: "environment", class: "st-form-more st-form-environment", "data-testid": "form-environment" },

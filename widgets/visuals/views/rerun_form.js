@@ -5,7 +5,7 @@ import { button } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 import { formField } from "./form_field.js";
 
-const KEPT = "Code and files stay those of the first run; its variables stay, unless others are typed.";
+const KEPT = "Same code, files and variables as the first run. Variables that you type are added.";
 
 /** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
@@ -54,6 +54,45 @@ function changedWords(own, options) {
   return parts.length ? `${parts.join(" and ")} changed` : "Nothing changed yet";
 }
 
+function argumentField(editor, field) {
+  if (!field.removable) return formField(editor, field);
+  const label = clean(field.label);
+  if (editor.removed.has(field.name))
+    return h(
+      "div",
+      { key: field.name, class: "st-field" },
+      h("span", { key: "label" }, `${label} is left out`),
+      button(`keep-${field.name}`, `Keep ${label}`, () => editor.setRemoved(field.name, false)),
+    );
+  return h(
+    "div",
+    { key: field.name, class: "st-field" },
+    formField(editor, field),
+    button(`remove-${field.name}`, `Leave out ${label}`, () => editor.setRemoved(field.name, true)),
+  );
+}
+
+function addedOption(editor, { name, value }, place) {
+  const input = (part, text, label, placeholder) =>
+    h("input", {
+      key: part,
+      type: "text",
+      class: "st-input st-code",
+      value: text,
+      placeholder,
+      "aria-label": label,
+      "data-testid": `added-${part}`,
+      on: { input: (event) => editor.setAdded(place, { [part]: event.target.value }) },
+    });
+  return h(
+    "div",
+    { key: `added ${place}`, class: "st-field" },
+    input("name", name, "Added option", "--decay"),
+    input("value", value, "Its value", "empty for a flag"),
+    button("added-drop", "Leave out this option", () => editor.dropAdded(place)),
+  );
+}
+
 /** Draws the form of a `RerunEditor`; nothing while it is closed. */
 export function rerunForm(editor) {
   if (!editor?.isOpen) return null;
@@ -84,7 +123,7 @@ export function rerunForm(editor) {
       on: { submit, keydown },
     },
     h("p", { key: "kept", class: "st-muted" }, words.kept),
-    own.length > 0 &&
+    (own.length > 0 || editor.form.takes_options) &&
       h(
         "fieldset",
         { key: "arguments", class: "st-form-arguments", "data-testid": "rerun-arguments" },
@@ -92,8 +131,10 @@ export function rerunForm(editor) {
         h(
           "div",
           { key: "fields", class: "st-form-grid" },
-          own.map((field) => formField(editor, field)),
+          own.map((field) => argumentField(editor, field)),
+          editor.added.map((option, place) => addedOption(editor, option, place)),
         ),
+        editor.form.takes_options && button("add-option", "Add an option", () => editor.addOption()),
       ),
     h(
       "div",

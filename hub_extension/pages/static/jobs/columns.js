@@ -48,12 +48,7 @@ function argumentColumn(name) {
 
 function lastColumn(name) {
   const of = ({ values }) => (Object.hasOwn(values, name) ? values[name] : null);
-  return {
-    name: clean(name),
-    key: `last.${name}`,
-    order: `last.${name}`,
-    draw: ({ job }) => (Number.isFinite(of(job.progress)) ? amount(of(job.progress)) : NONE),
-  };
+  return { name: clean(name), key: `last.${name}`, order: `last.${name}`, draw: ({ job }) => amount(of(job.progress)) };
 }
 
 function bestColumn(name) {

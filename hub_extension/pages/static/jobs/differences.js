@@ -64,9 +64,7 @@ export function drawDifferences({ jobs, differences }, without) {
             drawRow(
               `last ${name}`,
               ["last ", clean(name)],
-              jobs.map(({ progress }) =>
-                Number.isFinite(progress.values[name]) ? amount(progress.values[name]) : NONE,
-              ),
+              jobs.map(({ progress }) => amount(progress.values[name])),
             ),
           ),
         ),
@@ -117,15 +115,30 @@ function drawRow(key, head, cells) {
 /** The changes in the code of each job from that of the first one. */
 export function drawCode({ jobs, code }) {
   const first = clean(jobs[0].name) || jobs[0].id;
-  if (!jobs.some((job) => job.source))
-    return h("p", { class: "st-muted" }, "These jobs run commands; how the commands differ is in the table above.");
-  if (code.every((change) => change?.length === 0))
+  if (!jobs.some(hasCode))
+    return h(
+      "p",
+      { class: "st-muted", "data-testid": "no-code" },
+      "These jobs run commands; how the commands differ is in the table above.",
+    );
+  if (!hasCode(jobs[0]))
+    return h(
+      "p",
+      { class: "st-muted" },
+      `${first}, the first of these jobs, runs a command, so there is no code to compare with.`,
+    );
+  if (jobs.every(hasCode) && code.every((change) => change?.length === 0))
     return h("p", { class: "st-muted", "data-testid": "same-code" }, "The code of all of them is the same.");
   return jobs.map((job, place) => place > 0 && drawChange(job, code[place], first));
 }
 
+function hasCode({ kind }) {
+  return kind !== "command";
+}
+
 function drawChange(job, change, first) {
   const name = clean(job.name) || job.id;
+  if (!hasCode(job)) return h("p", { key: job.id, class: "st-muted" }, `${name} runs a command.`);
   if (change === null)
     return h(
       "p",

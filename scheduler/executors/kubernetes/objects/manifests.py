@@ -24,6 +24,7 @@ from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 JOB_ROOT = PurePosixPath("/springtide/job")
 PROGRAM = PurePosixPath("/springtide/program")
+SUPERVISOR = ("python3", "-I", "-S", f"{PROGRAM}/supervisor")
 TERMINATION_LOG = "/dev/termination-log"
 KILL_MARGIN = 5
 """Time between the end of an attempt's grace period and the cluster's own kill, in seconds."""
@@ -157,7 +158,6 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
     worker = record.spec.placement[index]
     grace = max(1, round(record.spec.grace)) + KILL_MARGIN
     networks = settings.rdma_networks if record.spec.options.rdma else ""
-    networks = settings.rdma_networks if record.spec.options.rdma else ""
     spec: Object = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace,
@@ -253,13 +253,23 @@ def _on_any_node(settings: KubernetesSettings) -> Object:
     }
 
 
+def relay_command(key: AttemptKey, rank: int) -> list[str]:
+    """Return the command that relays a session in the container of a worker."""
+    return [*SUPERVISOR, "session", f"{JOB_ROOT}/attempts/{key.attempt}", str(rank)]
+
+
+def tool_command(name: str) -> list[str]:
+    """Return the command of a tool of the supervisor's directory, in a container."""
+    return ["python3", "-I", "-S", f"{PROGRAM}/supervisor/{name}"]
+
+
 def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
     worker = record.spec.placement[index]
     directory = f"{JOB_ROOT}/attempts/{record.key.attempt}"
     container: Object = {
         "name": CONTAINER,
         "image": record.image,
-        "command": ["python3", "-I", "-S", f"{PROGRAM}/supervisor", directory, str(worker.rank)],
+        "command": [*SUPERVISOR, directory, str(worker.rank)],
         "resources": _resources(record, index, settings),
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from springtide.scheduler.engine.process_tuning import INTERVAL, short_interval
+from springtide.scheduler.process_tuning import INTERVAL, short_interval
 
 
 def test_threads_take_short_turns_in_the_context_and_as_before_after_it() -> None:

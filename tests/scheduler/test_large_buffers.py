@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import pathlib
-from springtide.scheduler.engine import process_tuning
+from springtide.scheduler import process_tuning
 
 def resident_mib():
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) / 256
