@@ -13,6 +13,7 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
@@ -278,7 +279,16 @@ def _compose(
         clock=clock.wall,
         jitter=jitter,
     )
-    populations = Populations(executor, state, store, launch_specs, mailbox.request, jitter=jitter)
+    copies = Copies(executor, state, jobs)
+    populations = Populations(
+        executor,
+        state,
+        store,
+        launch_specs=launch_specs,
+        request=mailbox.request,
+        copies=copies,
+        jitter=jitter,
+    )
     checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
 
     def follow_what_is_learnt(transaction: Transaction) -> None:
@@ -332,7 +342,8 @@ def _compose(
         keys=IdempotencyLookup(lambda keys: store.read(reading.jobs_by_key, keys)),
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
         reruns=reruns,
-        forks=ForkCalls(executor, jobs, launch_specs, reruns, mailbox.request),
+        copies=copies,
+        forks=ForkCalls(executor, jobs, launch_specs, reruns, request=mailbox.request, copies=copies),
         tags=TagCalls(jobs, mailbox.request),
         launch_specs=launch_specs,
         run_history=run_history,
@@ -400,7 +411,7 @@ def _run(parts: EngineParts) -> Engine:
         await parts.run_history.load(ended_jobs)
         parts.mailbox.wake()
 
-    pruner = Pruner(store, parts.executor, parts.settings, parts.clock, parts.forks.settle)
+    pruner = Pruner(store, parts.executor, parts.settings, parts.clock, parts.copies.settle)
     running = asyncio.get_running_loop()
     return Engine(
         parts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
@@ -60,6 +61,7 @@ class EngineParts:
     keys: IdempotencyLookup
     sweeps: SweepCalls
     reruns: RerunCalls
+    copies: Copies
     forks: ForkCalls
     tags: TagCalls
     launch_specs: LaunchSpecs

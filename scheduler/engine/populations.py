@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -61,9 +62,10 @@ class Populations:
         executor: Executor,
         state: State,
         store: StoreThreads,
+        *,
         launch_specs: LaunchSpecs,
         request: Callable[[Callable[[Transaction], bool]], Awaitable[bool]],
-        *,
+        copies: Copies,
         jitter: Jitter,
     ) -> None:
         self._executor = executor
@@ -71,6 +73,7 @@ class Populations:
         self._threads = store
         self._launch_specs = launch_specs
         self._request = request
+        self._copies = copies
         self._jitter = jitter
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -134,20 +137,29 @@ class Populations:
     async def _begin_next(self, sweep: JobRecord) -> None:
         """Decide the next generation, copy its checkpoints, have it begin, and delete what is needed no more."""
         following = await self._decide(sweep)
-        copied: tuple[Copied, ...] = ()
+        self._copies.hold(following.begins)
         try:
-            if following.members:
-                copied = await self._copy_all(following)
+            began = await self._begin(following)
+        except Exception:
+            await self._copies.settle_held(following.begins)
+            raise
+        await self._copies.settle_held(following.begins)
+        if began:
+            await self._delete_checkpoints(sweep, following.ended)
+
+    async def _begin(self, following: _Next) -> bool:
+        """Copy the checkpoints of a generation and have it begin; return whether it has."""
+        sweep, members = following.sweep, following.members
+        if not members:
+            await self._request(lambda transaction: begin(transaction, sweep, (), ()))
+            return False
+        try:
+            copied = await self._copy_all(following)
         except _StuckError as error:
             why = str(error)
             await self._request(lambda transaction: pause_itself(transaction, sweep, why))
-            return
-        began = await self._request(lambda transaction: begin(transaction, sweep, following.members, copied))
-        if not began:
-            for trial in following.begins:
-                await self._executor.remove(trial)
-        elif following.members:
-            await self._delete_checkpoints(following.sweep, following.ended)
+            return False
+        return await self._request(lambda transaction: begin(transaction, sweep, members, copied))
 
     async def _decide(self, sweep: JobRecord) -> _Next:
         standing = sweep.standing.sweep

@@ -204,6 +204,32 @@ async def test_a_sweep_that_is_cancelled_while_checkpoints_are_copied_leaves_no_
     assert set(pool.executor.checkpoints) == {key.job for key in ended}
 
 
+async def test_copies_are_left_alone_while_they_are_made_and_while_their_trials_are_still_to_begin(pool):
+    one = await evolve(pool, at_most=1)
+    settle = pool.engine._parts.copies.settle
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(source, target):
+        reached.set()
+        await go.wait()
+
+    pool.executor.before_copy = wait
+    for _ in range(4):
+        await pool.idle()
+        finish(pool, live(pool)[0])
+    await reached.wait()
+    await settle()
+    go.set()
+    assert (await counts(pool, one.id)).running == 1
+    await settle()
+    second = {f"{one.id}t{number}" for number in range(4, 8)}
+    assert second <= {job for job, saved in pool.executor.checkpoints.items() if saved}
+    await pool.engine.cancel(one.id, "susan")
+    await pool.idle()
+    await settle()
+    assert second & set(pool.executor.checkpoints) == {f"{one.id}t4"}, "the others never begin"
+
+
 async def test_a_lost_checkpoint_of_a_member_pauses_the_sweep(pool):
     one = await evolve(pool)
     await pool.idle()

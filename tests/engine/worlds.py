@@ -100,6 +100,7 @@ class MemoryExecutor(Executor):
         self.reports: dict[str, list[Report]] = {}
         self.outputs: dict[tuple[str, str], bytes] = {}
         self.during_launch: Callable[[AttemptKey], None] | None = None
+        self.begun_by_copies: set[str] = set()
         self.checkpoints: dict[str, list[SavedCheckpoint]] = {}
         self.before_copy: Callable[[str, str], Awaitable[None]] | None = None
 
@@ -178,6 +179,13 @@ class MemoryExecutor(Executor):
     async def remove(self, job):
         self.removed.append(job)
         self.checkpoints.pop(job, None)
+        self.begun_by_copies.discard(job)
+
+    async def unrecorded(self):
+        return sorted(self.begun_by_copies)
+
+    async def recorded(self, job):
+        self.begun_by_copies.discard(job)
 
     async def list_checkpoints(self, spec, also=""):  # noqa: ARG002 - it has none of frameworks
         return tuple(reversed(self.checkpoints.get(spec.key.job, [])))
@@ -187,6 +195,7 @@ class MemoryExecutor(Executor):
         self.checkpoints[spec.key.job] = kept
 
     async def copy_checkpoint(self, spec, name, fork, also=""):  # noqa: ARG002
+        self.begun_by_copies.add(fork.key.job)
         if self.before_copy is not None:
             await self.before_copy(spec.key.job, fork.key.job)
         source = next(each for each in self.checkpoints[spec.key.job] if each.name == name)

@@ -186,6 +186,14 @@ def awaits_generation(sweep: JobRecord) -> bool:
     return standing.begun == open_trials(standing) < standing.number and not standing.unfinished
 
 
+def is_to_begin(sweep: JobRecord, job_id: str) -> bool:
+    """Return whether a job is that of a trial of the present generation that has not begun yet."""
+    standing = sweep.standing.sweep
+    if standing is None or standing.generation is None or sweep.state.final or sweep.standing.stopping:
+        return False
+    return job_id in {trial_id(sweep.id, number, 1) for number in range(standing.begun, open_trials(standing))}
+
+
 def decide(sweep: JobRecord, ended: Sequence[JobRecord]) -> tuple[Member, ...]:
     """Return the members of the next generation, by the ended trials of the present one, in their order.
 
