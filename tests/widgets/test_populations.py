@@ -309,9 +309,9 @@ def test_a_training_without_checkpoints_ends_in_the_first_generation_with_a_plai
     assert said["forgetful"].startswith("GenerationError: The training saved no checkpoint at step 3, where")
     assert said["deaf"].startswith("GenerationError: The training went past step 3, where generation 1 of 2 ends.")
     assert said["short"].startswith(
-        "GenerationError: The training returned before step 3, where generation 1 of 2"
+        "GenerationError: The training returned in generation 1 of 2, which ends at step 3"
     )
-    assert "train for 6 steps or more" in said["short"]
+    assert "Train for 6 steps or more" in said["short"]
 
 
 def test_old_checkpoints_are_deleted_except_those_of_the_best_trial(machine):
