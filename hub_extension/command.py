@@ -54,6 +54,7 @@ COMMANDS = {
         f"{HERE}.jobs:finish", "", "Mark waiting jobs as finished: they succeed, and are not run again."
     ),
     "cancel": Entry(f"{HERE}.jobs:cancel", "", "End jobs for good."),
+    "delete": Entry(f"{HERE}.jobs:delete", "", "Delete ended jobs with their files."),
     "projects": Entry(
         f"{HERE}.pool:projects", "", "Show each project's quota and what it holds, borrows, waits for."
     ),

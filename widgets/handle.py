@@ -154,6 +154,14 @@ class Handle(ABC):
             if acted.problem is not None and acted.problem.status != ENDED:
                 raise PoolError(acted.problem)
 
+    def delete(self) -> None:
+        """Delete the job for good, which has ended: its files, log, checkpoints, outputs and arguments.
+
+        A sweep is deleted with its trials. Forks of the job keep their checkpoints. Raises `PoolError` for a job
+        that has not ended.
+        """
+        self._connection.ask(Client.delete, self.id)
+
     def mark_finished(self) -> None:
         """End the job, which waits after an attempt, as succeeded: it is complete, and is not run again."""
         self._connection.ask(Client.finish, self.id)

@@ -43,6 +43,7 @@ from springtide.scheduler.wire import (
     MAX_JOBS_PAGE,
     MAX_TRIALS_PAGE,
     Comparison,
+    Deletion,
     HoldRequest,
     Job,
     JobActed,
@@ -407,6 +408,50 @@ async def _taggable(call: Call, job_id: str) -> Job:
     return job
 
 
+class DeleteQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: with ``dry_run`` nothing is deleted, and the answer has the size of the files."""
+
+    dry_run: bool = False
+
+
+@route("DELETE", "/jobs/{id}", Who.LOGGED_IN)
+async def delete(call: Call, id: str, query: DeleteQuery) -> Deletion:
+    """Delete a job that has ended, with its files; or only measure these."""
+    if not query.dry_run:
+        return await _deleted(call, id)
+    with call.pool.checkpoints.hold(call.caller.name, _busy):
+        return await _measured(call, id)
+
+
+async def _deleted(call: Call, job_id: str) -> Deletion:
+    return await call.pool.engine.deletions.delete((await _deletable(call, job_id)).id, call.caller.name)
+
+
+async def _measured(call: Call, job_id: str) -> Deletion:
+    return await call.pool.engine.deletions.measure((await _deletable(call, job_id)).id)
+
+
+async def _deletable(call: Call, job_id: str) -> Job:
+    job = await seen(call, job_id)
+    if call.caller.job is not None:
+        raise Refusal(403, "forbidden", "A program of a job deletes no jobs.", hint="Delete it from a notebook.")
+    if not permissions.may(call.caller, Action.DELETE, job.project, job.user):
+        message = (
+            f"The job is {job.user}'s; only {job.user} and administrators of {given(job.project)} may delete it."
+        )
+        raise Refusal(403, "forbidden", message)
+    return job
+
+
+def _busy() -> Refusal:
+    return Busy(
+        "too_many",
+        "Other requests of yours about the files of jobs are being answered. Nothing was done.",
+        retry_after=BUSY_RETRY_S,
+        hint="Try again when they have finished.",
+    )
+
+
 ENDED = 409
 """Status of the refusal of an action on a job that has ended, or is not in the state for it."""
 MARKS = {
@@ -428,7 +473,7 @@ async def _acted(call: Call, job_id: str, body: JobsAction) -> Job:
 
 @route("POST", "/jobs/actions", Who.LOGGED_IN, jobs=True)
 async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
-    """Pause, resume, cancel, tag or mark several jobs, each by itself: a refusal of one does not stop the others.
+    """Pause, resume, cancel, tag, mark or delete several jobs, each by itself: a refusal does not stop the others.
 
     With ``children`` it is also done to the unfinished jobs that programs of these have submitted, as far as the
     caller may see these.
@@ -436,10 +481,15 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
 
     async def act(job_id: str) -> JobActed:
         try:
+            if body.action == "delete":
+                return JobActed(id=job_id, deletion=await (_measured if body.dry_run else _deleted)(call, job_id))
             return JobActed(id=job_id, job=await _acted(call, job_id, body))
         except Refusal as refusal:
             return JobActed(id=job_id, problem=problem_of(refusal, ""))
 
+    if body.action == "delete" and body.dry_run:
+        with call.pool.checkpoints.hold(call.caller.name, _busy):
+            return JobsActed(results=[await act(job_id) for job_id in dict.fromkeys(body.jobs)])
     results = await asyncio.gather(*map(act, dict.fromkeys(body.jobs)))
     if body.children:
         acted = [result.id for result in results if result.problem is None or result.problem.status == ENDED]

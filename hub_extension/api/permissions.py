@@ -41,6 +41,7 @@ class Action(StrEnum):
     RESUME = "resume a job that was paused"
     RERUN = "run a job again, or from a checkpoint, with the files and variables that it was submitted with"
     DELETE_CHECKPOINTS = "delete checkpoints of a job"
+    DELETE = "delete a job that has ended, with its files"
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
     TAG = "change the tags and the note of a job, pin and archive it"
@@ -73,6 +74,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.RESUME: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.RERUN: Rule(None, own=Role.MEMBER),
         Action.DELETE_CHECKPOINTS: Rule(None, own=Role.NONE),
+        Action.DELETE: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.ENTER: Rule(None, own=Role.MEMBER),
         Action.HOLD: Rule(Role.PROJECT_ADMIN),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),

@@ -1,4 +1,4 @@
-"""``springtide jobs``, ``show``, ``logs``, ``pause``, ``resume``, ``finish`` and ``cancel``."""
+"""``springtide jobs``, ``show``, ``logs``, ``pause``, ``resume``, ``finish``, ``cancel``, ``delete``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
-from springtide.scheduler.wire import LONGEST_LOG_PIECE, Job, JobActed, TagsEdit
+from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Job, JobActed, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of
-from springtide.scheduler.wording import ago, amount
+from springtide.scheduler.wording import ago, amount, count, size
 
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(state for state in JobState if not state.final)
@@ -333,6 +333,47 @@ def cancel(
 
 def _cancel(client: Client, job_id: str) -> JobActed:
     return JobActed(id=job_id, job=client.cancel(job_id))
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete(*, job_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Delete ended jobs for good: their files, logs, checkpoints, outputs and arguments.
+
+    A sweep is deleted with its trials. Forks keep their checkpoints. Asks first, with the number of jobs and the
+    size of their files, unless --yes is given. One that cannot be deleted does not keep the others; then the exit
+    code is 1.
+    """
+    problems: list[str] = []
+    with Client() as client:
+        if not yes:
+            found = _each(job_ids, lambda job_id: client.delete(job_id, dry_run=True), problems)
+            total = sum(each.jobs for each in found)
+            files = size(sum(each.bytes or 0 for each in found))
+            question = f"Delete {count(total, 'job')} with {files} of files? This cannot be undone."
+            if found and not click.confirm(question, err=True):
+                raise click.Abort
+            job_ids = tuple(each.job for each in found)
+        for each in _each(job_ids, client.delete, problems):
+            if as_json:
+                print_json(each)
+            else:
+                click.echo(one_line(f"{each.job} {each.name}: deleted"))
+    if problems:
+        raise click.ClickException("\n".join(problems))
+
+
+def _each(job_ids: Sequence[str], ask: Callable[[str], Deletion], problems: list[str]) -> list[Deletion]:
+    """Return the answers for each job; refusals are added to ``problems``."""
+    found = []
+    for job_id in dict.fromkeys(job_ids):
+        try:
+            found.append(ask(job_id))
+        except PoolError as error:
+            problems.append(one_line(f"{job_id}: {error}"))
+    return found
 
 
 @click.command()

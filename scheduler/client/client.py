@@ -228,6 +228,11 @@ class Client:
         """End a job for good."""
         return self._control(job_id, "cancel")
 
+    def delete(self, job_id: str, *, dry_run: bool = False) -> wire.Deletion:
+        """Delete a job that has ended, with its files; with ``dry_run`` only measure these."""
+        query = {"dry_run": "1"} if dry_run else {}
+        return self._http.struct(wire.Deletion, "DELETE", _path("jobs", job_id), query=query)
+
     def cancel_with_children(self, job_id: str) -> list[wire.JobActed]:
         """End a job for good, and the unfinished jobs that its program has submitted.
 

@@ -124,6 +124,7 @@ class Engine:
         self.idle_workspaces = parts.idle_workspaces
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
+        self.deletions = parts.deletions
         self.forks = parts.forks
         self.tags = parts.tags
         self.sessions = parts.sessions

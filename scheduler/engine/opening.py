@@ -15,6 +15,7 @@ from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
+from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
@@ -342,6 +343,7 @@ def _compose(
         keys=IdempotencyLookup(lambda keys: store.read(reading.jobs_by_key, keys)),
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
         reruns=reruns,
+        deletions=Deletions(executor, state, store, jobs, mailbox.request),
         copies=copies,
         forks=ForkCalls(executor, jobs, launch_specs, reruns, request=mailbox.request, copies=copies),
         tags=TagCalls(jobs, mailbox.request),
@@ -411,7 +413,8 @@ def _run(parts: EngineParts) -> Engine:
         await parts.run_history.load(ended_jobs)
         parts.mailbox.wake()
 
-    pruner = Pruner(store, parts.executor, parts.settings, parts.clock, parts.copies.settle)
+    settle, deletions = parts.copies.settle, parts.deletions
+    pruner = Pruner(store, parts.executor, parts.settings, parts.clock, settle=settle, deletions=deletions)
     running = asyncio.get_running_loop()
     return Engine(
         parts,

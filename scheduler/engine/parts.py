@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
+from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
@@ -62,6 +63,7 @@ class EngineParts:
     sweeps: SweepCalls
     reruns: RerunCalls
     copies: Copies
+    deletions: Deletions
     forks: ForkCalls
     tags: TagCalls
     launch_specs: LaunchSpecs

@@ -505,6 +505,10 @@ class Executor(ABC):
         Raises `ExecutorError`, also if not all of them could be deleted.
         """
 
+    async def size(self, job: str) -> int:  # noqa: ARG002 - some need it
+        """Return the size of the files of a job, in bytes; of very many files only that of the first ones."""
+        return 0
+
     async def unrecorded(self) -> Sequence[str]:
         """Return the jobs that were given a checkpoint, and neither removed nor noted as `recorded`."""
         return ()

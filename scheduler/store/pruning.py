@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import CompoundSelect, Connection, Table, delete, exists, func, or_, select, union_all
+from sqlalchemy import CompoundSelect, Connection, Table, delete, exists, func, or_, select, union_all, update
 
 from springtide.scheduler.store import deliveries, schema, shown_forecasts
 
@@ -16,11 +16,32 @@ def drop_jobs(connection: Connection, ids: list[str]) -> None:
     """Delete ended jobs, their attempts and the forecasts of their starts; of sweeps also their parameters."""
     if not ids:
         return
+    connection.execute(delete(schema.attempts).where(schema.attempts.c.job.in_(ids)))
+    _drop_rows(connection, ids)
+
+
+def _drop_rows(connection: Connection, ids: Sequence[str]) -> None:
     parameters = schema.sweep_parameters
     connection.execute(delete(parameters).where(parameters.c.sweep.in_(ids)))
     shown_forecasts.drop(connection, ids)
-    connection.execute(delete(schema.attempts).where(schema.attempts.c.job.in_(ids)))
     connection.execute(delete(schema.jobs).where(schema.jobs.c.id.in_(ids), schema.jobs.c.ended.is_not(None)))
+
+
+def forget_jobs(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete ended jobs, but not how long their attempts held GPUs: the use of projects stays what it was."""
+    attempts = schema.attempts
+    for first in range(0, len(ids), CHUNK):
+        some = ids[first : first + CHUNK]
+        connection.execute(update(attempts).where(attempts.c.job.in_(some)).values(body="{}"))
+        _drop_rows(connection, some)
+
+
+def drop_use(connection: Connection, job: str) -> None:
+    """Delete what `forget_jobs` has left of a job, its trials and its test run, whose ids begin with its id."""
+    attempts, jobs = schema.attempts, schema.jobs
+    known = exists().where(jobs.c.id == attempts.c.job)
+    theirs = or_(attempts.c.job == job, attempts.c.job.startswith(f"{job}t", autoescape=True))
+    connection.execute(delete(attempts).where(theirs, ~known))
 
 
 def unneeded_bundles(connection: Connection, ended_before: float, most_bytes: int) -> list[str]:

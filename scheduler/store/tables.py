@@ -98,6 +98,20 @@ class HubGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedJob:
+    """A job that a person deleted at ``at``; it had ``ended`` before.
+
+    ``files`` are the ids of it and its trials whose files are still to be removed. The record is kept as long as
+    ended jobs are, and with it how long the job held GPUs.
+    """
+
+    job: str
+    at: float
+    ended: float
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DrainRecord:
     """A node that an admin has drained: nothing new starts there until it is undrained.
 
@@ -322,6 +336,14 @@ class Tables:
         HubGroup,
         Column("project", String(64), primary_key=True),
         Column("members", Text, nullable=False),
+    )
+    deleted_jobs = Table[str, DeletedJob](
+        "deleted_jobs",
+        DeletedJob,
+        Column("job", String(64), primary_key=True),
+        Column("at", Double, nullable=False),
+        Column("ended", Double, nullable=False),
+        Column("files", Text, nullable=False),
     )
     recent_use = Table[tuple[str, str, bool], RecentUse](
         "recent_use",

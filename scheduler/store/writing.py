@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
-from springtide.scheduler.store import codec, deliveries, renaming, schema
+from springtide.scheduler.store import codec, deliveries, pruning, renaming, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import Bundle, WriteBatch
 
@@ -97,6 +97,8 @@ def _jobs(connection: Connection, batch: WriteBatch) -> None:
         connection.execute(_update_job, [codec.marked_row(job) for job in batch.marked_jobs])
     if batch.given_jobs:
         connection.execute(_update_job, [codec.given_row(job) for job in batch.given_jobs])
+    if batch.deleted_jobs:
+        pruning.forget_jobs(connection, batch.deleted_jobs)
     parameters = [{"sweep": each.sweep, "body": each.body} for each in batch.sweep_parameters]
     _insert(connection, schema.sweep_parameters, parameters)
     if batch.new_attempts:

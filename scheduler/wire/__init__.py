@@ -7,6 +7,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 from __future__ import annotations
 
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
+from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import (
     ACTIVATION,
     IMAGE_VARIABLE,
@@ -233,6 +234,7 @@ __all__ = [
     "DatasetList",
     "DatasetView",
     "DeclaredContents",
+    "Deletion",
     "Difference",
     "DrainRequest",
     "DrainView",

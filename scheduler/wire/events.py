@@ -25,7 +25,8 @@ class Event(Answer, frozen=True, kw_only=True):
     ``id`` is None for passing ones (progress, log growth); others are kept and can be resumed from. ``kind``:
     ``job`` (``data`` is a `Job` as in a list), ``notification`` (to the caller: title and text, the job's id and
     the ``event``), ``pool`` (the fields of a `PoolView`), ``progress`` (job id and `Progress`), ``usage`` (job id
-    and `JobUsage`), ``gpus`` (a `PoolUsage`), ``log`` (job id, its user and project, rank, size), ``admin``
+    and `JobUsage`), ``gpus`` (a `PoolUsage`), ``log`` (job id, its user and project, rank, size), ``deleted``
+    (job id, its user and project: it is in no list any more), ``admin``
     (projects or people changed: ask again), ``refetch`` (something was missed: ask again for all that is shown).
     """
 

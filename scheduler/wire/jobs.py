@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.metrics import Value
+from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns import RerunOf
@@ -343,20 +344,22 @@ class JobPage(Answer, frozen=True, kw_only=True):
 class JobsAction(Request, frozen=True, kw_only=True):
     """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted.
 
-    ``tags`` is the change that the action ``tag`` makes.
+    ``tags`` is the change that the action ``tag`` makes. With ``dry_run`` the action ``delete`` deletes nothing.
     """
 
-    action: Literal["pause", "resume", "cancel", "finish", "archive", "unarchive", "pin", "unpin", "tag"]
+    action: Literal["pause", "resume", "cancel", "finish", "archive", "unarchive", "pin", "unpin", "tag", "delete"]
+    dry_run: bool = False
     tags: TagsEdit = TagsEdit()
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
     children: bool = False
 
 
 class JobActed(Answer, frozen=True, kw_only=True):
-    """The result for one of several jobs: the job as it is now, or why nothing was done."""
+    """The result for one of several jobs: the job as it is now, its deletion, or why nothing was done."""
 
     id: str
     job: Job | None = None
+    deletion: Deletion | None = None
     problem: Problem | None = None
 
 

@@ -95,7 +95,7 @@ class RerunOf(Answer, frozen=True, kw_only=True):
     """The run that a job repeats. Code and files are those of it, and so is whatever ``changes`` leaves out.
 
     ``text`` says in words which run it is, and what differs. ``fork`` is the checkpoint that the job continued
-    from; None if it began from the start.
+    from; None if it began from the start. ``deleted``: that run was deleted.
     """
 
     job: str
@@ -103,3 +103,4 @@ class RerunOf(Answer, frozen=True, kw_only=True):
     changes: list[OptionChange]
     text: str
     fork: ForkedFrom | None = None
+    deleted: bool = False

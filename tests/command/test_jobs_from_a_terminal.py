@@ -138,6 +138,20 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path)
     assert run("logs", "--tail", "2", job["id"]).out == log
 
 
+def test_ended_jobs_are_deleted_once_that_is_confirmed(run: Run) -> None:
+    ended = run("submit", "--json", "--gpus", "0", "--name", "old", "--", "true").json["id"]
+    active = run("submit", "--json", "--", "sleep", "600").json["id"]
+    until("its end", lambda: run("show", ended, "--json").json["state"] == "succeeded")
+    asked = run("delete", ended)
+    assert (asked.code, "Delete 1 job with" in asked.err) == (1, True), asked
+    assert run("show", ended).code == 0
+    done = run("delete", "--yes", ended, active)
+    assert (done.code, done.out) == (1, f"{ended} old: deleted\n"), done
+    assert f"Cancel it first: springtide cancel {active}" in done.err
+    assert run("show", ended).code == 1
+    run("cancel", active)
+
+
 def test_a_job_that_cannot_be_paused_does_not_keep_the_others(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     ended = run("submit", "--json", "--gpus", "0", "--", "true").json["id"]
@@ -393,8 +407,8 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
         "up submit advise rerun checkpoints fork jobs show logs exec stack wait result outputs download tag pause "
-        "resume hold release finish cancel projects default-project datasets nodes drain undrain free top explain "
-        "mcp env image-contents replay renumber doctor backup restore plan simulate"
+        "resume hold release finish cancel delete projects default-project datasets nodes drain undrain free top "
+        "explain mcp env image-contents replay renumber doctor backup restore plan simulate"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.executors.files.layout import JobPlaces
-from springtide.scheduler.executors.files.unrecorded import remove_files
+from springtide.scheduler.executors.files.removal import remove_files, size_of_files
 
 
 def test_a_record_that_arrives_during_the_removal_is_removed_too(
@@ -26,6 +26,26 @@ def test_a_record_that_arrives_during_the_removal_is_removed_too(
         remove_directory(path, *arguments, **options)
 
     monkeypatch.setattr(os, "rmdir", rmdir)
+    remove_files(JobPlaces(root))
+    assert not root.exists()
+
+
+def test_a_tree_of_any_depth_is_measured_and_removed(tmp_path: Path) -> None:
+    root = tmp_path / "job"
+    root.mkdir()
+    here = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(root)
+        for _ in range(3000):
+            Path("deep").mkdir()
+            os.chdir("deep")
+        Path("file").write_bytes(bytes(100))
+    finally:
+        os.fchdir(here)
+        os.close(here)
+    (root / "near").write_bytes(bytes(10))
+    (root / "link").symlink_to("/usr/bin/python3")
+    assert 10 <= size_of_files(JobPlaces(root)) < 1000
     remove_files(JobPlaces(root))
     assert not root.exists()
 

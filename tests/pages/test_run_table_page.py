@@ -112,6 +112,42 @@ def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
     service.until(runs["middle"].id, lambda job: job.note == "the best start")
 
 
+def test_ended_runs_are_deleted_after_a_question_and_leave_other_tabs(
+    visit: Visit, service: Service, runs: dict[str, wire.Job]
+) -> None:
+    other, page = open_ended(visit), open_ended(visit)
+    page.get_by_role("checkbox", name="slow").check()
+    page.get_by_role("checkbox", name="fast").check()
+    page.get_by_test_id("selected-delete").click()
+    bar = page.get_by_test_id("selection")
+    expect(bar.get_by_text("Delete 2 jobs with")).to_contain_text("of files? This cannot be undone.")
+    page.get_by_test_id("selected-keep").click()
+    expect(page.get_by_test_id("job-row")).to_have_count(3)
+    page.get_by_test_id("selected-delete").click()
+    page.get_by_test_id("selected-delete-now").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Deleted 2 jobs.")
+    for tab in (page, other):
+        expect(tab.get_by_test_id("row-name")).to_have_text(["middle"])
+    mine = service.run(service.engine.jobs(JobFilter(user="susan", archived=False), None, 200)).items
+    assert [job.id for job in mine] == [runs["middle"].id]
+
+
+def test_a_job_is_deleted_on_its_page_after_a_question_with_its_size(
+    visit: Visit, runs: dict[str, wire.Job]
+) -> None:
+    path = f"jobs/{runs['middle'].id}"
+    other, page = visit("susan", path), visit("susan", path)
+    page.get_by_test_id("job-delete").click()
+    expect(page.get_by_text("Delete “middle” with")).to_contain_text("of files? This cannot be undone.")
+    page.get_by_test_id("job-keep").click()
+    page.get_by_test_id("job-delete").click()
+    page.get_by_test_id("job-delete-now").click()
+    for tab in (page, other):
+        expect(tab.get_by_text("The job was deleted.")).to_be_visible()
+    page.reload()
+    expect(page.locator("h1")).to_have_text("Not found")
+
+
 def test_the_list_is_downloaded_as_csv(visit: Visit, runs: object) -> None:
     page = open_ended(visit)
     page.get_by_test_id("search-jobs").fill("lr > 0.05")

@@ -99,6 +99,19 @@ def test_a_change_needs_the_xsrf_token_of_the_page(server: NotebookServer, job: 
         assert page.post(f"jobs/{job.id}/cancel", headers=xsrf).status_code == 200
 
 
+def test_a_job_is_deleted_with_the_xsrf_token_of_the_page(server: NotebookServer, service: str, job: Job) -> None:
+    with server.browser() as page, Client(service, "susan") as susan:
+        susan.cancel(job.id)
+        until("its end", lambda: susan.job(job.id).ended is not None)
+        assert page.get("me").status_code == 200
+        assert page.delete(f"jobs/{job.id}?dry_run=1").status_code == 403
+        assert page.delete(f"jobs/{job.id}").status_code == 403
+        xsrf = {"X-XSRFToken": page.cookies["_xsrf"]}
+        assert page.delete(f"jobs/{job.id}?dry_run=1", headers=xsrf).json()["jobs"] == 1
+        assert page.delete(f"jobs/{job.id}", headers=xsrf).json()["job"] == job.id
+        assert page.get(f"jobs/{job.id}").status_code == 404
+
+
 @pytest.mark.parametrize("path", ["me", "events"])
 def test_another_origin_is_told_nothing(server: NotebookServer, path: str) -> None:
     with server.browser() as page:

@@ -17,6 +17,7 @@ from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import (
     TABLES,
     DefaultProject,
+    DeletedJob,
     DrainRecord,
     GpuDrainRecord,
     HubGroup,
@@ -65,6 +66,7 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     Tables.gpu_drains: (GpuDrainRecord("GPU-0", "admin", 1.5), GpuDrainRecord("GPU-1", "admin", 1.5, "1", True)),
     Tables.hub_users: (HubUser("susan", "2026"), HubUser("joe", "2027", HubStanding.LEFT)),
     Tables.hub_groups: (HubGroup("vision", ("joe", "susan")), HubGroup("research", ())),
+    Tables.deleted_jobs: (DeletedJob("a", 2.0, 1.0, ("a", "at1")), DeletedJob("b", 3.0, 2.5, ())),
     Tables.recent_use: (RecentUse("vision", "t4", True, 1.5, 2, 3.0), RecentUse("vision")),
 }
 

@@ -68,6 +68,18 @@ def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
             left.download(odd, here)
 
 
+def test_an_ended_job_is_deleted_for_good(pool: Pool, left: Job) -> None:
+    other = pool.submit("true").wait(60, quiet=True)
+    left.delete()
+    with pytest.raises(PoolError, match="no job"):
+        left.outputs()
+    assert [job.id for job in pool.jobs(limit=5) if job.id in {left.id, other.id}] == [other.id]
+    waits = pool.submit("sleep 600")
+    with pytest.raises(PoolError, match="Cancel it first"):
+        waits.delete()
+    waits.cancel()
+
+
 def test_a_name_with_a_slash_at_its_end_is_a_directory_as_for_cp(left: Job, tmp_path: Path) -> None:
     new = f"{tmp_path}/new/deep/"
     assert left.download("plots/loss.csv", new) == tmp_path / "new/deep/loss.csv"

@@ -39,6 +39,7 @@ ALLOWED: Final = (
     Allowed("GET", "pool"),
     Allowed("GET", "jobs", frozenset({"state", "project", "mine"}) | _PAGING),
     Allowed("GET", f"jobs/{_ID}"),
+    Allowed("DELETE", f"jobs/{_ID}", frozenset({"dry_run"})),
     Allowed("GET", f"jobs/{_ID}/log", frozenset({"offset", "limit", "rank"})),
     Allowed("POST", f"jobs/{_ID}/stack"),
     Allowed("GET", f"jobs/{_ID}/points", frozenset({"after", "limit"})),

@@ -150,6 +150,12 @@ class CallHandler(PoolHandler):
         """Pass a request to change something on."""
         await self._pass_on(path)
 
+    @authenticated
+    @authorized
+    async def delete(self, path: str) -> None:
+        """Pass a request to delete something on."""
+        await self._pass_on(path)
+
 
 class RelayHandler(PoolHandler):
     """Base of streaming handlers, which pass data on no faster than the page takes it."""

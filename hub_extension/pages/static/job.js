@@ -55,13 +55,16 @@ function drawMissing(error) {
   page.removeAttribute("aria-busy");
   page.replaceChildren();
   if (error.status !== 404) return showMessage(error);
-  document.querySelector("h1").textContent = "Not found";
+  const gone = error.code === "deleted";
+  document.querySelector("h1").textContent = gone ? "Deleted" : "Not found";
   const jobs = h("a", { href: site.prefix }, "My jobs");
-  return patch(page, emptyState(clean(error.message), "It may be another user's, or have been removed since. ", jobs));
+  const why = gone ? "Its files are gone, too. " : "It may be another user's, or have been removed since. ";
+  return patch(page, emptyState(clean(error.message), why, jobs));
 }
 
 function draw() {
-  const { job } = live;
+  const { job, problem } = live;
+  if (problem?.code === "deleted") return drawMissing(problem);
   const now = clockNow();
   showTitle(clean(job.name) || job.id);
   document.getElementById("page").removeAttribute("aria-busy");

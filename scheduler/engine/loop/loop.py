@@ -385,6 +385,7 @@ class Loop:
                 self._limits.watch(job.id, self._state.jobs.get(job.id))
         for job in transaction.marked.values():
             read_model.jobs.remember_ended(job)
+        read_model.jobs.forget(transaction.deleted_ids)
         self._state.last_event += len(records)
         if tick.decision is not None:
             self._state.last_decision = tick.decision.id

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
+from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import DAY
 from springtide.scheduler.store import StoreError, pruning
 from springtide.scheduler.store.queries import reading, trials
@@ -31,7 +34,9 @@ class Pruner:
         executor: Executor,
         settings: EngineSettings,
         clock: Callable[[], float],
+        *,
         settle: Callable[[], Awaitable[None]],
+        deletions: Deletions,
     ) -> None:
         self._threads = store
         self._store = store.store
@@ -39,22 +44,27 @@ class Pruner:
         self._settings = settings
         self._clock = clock
         self._settle = settle
+        self._deletions = deletions
 
     async def run(self) -> None:
         """Prune at the interval of the settings, and unneeded files more often, until cancelled."""
         pruned = float("-inf")
         while True:
             now = asyncio.get_running_loop().time()
-            due = [self._settle, self._drop_files]
+            due = [self._deletions.finish, self._settle, self._drop_files]
             if now >= pruned + self._settings.prune_every:
                 pruned = now
                 due.append(self.prune)
             for work in due:
                 try:
                     await work()
-                except (StoreError, ExecutorError) as error:
+                except (StoreError, ExecutorError, Refusal) as error:
                     logger.warning("Old jobs could not be deleted: %s", error)
-            await asyncio.sleep(min(BUNDLES_EVERY, self._settings.prune_every))
+                except Exception:
+                    logger.exception("Old jobs could not be deleted, and are again later")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(BUNDLES_EVERY, self._settings.prune_every)):
+                    await self._deletions.due.wait()
 
     async def _drop_files(self) -> None:
         now, settings = self._clock(), self._settings
@@ -70,6 +80,7 @@ class Pruner:
             for job_id in ids:
                 await self._remove(await self._threads.read(trials.ids, job_id))
             await self._remove(ids)
+        await self._deletions.forget(now - settings.keep_days * DAY)
         await self._threads.write(self._prune_journals, now)
 
     async def _remove(self, ids: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.lru_cache import LruCache
@@ -25,6 +27,11 @@ class JobLookup:
         """Keep a job in memory if it has ended."""
         if job.state.final:
             self._ended.put(job.id, job)
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Forget jobs that were deleted."""
+        for job_id in ids:
+            self._ended.discard(job_id)
 
     def forget_ended(self) -> None:
         """Read ended jobs from the store again: their owner has another name."""

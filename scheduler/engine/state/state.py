@@ -199,6 +199,11 @@ class State(Tables):
             if len(self.ended_keys) > MAX_ENDED_KEYS:
                 self.job_of_key.pop(self.ended_keys.popleft(), None)
 
+    def forget_key(self, job: JobRecord) -> None:
+        """Forget which job the submission key of a deleted one was accepted for."""
+        if job.spec.key is not None and self.job_of_key.get((job.spec.user, job.spec.key)) == job.id:
+            del self.job_of_key[job.spec.user, job.spec.key]
+
     def rename_user(self, old: str, new: str) -> None:
         """Give the submission keys of a person to another name."""
         for user, key in [each for each in self.job_of_key if each[0] == old]:

@@ -27,9 +27,10 @@ from springtide.scheduler.engine.state.state import (
 )
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
+from springtide.scheduler.refusal import unknown_job
 from springtide.scheduler.store.keyed import Overlays
 from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, JobSpec, SweepParameters
-from springtide.scheduler.store.tables import POOL, TABLES, Tables
+from springtide.scheduler.store.tables import POOL, TABLES, DeletedJob, Tables
 
 
 @dataclass(slots=True)
@@ -42,7 +43,8 @@ class Transaction(Tables):
     ``records`` are those of keyed state after the changes, an overlay for each table. ``effects`` are for the
     executor, after the commit. ``marked`` are jobs with other tags or marks. ``counted_trials`` are ids of
     trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
-    ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on.
+    ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on, ``deleted``
+    ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials.
     """
 
     state: State
@@ -61,6 +63,8 @@ class Transaction(Tables):
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     launch_stops: list[LaunchStop] = field(default_factory=list)
+    deleted: dict[str, JobRecord] = field(default_factory=dict)
+    deleted_ids: list[str] = field(default_factory=list)
     marked: dict[str, JobRecord] = field(default_factory=dict)
     shifted: set[str] = field(default_factory=set)
     new_trials: dict[str, list[str]] = field(default_factory=dict)
@@ -174,8 +178,23 @@ class Transaction(Tables):
             self._bounds = None
         self.jobs[job.id] = job
 
+    def delete_job(self, job: JobRecord, ids: Sequence[str]) -> None:
+        """Forget an ended job; ``ids`` are those of it and of what belongs to it."""
+        self._must_commit = True
+        self.deleted[job.id] = job
+        self.deleted_ids += ids
+        ended = self.now if job.standing.ended is None else job.standing.ended
+        self.deleted_jobs.put(DeletedJob(job.id, self.now, ended, tuple(ids)))
+        for each in ids:
+            self.marked.pop(each, None)
+
     def put_marks(self, job: JobRecord, spec: JobSpec) -> None:
-        """Give a job the tags and marks of a spec; it may have ended, and nothing else of it changes."""
+        """Give a job the tags and marks of a spec; it may have ended, and nothing else of it changes.
+
+        Raises `Refusal` if it was deleted.
+        """
+        if job.id in self.deleted_jobs:
+            raise unknown_job(job.id)
         self._must_commit = True
         self.marked[job.id] = marked = structs.replace(job, spec=spec)
         if self.job(job.id) is not None:
@@ -334,6 +353,8 @@ class Transaction(Tables):
             state.rename_user(old, new)
         for job in self.jobs.values():
             state.put_job(job)
+        for job in self.deleted.values():
+            state.forget_key(job)
         for each in self.sweep_parameters:
             if each.sweep in state.jobs:
                 state.parameters[each.sweep] = each.each_trial()

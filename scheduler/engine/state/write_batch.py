@@ -19,6 +19,7 @@ def write_batch(transaction: Transaction) -> WriteBatch:
         gpu_types={} if transaction.new_types is None else transaction.new_types.by_environment(),
         sweep_parameters=transaction.sweep_parameters,
         superseded=transaction.superseded,
+        deleted_jobs=transaction.deleted_ids,
         marked_jobs=[transaction.jobs.get(job_id, job) for job_id, job in transaction.marked.items()],
     )
     for job in transaction.jobs.values():

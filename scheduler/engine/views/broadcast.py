@@ -79,6 +79,7 @@ class Broadcast:
             context.trials_of,
             _none,
             context.at_stake,
+            context.is_deleted,
         )
         records: list[EventRecord] = []
 
@@ -89,6 +90,9 @@ class Broadcast:
             if not _only_progress(state.jobs.get(job.id), job):
                 job_context = context if len(records) < MAX_REFRESHED_JOBS else brief
                 record("job", _encoded(job_view.job(job, job_context, now, full=False)))
+        for job in transaction.deleted.values():
+            whose = {"job": job.id, "user": job.spec.user, "project": job.spec.project}
+            record("deleted", msgspec.json.encode(whose))
         if transaction.projects.changes or transaction.people.changes:
             record("admin", b"{}")
         for notification in notifications:

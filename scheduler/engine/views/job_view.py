@@ -159,7 +159,7 @@ class ViewContext:
     ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
     id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` returns the placement with
     which a running job would be faster, if one is known; ``at_stake`` returns the seconds that a job has run, None
-    unless it can be paused now.
+    unless it can be paused now; ``is_deleted`` says whether a person deleted the job with this id.
     """
 
     labels: GpuLabels
@@ -172,6 +172,7 @@ class ViewContext:
     trials_of: Callable[[str], Sequence[JobRecord]]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
     at_stake: Callable[[JobRecord], float | None]
+    is_deleted: Callable[[str], bool]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -467,7 +468,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         if record.workload is Workload.SWEEP
         else None,
         outcome=None if spec.trial is None else outcome(record),
-        rerun=rerun_of(spec),
+        rerun=rerun_of(spec, context.is_deleted),
         test_run=_test_run(standing.test_run),
         tests=spec.tests,
         submitted_by=spec.submitters[-1] if spec.submitters else None,
@@ -484,7 +485,7 @@ def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:
     ]
 
 
-def rerun_of(spec: JobSpec) -> wire.RerunOf | None:
+def rerun_of(spec: JobSpec, is_deleted: Callable[[str], bool]) -> wire.RerunOf | None:
     """Return the run that a job repeats, and the differences; None for a job that repeats none."""
     first = spec.rerun
     if first is None:
@@ -499,7 +500,10 @@ def rerun_of(spec: JobSpec) -> wire.RerunOf | None:
         text = sentences.fork_text(first.name, of.checkpoint, of.step, differences, passed=passed)
     else:
         text = sentences.rerun_text(first.name, differences)
-    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text, fork=fork)
+    deleted = is_deleted(first.job)
+    if deleted:
+        text = f"{text} That job was deleted."
+    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=text, fork=fork, deleted=deleted)
 
 
 def _trials(record: JobRecord, context: ViewContext) -> wire.TrialCounts | None:

@@ -123,6 +123,7 @@ class ReadModel:
             trials_of,
             self._slow_placement,
             self._at_stake,
+            self.state.deleted_jobs.__contains__,
         )
 
     def pausable_from(self, job: JobRecord) -> float | None:

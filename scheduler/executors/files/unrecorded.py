@@ -7,19 +7,13 @@ without a record is found again, and no other directory is taken for one.
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 from pathlib import Path
-from typing import Final
 
 from springtide.scheduler.executors.base import ExecutorError
-from springtide.scheduler.executors.files.layout import JobPlaces, Layout, names_of_jobs
+from springtide.scheduler.executors.files.layout import Layout, names_of_jobs
 from springtide.scheduler.executors.files.plain import sync
 from springtide.scheduler.own_files import make_own_directory
-
-REMOVALS: Final = 5
-"""Maximum number of tries to delete the directory of a job."""
 
 
 class Unrecorded:
@@ -53,20 +47,3 @@ class Unrecorded:
     def _mark(self, job: str) -> Path:
         self._layout.job(job)
         return self._layout.unrecorded / job
-
-
-def remove_files(places: JobPlaces) -> None:
-    """Delete the directory of a job, also if something that ends writes into it or deletes in it meanwhile."""
-    for tries_left in reversed(range(REMOVALS)):
-        try:
-            shutil.rmtree(places.root)
-        except FileNotFoundError:
-            if not os.path.lexists(places.root):
-                return
-            if not tries_left:
-                raise
-        except OSError as error:
-            if error.errno != errno.ENOTEMPTY or not tries_left:
-                raise
-        else:
-            return

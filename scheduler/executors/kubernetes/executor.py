@@ -43,7 +43,8 @@ from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
-from springtide.scheduler.executors.files.unrecorded import Unrecorded, remove_files
+from springtide.scheduler.executors.files.removal import remove_files, size_of_files
+from springtide.scheduler.executors.files.unrecorded import Unrecorded
 from springtide.scheduler.executors.kubernetes.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
@@ -376,6 +377,10 @@ class KubernetesExecutor(Executor):
             await asyncio.to_thread(self._unrecorded.settle, job)
         except OSError as error:
             raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
+
+    async def size(self, job: str) -> int:
+        """Return the size of a job's directory."""
+        return await asyncio.to_thread(size_of_files, self._layout.job(job))
 
     async def unrecorded(self) -> Sequence[str]:
         """Return the jobs whose directories may be there before their records."""

@@ -51,7 +51,8 @@ from springtide.scheduler.executors.files.layout import (
 )
 from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.files.reader import Reader
-from springtide.scheduler.executors.files.unrecorded import Unrecorded, remove_files
+from springtide.scheduler.executors.files.removal import remove_files, size_of_files
+from springtide.scheduler.executors.files.unrecorded import Unrecorded
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
@@ -375,12 +376,18 @@ class LocalExecutor(Executor):
         if any(not tracked.gone for tracked in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
         for tracked in attempts:
-            self._supervision.discard(tracked.key)
+            async with self._lock(tracked.key):
+                self._supervision.discard(tracked.key)
+            self._locks.pop(tracked.key, None)
         try:
             await asyncio.to_thread(remove_files, places)
             await asyncio.to_thread(self._unrecorded.settle, job)
         except OSError as error:
             raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
+
+    async def size(self, job: str) -> int:
+        """Return the size of a job's directory."""
+        return await asyncio.to_thread(size_of_files, self._layout.job(job))
 
     async def unrecorded(self) -> Sequence[str]:
         """Return the jobs whose directories may be there before their records."""

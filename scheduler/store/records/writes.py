@@ -31,8 +31,9 @@ class WriteBatch:
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of its environments, in the pool's order. ``superseded`` are
     ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks, ``given_jobs``
-    those with another owner. ``records`` are changes of keyed state by table; None removes a record. ``renamed``
-    are former and new names of people: their jobs and deliveries are changed in this order, before all else.
+    those with another owner, ``deleted_jobs`` ids of ended ones to forget. ``records`` are changes of keyed state
+    by table; None removes a record. ``renamed`` are former and new names of people: their jobs and deliveries are
+    changed in this order, before all else.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -52,6 +53,7 @@ class WriteBatch:
     superseded: list[str] = field(default_factory=list)
     marked_jobs: list[JobRecord] = field(default_factory=list)
     given_jobs: list[JobRecord] = field(default_factory=list)
+    deleted_jobs: list[str] = field(default_factory=list)
     clock: ClockAnchor | None = None
     next_age: int | None = None
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)

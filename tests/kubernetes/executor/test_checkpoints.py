@@ -60,6 +60,9 @@ async def test_the_folder_of_a_fork_without_a_record_is_known_until_it_is_remove
     with pytest.raises(ExecutorError, match="exists already"):
         await bench.executor.copy_checkpoint(spec, "00000001", bench.job(job="job"))
     assert await bench.executor.unrecorded() == ["fork"]
+    assert await bench.executor.size("job") > len("state 1")
+    (job / "output/away").symlink_to("/usr/bin/python3")
+    assert await bench.executor.size("job") < 1_000_000, "links are not followed"
     await bench.executor.remove("fork")
     assert await bench.executor.unrecorded() == []
     assert [path.name for path in job.parent.iterdir() if not path.name.startswith(".")] == ["job"]

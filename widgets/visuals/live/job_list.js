@@ -68,6 +68,14 @@ export class JobList {
     this.changed();
   }
 
+  /** Takes out a job that was deleted. */
+  drop(id) {
+    if (!this.listed?.some((live) => live.job.id === id)) return;
+    this.#list(this.listed.filter((live) => live.job.id !== id));
+    this.readSoon();
+    this.changed();
+  }
+
   hear(job) {
     const isListed = this.listed?.some((live) => live.job.id === job.id);
     if (isListed ? waits(job) && !job.starts : this.belongs(job)) this.readSoon();

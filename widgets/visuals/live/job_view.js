@@ -28,6 +28,7 @@ export function drawLiveCard(element, live, editor, more = {}) {
     points,
     rows,
     notice,
+    measured: live.measured,
     editor,
     stack: live.stack,
     now: clockNow(),

@@ -9,6 +9,7 @@ import { StackKeeper } from "./stack_keeper.js";
 import { TrialKeeper } from "./trial_keeper.js";
 
 const ACTIONS = ["pause", "resume", "cancel", "finish", "retry"];
+const DELETED = { status: 404, code: "deleted", message: "The job was deleted." };
 const FETCH_EVERY_S = 0.5;
 const LOG_EVERY_S = 1;
 const AGAIN_MS = 2000;
@@ -31,6 +32,7 @@ export class LiveJob {
     this.heardAt = null;
     this.problem = null;
     this.notice = null;
+    this.measured = null;
     this.views = new Set();
     this.lists = new Set();
     this.lastEvent = 0;
@@ -40,6 +42,8 @@ export class LiveJob {
     this.trials = null;
     this.stack = new StackKeeper(feed.call, this.path, () => this.changed());
     this.actions = Object.fromEntries(ACTIONS.map((name) => [name, () => this.#act(name)]));
+    this.actions.measure = () => this.#delete(true);
+    this.actions.delete = () => this.#delete(false);
     this.fetch = oneByOne(() => this.#fetch(), FETCH_EVERY_S);
     this.readLog = calmly(() => this.log?.read(), LOG_EVERY_S);
   }
@@ -120,6 +124,13 @@ export class LiveJob {
     this.changed();
   }
 
+  hearDeleted() {
+    this.problem = DELETED;
+    this.notice = null;
+    this.feed.looked();
+    this.changed();
+  }
+
   hearProgress({ progress, saved, saved_step: savedStep, checkpoint }) {
     this.#hearPart({
       progress,
@@ -158,6 +169,20 @@ export class LiveJob {
       this.changed();
     }
   };
+
+  /** Deletes the job, which has ended; or only measures its files, for the question before. */
+  async #delete(measures) {
+    this.notice = null;
+    this.measured = null;
+    try {
+      const deletion = await this.feed.call("DELETE", `${this.path}${measures ? "?dry_run=1" : ""}`);
+      if (measures) this.measured = deletion;
+      else this.feed.hearDeleted(this.id);
+    } catch (error) {
+      this.notice = error.message;
+    }
+    this.changed();
+  }
 
   async #act(name) {
     this.notice = null;

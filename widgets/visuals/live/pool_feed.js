@@ -167,6 +167,7 @@ export class PoolFeed {
       progress: (data) => this.#hearPart("hearProgress", data),
       usage: (data) => this.#hearPart("hearUsage", data),
       log: (data) => this.jobs.get(data.job)?.readLog(),
+      deleted: (data) => this.hearDeleted(data.job),
       pool: (pool) => this.#hearPool(pool),
       admin: () => this.#hearAdmin(),
       again: () => this.#missed(),
@@ -197,6 +198,13 @@ export class PoolFeed {
     if (job.sweep) this.jobs.get(job.sweep)?.trials?.hear(job);
     this.jobs.get(job.id)?.hear(job);
     if (!job.sweep) for (const list of this.lists) list.hear(job);
+  }
+
+  /** A deleted job is in no list any more; a view of it says so. */
+  hearDeleted(id) {
+    this.events += 1;
+    this.jobs.get(id)?.hearDeleted();
+    for (const list of this.lists) list.drop(id);
   }
 
   #hearPart(name, data) {

@@ -3,7 +3,7 @@
 import { h } from "../base/dom.js";
 import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
-import { clean } from "../base/words.js";
+import { clean, count, size } from "../base/words.js";
 
 /** The head of a card: name, state, and the descriptions `about` below them. */
 export function cardHeader({ job, href, target, colour }, about) {
@@ -41,21 +41,24 @@ function tagWords({ tags }) {
 
 /**
  * The buttons of a card, the outcome of the last action, and the reason if there are no buttons.
- * @param data as of the card; the form of an open `editor` has buttons of its own
+ * @param data as of the card; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
+ *   remove, null until that is known
  * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out if not permitted
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
- * @param words `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
+ * @param words `erases`: whether the card offers to delete a job that has ended; `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
  *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words; `aside`: those that do
  *   not change the job
  */
-export function cardActions({ job, notice, blocked, editor }, actions, state, again, words) {
+export function cardActions({ job, notice, blocked, editor, measured }, actions, state, again, words) {
   const standing = `${words.standing} ${job.state} ${job.held_by_user} ${notice ?? ""}`;
   if (state.asked !== standing) state.asked = null;
   if (isFinal(job.state) || blocked) state.confirming = false;
+  if (!isFinal(job.state) || blocked) state.erasing = false;
   const ask = (name) => () => {
     state.asked = standing;
     state.confirming = false;
+    state.erasing = false;
     actions[name]();
     again();
   };
@@ -63,11 +66,18 @@ export function cardActions({ job, notice, blocked, editor }, actions, state, ag
     state.confirming = open;
     again();
   };
+  const erase = (open) => () => {
+    state.erasing = open;
+    if (open) actions.measure();
+    again();
+  };
   const waiting = Boolean(blocked) || state.asked !== null || Boolean(editor?.sending);
   if (editor?.isOpen) return null;
   const buttons = state.confirming
     ? confirmation(words, ask("cancel"), confirm(false))
-    : choices(job, actions, ask, confirm(true), waiting, words);
+    : state.erasing
+      ? erasure(job, measured, ask("delete"), erase(false))
+      : choices(job, actions, ask, confirm(true), waiting, { ...words, erase: erase(true) });
   const said = [
     editor?.notice &&
       h(
@@ -88,8 +98,12 @@ export function cardActions({ job, notice, blocked, editor }, actions, state, ag
   return h("footer", { key: "actions" }, said, buttons);
 }
 
-function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [] }) {
-  if (isFinal(job.state)) return afterwards(actions, waiting);
+function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [], erases, erase }) {
+  if (isFinal(job.state))
+    return [
+      ...afterwards(actions, waiting),
+      erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
+    ];
   const { pause, resume } = offers(job);
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
@@ -120,6 +134,20 @@ function confirmation({ question, keep, confirm }, cancel, back) {
     h("span", { key: "question", class: "st-question", role: "alert" }, question),
     cardButton("keep", keep, back, false),
     cardButton("confirm", confirm, cancel, false, { class: "st-button st-danger" }),
+  ];
+}
+
+/** The question before a deletion, with what it removes. */
+function erasure(job, measured, erase, back) {
+  const name = job.name ? `“${clean(job.name)}”` : "this job";
+  const more = measured?.jobs > 1 ? ` and ${count(measured.jobs - 1, "job")} of it` : "";
+  const question = measured
+    ? `Delete ${name}${more} with ${size(measured.bytes)} of files? This cannot be undone.`
+    : "Measuring its files…";
+  return [
+    h("span", { key: "delete-question", class: "st-question", role: "alert" }, question),
+    cardButton("keep", "Keep it", back, false),
+    cardButton("delete-now", "Delete the job", erase, !measured, { class: "st-button st-danger" }),
   ];
 }
 

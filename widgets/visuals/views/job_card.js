@@ -82,6 +82,7 @@ function aboutWords(job) {
 export function buttonWords(job) {
   return {
     standing: job.attempt,
+    erases: !job.sweep && !job.tests,
     cancel: "Cancel…",
     question: `Cancel ${job.name ? `“${clean(job.name)}”` : "this job"}? This cannot be undone.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",

@@ -10,7 +10,13 @@ const KEPT = "Same code, files and variables as the first run. Variables that yo
 /** The run that a job repeats and the differences, with a link to it if `pageOf` returns one. */
 export function rerunLine({ rerun }, pageOf, target) {
   return (
-    rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, rerun.fork ? "Its parent" : "First run")
+    rerun &&
+    runLine(
+      "first",
+      rerun,
+      { href: rerun.deleted ? null : pageOf?.(rerun.job), target },
+      rerun.fork ? "Its parent" : "First run",
+    )
   );
 }
 

@@ -159,6 +159,7 @@ export function sweepButtons(job) {
   const left = trials.number - endedTrials(trials);
   return {
     standing: `${trials.failed} ${trials.number}`,
+    erases: true,
     cancel: "Cancel the rest…",
     question: `Cancel the ${count(left, "trial")} of ${clean(job.name) || "this sweep"} that ${left === 1 ? "has" : "have"} not ended? What has ended stays.`,
     keep: "Keep them",

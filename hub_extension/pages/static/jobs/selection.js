@@ -3,7 +3,7 @@
 import { call, comparePath } from "../site.js";
 import { h, memory } from "../visuals/base/dom.js";
 import { button, isFinal } from "../visuals/base/glyphs.js";
-import { clean, count, listed } from "../visuals/base/words.js";
+import { clean, count, listed, size } from "../visuals/base/words.js";
 
 const DONE = {
   pause: "Paused",
@@ -15,6 +15,7 @@ const DONE = {
   unpin: "Unpinned",
   tag: "Tagged",
   rerun: "Sent again",
+  delete: "Deleted",
 };
 const BACK = {
   pause: "resume",
@@ -62,6 +63,7 @@ export class Selection {
     this.ids = new Set();
     this.outcome = null;
     this.confirming = false;
+    this.erasing = null;
     this.busy = false;
   }
 
@@ -81,6 +83,7 @@ export class Selection {
     if (chosen) this.ids.add(id);
     else this.ids.delete(id);
     this.confirming = false;
+    this.erasing = null;
     this.outcome = null;
     this.changed();
   }
@@ -88,6 +91,7 @@ export class Selection {
   setAll(jobs, chosen) {
     this.ids = new Set(chosen ? jobs.map(({ id }) => id) : []);
     this.confirming = false;
+    this.erasing = null;
     this.outcome = null;
     this.changed();
   }
@@ -95,6 +99,7 @@ export class Selection {
   clear() {
     this.ids.clear();
     this.confirming = false;
+    this.erasing = null;
     this.writing = null;
     this.outcome = null;
   }
@@ -117,9 +122,11 @@ export class Selection {
       chosen.length > 0 &&
         (this.confirming && able.length
           ? this.#confirmation(able)
-          : this.writing
-            ? this.#form(chosen)
-            : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen)]),
+          : this.erasing
+            ? this.#erasure(this.erasing)
+            : this.writing
+              ? this.#form(chosen)
+              : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen)]),
       this.outcome && this.#result(),
     );
   }
@@ -139,6 +146,7 @@ export class Selection {
   #marks(chosen) {
     const own = chosen.filter((job) => this.feed.mayAct(job));
     const put = own.filter((job) => !job.archived);
+    const ended = own.filter((job) => isFinal(job.state) && !job.sweep && !job.tests);
     const pinned = own.filter((job) => job.pinned);
     const again = chosen.filter((job) => this.feed.isOwn(job) && !job.sweep);
     const archive = put.length ? "archive" : "unarchive";
@@ -154,6 +162,7 @@ export class Selection {
       this.#button("tag", "Tag…", () => this.#write("tag"), !own.length),
       own.length === 1 && chosen.length === 1 && this.#button("note", "Note…", () => this.#write("note", own[0].note)),
       this.#button(pin, words[pin], () => this.#act(pin, own), !own.length),
+      this.#button("delete", `Delete ${ended.length}…`, () => this.#measure(ended), !ended.length),
       this.#button(archive, words[archive], () => this.#act(archive, put.length ? put : own), !own.length),
     ];
   }
@@ -253,6 +262,52 @@ export class Selection {
     ];
   }
 
+  /** Asks the pool what a deletion would remove, for the question before it. */
+  async #measure(jobs) {
+    this.busy = true;
+    this.outcome = null;
+    this.changed();
+    const erasing = { jobs, count: 0, bytes: 0 };
+    const ids = jobs.map(({ id }) => id);
+    try {
+      for (let from = 0; from < jobs.length; from += MOST) {
+        const body = { action: "delete", dry_run: true, jobs: ids.slice(from, from + MOST) };
+        const { results } = await call("POST", "jobs/actions", body);
+        for (const { deletion } of results) {
+          erasing.count += deletion?.jobs ?? 0;
+          erasing.bytes += deletion?.bytes ?? 0;
+        }
+      }
+      this.erasing = erasing;
+    } catch (error) {
+      this.outcome = { action: "delete", done: [], refused: [clean(error.message)] };
+    }
+    this.busy = false;
+    this.changed();
+  }
+
+  #erasure({ jobs, count: number, bytes }) {
+    const keep = () => {
+      this.erasing = null;
+      this.changed();
+    };
+    return [
+      h(
+        "span",
+        { key: "delete-question", role: "alert" },
+        `Delete ${count(number, "job")} with ${size(bytes)} of files? This cannot be undone.`,
+      ),
+      this.#button("keep", "Keep them", keep),
+      this.#button(
+        "delete-now",
+        `Delete ${count(number, "job")}`,
+        () => this.#act("delete", jobs),
+        !number,
+        "st-button st-danger",
+      ),
+    ];
+  }
+
   #button(name, words, click, disabled = false, classes = "st-button") {
     return button(`selected-${name}`, words, click, { class: classes, disabled: disabled || this.busy });
   }
@@ -279,6 +334,7 @@ export class Selection {
   async #act(action, jobs, tags) {
     this.busy = true;
     this.confirming = false;
+    this.erasing = null;
     this.outcome = null;
     this.changed();
     const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
@@ -287,9 +343,10 @@ export class Selection {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
         const { results } = await call("POST", "jobs/actions", { action, jobs: chosen, ...(tags && { tags }) });
-        for (const { id, job, problem } of results) {
+        for (const { id, job, deletion, problem } of results) {
           if (job) this.feed.hearJob(job);
-          if (job) outcome.done.push(job);
+          if (deletion) this.feed.hearDeleted(id);
+          if (job ?? deletion) outcome.done.push(job ?? deletion);
           else outcome.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
         }
       }

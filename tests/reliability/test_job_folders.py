@@ -1,10 +1,11 @@
-"""A service that is killed between the steps of a fork: no folder stays that belongs to no job."""
+"""A service that is killed between the steps of a fork or a deletion: no folder stays that belongs to no job."""
 
 from __future__ import annotations
 
 import base64
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,33 @@ def test_a_death_amid_the_removal_of_a_refused_copy_leaves_no_folder(pool: Pool)
     pool.service.start()
     pool.until(lambda: not pool.unrecorded)
     assert pool.folders == {job}
+
+
+DELETIONS = "springtide.scheduler.engine.deletions:Deletions."
+DELETION_STEPS = {
+    "before the record": f"{DELETIONS}_with_parts:after",
+    "before the files": f"{DELETIONS}_is_removed",
+    "amid the files": "os:rmdir",
+    "before that is noted": f"{DELETIONS}_put",
+}
+
+
+@pytest.mark.parametrize("step", DELETION_STEPS)
+def test_a_deletion_is_finished_at_the_next_start_or_was_not_begun(pool: Pool, step: str) -> None:
+    job, other = pool.train(), pool.train()
+    pool.service.kill()
+    pool.service.start(DELETION_STEPS[step])
+    with suppress(httpx.TransportError):
+        assert pool.call("DELETE", f"/jobs/{job}").status_code == 200
+    assert pool.service.died() == -9
+    pool.service.start()
+    if step == "before the record":
+        assert pool.call("GET", f"/jobs/{job}").status_code == 200
+        assert pool.call("GET", f"/jobs/{job}/checkpoints").json()["items"]
+        return
+    assert pool.call("GET", f"/jobs/{job}").status_code == 404
+    pool.until(lambda: pool.folders == {other})
+    assert pool.call("GET", f"/jobs/{other}/checkpoints").json()["items"]
 
 
 def test_a_refused_fork_leaves_no_folder_and_other_folders_stay(pool: Pool) -> None:
