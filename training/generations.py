@@ -48,22 +48,32 @@ class Generation:
             self.reached, self._step = True, at
             value = plain({"": values[self.metric]}).get("") if self.metric in values else None
             self.value = value if value is not None and math.isfinite(value) else None
+        return self.over
+
+    @property
+    def over(self) -> bool:
+        """Whether the training is to stop: its generation has ended, before the training came to its own end."""
         return self.reached and not (self.last and self._is_whole)
 
     def about(self) -> Dict[str, Any]:
         """Return what a checkpoint notes of the generation, by which a later attempt knows that it has ended."""
         if not self.reached:
             return {}
-        return {"generation": {"number": self.number, "step": self._step, "value": self.value}}
+        about = {"number": self.number, "step": self._step, "value": self.value, "over": self.over}
+        return {"generation": about}
 
     def ended_before(self, about: Mapping[str, Any]) -> bool:
-        """Return whether the generation ended with the checkpoint that has noted this, and take its value."""
+        """Return whether the generation ended with the checkpoint that has noted this, and take its value.
+
+        A training that had come to its own end is called once more, for its result.
+        """
         noted = about.get("generation")
         if not isinstance(noted, dict) or noted.get("number") != self.number:
             return False
         self.reached = self.saved = True
         self._step, self.value = noted.get("step"), noted.get("value")
-        return True
+        self._is_whole = not noted.get("over")
+        return self.over
 
     def check_saved(self) -> None:
         """Raise `GenerationError` if no checkpoint was saved after the last report of the generation."""

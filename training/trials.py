@@ -223,7 +223,7 @@ def end_generation() -> bool:
 
     Raises `GenerationError` if no checkpoint was saved there.
     """
-    if _current is None or _current.generation is None or not _current.generation.reached:
+    if _current is None or _current.generation is None or not _current.generation.over:
         return False
     _current.generation.check_saved()
     _current.end(_current.generation.value)

@@ -110,6 +110,18 @@ def test_a_pause_at_the_end_of_a_generation_is_its_end(place) -> None:
     assert value(place) == 0.5
 
 
+def test_a_pause_at_the_last_step_of_all_loses_no_result(place) -> None:
+    pause = "if step == 6: open(os.environ['SPRINGTIDE_PAUSE_FILE'], 'w').close()"
+    text = LOOP.replace("        if job.should_pause", f"        {pause}\n        if job.should_pause")
+    code, _, err = run(place, text, 3, nan=6)
+    assert code == AGAIN, err
+    place.pause_file.unlink()
+    code, out, err = run(place, text, 3, attempt=2, nan=6)
+    assert (code, out) == (0, "from 6\n"), err
+    assert pickle.loads((place.output / "result.pkl").read_bytes()) == 1.5
+    assert value(place) is None, "as it was reported before the pause"
+
+
 def test_a_member_that_was_killed_after_its_last_checkpoint_trains_no_further(place) -> None:
     code, _, _ = run(place, kill=2)
     assert code == -signal.SIGKILL
