@@ -282,6 +282,12 @@ def without_secrets_in_text(command: str) -> str:
     return command if shown == words else shlex.join(shown)
 
 
+def without_secrets_in_words(words: str) -> str:
+    """Return words that are added to a command, as text, with the values of secrets left out."""
+    program = "program"
+    return without_secrets_in_text(f"{program} {words}").removeprefix(f"{program} ")
+
+
 def _value(found: Sequence[_Found]) -> Argument:
     if len(found) > 1:
         return Argument(
@@ -474,13 +480,15 @@ def _is_text(argument: Argument) -> bool:
     return argument.hidden or (isinstance(argument.value, str) and not argument.type)
 
 
-def _refused(kind: str, argv: Sequence[str], arguments: Arguments, name: str) -> BadArgument:
+def _refused(
+    kind: str, argv: Sequence[str], arguments: Arguments, name: str, *, adds: bool = False
+) -> BadArgument:
     shown = given(name, MAX_NAME)
     names = [each for each in arguments if is_editable(kind, argv, each, arguments[each])]
     hint = f"Known are: {', '.join(names)}." if names else "Submit it again with other arguments."
     if name in arguments:
         return BadArgument(name, f"The argument {shown} of this job cannot be changed here.", hint)
-    if kind == "command":
+    if adds:
         hint += f" An option that it does not have yet is named as the program takes it, such as --{name}."
     return BadArgument(name, f"{shown} is no argument of this job.", hint)
 
@@ -493,7 +501,7 @@ def _with_option(argv: Sequence[str], name: str, text: str) -> list[str]:
     if len(found) == 1:
         return _changed_words(argv, found[0], text)
     if found or name == named or not _NEW.fullmatch(name):
-        raise _refused("command", argv, of_command(argv), plain)
+        raise _refused("command", argv, of_command(argv), plain, adds=True)
     if runs_text(argv):
         message = f"{given(argv[0])} runs a text here, which has no options."
         raise BadArgument(name, message, "Give the whole command.")

@@ -69,6 +69,8 @@ class Comparison:
     def _rows(self) -> list[list[str]]:
         reported = dict.fromkeys(name for job in self.jobs for name in job.progress.values)
         values = [[name, *(_last(job.progress.values.get(name)) for job in self.jobs)] for name in reported]
+        best = dict.fromkeys(name for job in self.jobs for name in job.progress.best)
+        bests = [[f"best {name}", *(_best(job.progress.best.get(name)) for job in self.jobs)] for name in best]
         code = ["code", *map(self._code_words, self.jobs, self.code)]
         return [
             ["id", *(job.id for job in self.jobs)],
@@ -76,6 +78,7 @@ class Comparison:
             *([different.name, *different.values] for different in self.differences),
             *([code] if any(change != [] for change in self.code) else []),
             *values,
+            *bests,
         ]
 
     def _code_words(self, job: wire.Job, change: Sequence[str] | None) -> str:
@@ -92,6 +95,10 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return html_table(self._heads(), self._rows(), "")
+
+
+def _best(value: wire.BestValue | None) -> str:
+    return "" if value is None else f"{value.value:.6g}"
 
 
 def _last(value: float | None) -> str:

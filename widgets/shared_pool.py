@@ -36,7 +36,7 @@ from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import jobs_output, pool_output
 from springtide.widgets.display.plain import Environment
-from springtide.widgets.errors import SpringtideError
+from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Handle, show
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import Advised, frame, job_rows
@@ -447,6 +447,8 @@ class Pool:
         """
         given = [each for job in jobs for each in ([job] if isinstance(job, str | Handle) else job)]
         ids = [job if isinstance(job, str) else job.id for job in given]
+        if not ids:
+            raise OptionError(f"No job is given. Name 2 to {wire.MAX_COMPARED} different jobs.")
         found = self.connection.ask(Client.compare, ids)
         return Comparison(found, [self.connection.ask(all_points, job.id) for job in found.jobs])
 

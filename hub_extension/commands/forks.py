@@ -15,6 +15,7 @@ from springtide.scheduler.capture import submission, terminal_place, with_carrie
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import checkpoint_rows
 from springtide.scheduler.wire import Job, Program, Surface, program_of
+from springtide.scheduler.wording import LONG_GIVEN, given, listed
 
 HEADS = ("CHECKPOINT", "STEP", "SIZE", "SAVED", "METRICS", "BY")
 
@@ -36,7 +37,11 @@ def checkpoints(*, job_id: str, names: tuple[str, ...], force: bool, as_json: bo
     if as_json:
         print_json(found)
         return
-    print_table(HEADS, checkpoint_rows(found.items, time.time()), empty=found.text)
+    if names:
+        say(f"Deleted {listed([given(name, LONG_GIVEN) for name in names])}.")
+    print_table(
+        HEADS, checkpoint_rows(found.items, time.time()), empty="No checkpoint is left." if names else found.text
+    )
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

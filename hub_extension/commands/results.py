@@ -257,6 +257,8 @@ def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) ->
 
 def _files(client: Client, job_id: str, names: Sequence[str]) -> Iterator[str]:
     """Yield the names of all files, or of those that are named and those in folders that are named."""
+    for name in names:
+        _inside(name)
     listed = client.outputs(job_id)
     files = [file.name for file in listed.items]
     folders = {name: [file for file in files if file.startswith(f"{name.rstrip('/')}/")] for name in names}
@@ -274,7 +276,7 @@ def _inside(name: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or not path.parts:
         msg = (
             f"{given(name, LONG_GIVEN)} is no file of a job: expected a path in its output directory, such as "
-            "model.pt."
+            "model.pt. The option --to names the directory to save it in."
         )
         raise click.UsageError(msg)
     return path

@@ -29,7 +29,7 @@ from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, captur
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.wire.environments import SEARCH_PATH
-from springtide.scheduler.wording import given, listed
+from springtide.scheduler.wording import LONG_GIVEN, given, listed
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
@@ -108,7 +108,7 @@ def capture_notebook(path: Path, here: Here) -> Captured:
         source="\n\n".join(cells)[:SOURCE_CAP],
         env={} if project is None else search_path_variable(project, here, search),
         notes=tuple(notes),
-        imports=reached_imports(modules, (), imports),
+        imports=_elsewhere(reached_imports(modules, (), imports), folder),
         project=project,
     )
 
@@ -121,6 +121,9 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
     """
     if not argv or not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
+        raise CaptureError(msg)
+    if odd := next((word for word in argv if not _is_text(word)), None):
+        msg = f"{given(odd, LONG_GIVEN)} is no UTF-8, as all words of a command have to be. Rename the file."
         raise CaptureError(msg)
     program = program_of(argv, here)
     words = list(program.words)
@@ -154,7 +157,25 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         search = search_places(project, _python_of(program.path or words[0], here))
         modules = project.modules(_places(project, here.cwd if script is None else script.parent, search))
         captured = _in_project(captured, project, here, search)
-    return replace(captured, imports=reached_imports(modules, [script.name] if script else [], first))
+    reached = reached_imports(modules, [script.name] if script else [], first)
+    return replace(captured, imports=_elsewhere(reached, here.cwd if script is None else script.parent))
+
+
+def _elsewhere(imports: Imports, folder: Path) -> Imports:
+    """Return the imports that are not in the folder of the program, whose uncopied modules are read in place."""
+    return imports.without({top for top in imports.tops if top and _has_module(folder, top)})
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _has_module(folder: Path, top: str) -> bool:
+    return (folder / f"{top}.py").is_file() or any((folder / top).glob("*.py"))
 
 
 def _in_project(captured: Captured, project: Project, here: Here, search: Sequence[str]) -> Captured:

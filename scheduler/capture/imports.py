@@ -25,6 +25,15 @@ class Imports:
         """All modules."""
         return self.required | self.optional
 
+    def without(self, own: Collection[str]) -> Imports:
+        """Return the imports that are not below one of the user's ``own`` modules."""
+        return Imports(_others(self.required, own), _others(self.optional, own))
+
+    @property
+    def tops(self) -> frozenset[str]:
+        """The names of all modules up to the first dot."""
+        return frozenset(name.partition(".")[0] for name in self.all)
+
     def __or__(self, other: Imports) -> Imports:
         """Return the imports of both."""
         return Imports(self.required | other.required, self.optional | other.optional)
@@ -76,7 +85,7 @@ def reached_imports(files: Mapping[str, bytes], entries: Iterable[str], first: I
         found |= reached
         pending += _own_files(reached, files)
     own = {path.partition("/")[0].removesuffix(".py") for path in files if path.endswith(".py")}
-    return Imports(_others(found.required, own), _others(found.optional, own))
+    return found.without(own)
 
 
 def imported_by(node: ast.AST, package: str) -> Iterator[str]:

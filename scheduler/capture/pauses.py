@@ -16,6 +16,9 @@ from springtide.scheduler.wire import Submission
 from springtide.scheduler.wording import LONG_GIVEN, given, listed
 
 LIBRARY: Final = "springtide.training"
+ONLY_THE_JOB: Final = frozenset({LIBRARY, f"{LIBRARY}.current_job"})
+RESUMING_METHODS: Final = frozenset({"restore", "save", "epochs", "should_pause", "exit_for_pause"})
+"""Methods of the job in the library by which programs resume."""
 RESUMES: Final = {
     "ckpt_path": "Lightning's ckpt_path",
     "resume_from_checkpoint": "Transformers' resume_from_checkpoint",
@@ -67,7 +70,8 @@ def signs_of(text: str) -> Signs:
     if tree is None:
         return Signs()
     resumes, saves, loads, flags, sigterm = set[str](), set[str](), set[str](), set[str](), False
-    if any(name.startswith(LIBRARY) for name in imports_of_tree(tree).all):
+    library = {name for name in imports_of_tree(tree).all if name.startswith(LIBRARY)}
+    if library and not (library <= ONLY_THE_JOB and _only_reports(tree)):
         resumes.add(LIBRARY)
     for node in ast.walk(tree):
         match node:
@@ -85,6 +89,16 @@ def signs_of(text: str) -> Signs:
     if saves and loads:
         resumes.add(f"{listed(sorted(loads))} and {listed(sorted(saves))}")
     return Signs(tuple(sorted(resumes)), tuple(sorted(saves)), tuple(sorted(flags)), sigterm)
+
+
+def _only_reports(tree: ast.AST) -> bool:
+    """Return whether a program calls methods of its job that report, and none by which it resumes."""
+    methods = {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    return "report" in methods and not methods & RESUMING_METHODS
 
 
 def _tree_of(text: str) -> ast.AST | None:
@@ -134,7 +148,10 @@ def pause_words(request: Submission, captured: Captured) -> str:
             f"{name} saves by {listed(saves)}, with no sign that it loads that again: a pause may lose its work."
         )
     if any(each.handles_sigterm for each in found):
-        return f"{name} has a handler of its own for SIGTERM, and no other sign of checkpoints."
+        return (
+            f"{name} has a handler of its own for SIGTERM, and no other sign of checkpoints: unless that saves, a "
+            "pause would start it again from the beginning."
+        )
     return f"No sign of checkpoints found in {name}: a pause would start it again from the beginning."
 
 

@@ -236,8 +236,10 @@ def require(path: Path) -> None:
     """Raise `CaptureError` with the names of similar files if a path is none of a file."""
     if path.is_file():
         return
-    what = "is a directory, not a file" if path.is_dir() else "does not exist"
-    near = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
+    there = os.path.lexists(path)
+    what = "is a directory, not a file" if path.is_dir() else "is no plain file" if there else "does not exist"
+    beside = [] if there or not path.parent.is_dir() else path.parent.glob(f"*{path.suffix}")
+    near = sorted(other.name for other in beside)
     hint = f" {path.parent} has {', '.join(near[:5])}." if near else ""
     msg = f"The file {path} {what}.{hint} Give its path from the working directory."
     raise CaptureError(msg)

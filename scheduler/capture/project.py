@@ -407,7 +407,10 @@ class _Walk:
 
     def _follow(self, path: str, entry: os.DirEntry[str], ignores: Ignores) -> None:
         """Keep a link inside the project; copy a file, or a folder with code, that lies outside."""
-        target = Path(os.path.realpath(entry.path))
+        try:
+            target = Path(os.path.realpath(entry.path))
+        except OSError:  # a link that may not be read, such as those of other processes in /proc
+            return
         if not _is_there(target):
             return
         if target.is_relative_to(self.root):

@@ -83,7 +83,8 @@ def resumes_from(job: Job, now: float) -> str:
     if job.ended is not None or begins or job.trials is not None or not job.options.gpus:
         return ""
     if job.saved is None:
-        why = "its checkpoints were deleted" if job.checkpoints_deleted else "it has saved no checkpoint"
+        none = "no checkpoint of it has been seen yet" if job.state == "running" else "it has saved no checkpoint"
+        why = "its checkpoints were deleted" if job.checkpoints_deleted else none
         return f"nothing: {why}"
     when = ago(job.saved, now)
     if job.checkpoint is None:

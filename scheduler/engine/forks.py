@@ -195,18 +195,19 @@ class ForkCalls:
             )
         await self._ask(job, self._executor.delete_checkpoints(self._spec(job), set(names), _also(job)))
         if keeps is not None and keeps.name in names:
-            await self._record_left(job_id)
+            await self._record_left(job_id, keeps)
         return await self.checkpoints(job_id)
 
-    async def _record_left(self, job_id: str) -> None:
+    async def _record_left(self, job_id: str, gone: SavedCheckpoint) -> None:
+        """Record from which checkpoint a job resumes now that this one was deleted."""
         job = await self._jobs.get(job_id)
         changes = resumes_from(await self._found(job))
 
         def record(transaction: Transaction) -> None:
             present = transaction.job(job_id) or self._jobs.in_memory(job_id) or job
-            if not present.state.final:
-                deleted = present.standing.saved or present.standing.deleted
-                transaction.put_job(present.with_standing(**changes, deleted=deleted))
+            deleted = present.standing.saved or present.standing.deleted or gone.written
+            changed = {} if present.state.final else changes
+            transaction.put_job(present.with_standing(**changed, deleted=deleted))
 
         await self._request(record)
 

@@ -336,6 +336,42 @@ def test_names_that_are_no_text_stay_in_place(project: Path, here: Here, tmp_pat
     assert len(list(tree.iterdir())) == 3
 
 
+def test_a_word_that_is_no_text_is_refused_in_a_sentence(project: Path, here: Here) -> None:
+    Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9.py")).write_text("")
+    with pytest.raises(CaptureError, match="no UTF-8"):
+        capture_words(["python", os.fsdecode(b"caf\xe9.py")], here)
+
+
+def test_a_script_that_is_no_plain_file_is_said_to_be_there(project: Path, here: Here) -> None:
+    os.mkfifo(project / "pipe.py")
+    with pytest.raises(CaptureError, match=r"pipe\.py is no plain file\. Give its path"):
+        capture_words(["python", "pipe.py"], here)
+
+
+def test_links_that_nobody_may_read_are_no_trouble(
+    project: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, main_dot_py="")
+    (project / "root").symlink_to("/")
+    (project / "closed").symlink_to(project / "main.py")
+    read = os.readlink
+
+    def closed(path: os.PathLike[str] | str, **more: int) -> str:
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return str(read(path, **more))
+
+    monkeypatch.setattr(os, "readlink", closed)
+    captured = capture_words(["python", "main.py"], here)
+    assert captured.project is not None
+    assert set(captured.project.files) == {"pyproject.toml", "main.py"}
+
+
+def test_ignored_modules_beside_the_program_are_not_missing(project: Path, here: Here) -> None:
+    write(project, _dot_gitignore="*\n", pkg__ns_dot_py="import pkg.other, helper", helper_dot_py="")
+    assert not capture_words(["python", "-m", "pkg.ns"], here).imports.all & {"pkg", "pkg.ns", "helper"}
+
+
 # ---------- in place
 
 

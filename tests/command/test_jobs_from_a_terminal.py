@@ -223,7 +223,10 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     missing = run("fork", "--step", "7", first)
     assert (missing.code, "The nearest is 3." in missing.err) == (2, True)
     assert run("fork", "--argument", "rate", first).code == 2
-    assert run("checkpoints", first, "--delete", "00000001").out.count("0000000") == 2
+    one = run("checkpoints", first, "--delete", "00000001")
+    assert (one.out.count("0000000"), "Deleted “00000001”." in one.err) == (2, True)
+    assert run("checkpoints", first, "--delete", "00000002", "--delete", "00000003").out == "No checkpoint is left.\n"
+    assert "they were deleted" in run("checkpoints", first).out
 
 
 def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project(

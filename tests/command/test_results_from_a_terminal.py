@@ -59,6 +59,10 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     assert (directory / "plots/loss.csv").read_text() == "1.0"
     refused = run("download", job, "model.pt", "--to", "results/model.pt")
     assert (refused.code, "is a file" in refused.err) == (2, True), refused
+    (directory / "model.pt").unlink(missing_ok=True)
+    refused = run("download", job, "model.pt", str(directory / "as.pt"))
+    assert (refused.code, "--to names the directory" in refused.err) == (2, True), refused
+    assert not (directory / "model.pt").exists(), "nothing is saved by a command that is refused"
     refused = run("download", job, "../model.pt")
     assert (refused.code, "no file of a job" in refused.err) == (2, True), refused
 

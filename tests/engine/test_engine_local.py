@@ -345,7 +345,7 @@ async def test_a_job_that_never_saved_says_so_while_it_can_be_paused_and_when_it
     )
     await machine.log_has(job.id, "began")
     running = await machine.engine.job(job.id)
-    assert "It has saved no checkpoint yet" in running.reason.text
+    assert "No checkpoint of it has been seen yet" in running.reason.text
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
     assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
@@ -435,7 +435,7 @@ async def test_a_checkpoint_is_recognised_while_the_job_runs(machine, monkeypatc
             await asyncio.sleep(0.05)
     assert running.state == "running"
     assert running.checkpoint.by == "Lightning"
-    assert "It has saved no checkpoint yet" not in running.reason.text
+    assert "No checkpoint of it has been seen yet" not in running.reason.text
 
 
 async def test_a_checkpoint_that_the_job_reports_counts_more_than_files(machine):

@@ -10,7 +10,7 @@ from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.views.job_view import next_loss
 
-START = "It has saved no checkpoint yet"
+START = "No checkpoint of it has been seen yet"
 HINT = "Have it save checkpoints"
 
 

@@ -22,7 +22,7 @@ PROJECTS = {name: {"quota": {"t4": 2, "a100": 0}} for name in ("susan", "joe")}
 STEPS = 100
 ROLE = "advice"
 
-NO_CHECKPOINT = ("It has saved no checkpoint yet", "More than ", "Have it save checkpoints")
+NO_CHECKPOINT = ("No checkpoint of it has been seen yet", "More than ", "Have it save checkpoints")
 
 
 class Runs:

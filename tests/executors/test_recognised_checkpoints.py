@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
 import os
+import pickle
 import threading
 import zipfile
 from pathlib import Path
 
 import pytest
-from local_bench import account_bench
+from local_bench import LocalBench, account_bench
+from patience import PATIENCE_S
 
 from springtide.scheduler import model
 from springtide.scheduler.executors.base import Reported
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.supervisor.checkpoints import (
     CONVENTIONS,
+    OLD_PYTORCH,
     Checkpoint,
     File,
     ends_well,
@@ -171,6 +176,77 @@ def test_a_file_whose_end_is_missing_is_incomplete() -> None:
     assert not ends_well(hdf, b"", 4000)
 
 
+def test_pickles_and_safetensors_that_are_cut_short_are_incomplete() -> None:
+    for protocol in (2, 4, 5):
+        whole = pickle.dumps({"weights": b"x" * 100_000}, protocol)
+        assert ends_well(whole[:64], whole, len(whole))
+        assert ends_well(whole[:64], whole[:-500], len(whole) - 500) is False
+    old = OLD_PYTORCH + pickle.dumps(1001, 2) + b"data"
+    assert ends_well(old[:64], old, len(old)) is None
+    text = json.dumps({"__metadata__": {"a": "b"}, "w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}})
+    head = len(text).to_bytes(8, "little") + text.encode()
+    assert ends_well(head, b"", len(head) + 36)
+    assert ends_well(head, b"", len(head) + 35) is False
+    assert ends_well(head[:-9], b"", len(head) - 9) is False
+    assert ends_well(b"text", b"text", 4) is None
+
+
+@pytest.mark.parametrize(("killed", "taken"), [(False, "checkpoint_2.h5"), (True, "checkpoint_1.h5")])
+def test_what_a_killed_program_wrote_last_counts_only_if_its_format_says_that_it_is_complete(
+    tmp_path: Path, killed: bool, taken: str
+) -> None:
+    (tmp_path / "checkpoint_1.h5").write_bytes(b"of a format of its own")
+    os.utime(tmp_path / "checkpoint_1.h5", (START + 1, START + 1))
+    (tmp_path / "checkpoint_2.h5").write_bytes(b"of a format of its o")
+    found = newest([str(tmp_path)], START, [], ended=True, killed=killed)
+    assert found is not None
+    assert found.path == taken
+    (tmp_path / "checkpoint_3.npz").write_bytes(zipped())
+    last = newest([str(tmp_path)], START, [], ended=True, killed=killed)
+    assert last is not None
+    assert last.path == "checkpoint_3.npz"
+
+
+SAVES_SLOWLY = """
+import pickle, signal, time
+with open("checkpoint_1.pkl", "wb") as file:
+    pickle.dump({"step": 1}, file)
+def save(*_):
+    with open("checkpoint_2.pkl", "wb") as file:
+        while True:
+            file.write(b"part")
+            file.flush()
+            time.sleep(0.02)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+async def test_a_checkpoint_that_the_end_of_the_grace_period_cuts_short_is_neither_listed_nor_resumed_from(
+    tmp_path: Path,
+) -> None:
+    bench = LocalBench(tmp_path / "state")
+    await bench.open()
+    try:
+        spec = bench.code(SAVES_SLOWLY, grace=4)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        place = Layout(bench.state).job("job").work / "checkpoint_2.pkl"
+        async with asyncio.timeout(PATIENCE_S):
+            while not place.exists():
+                await asyncio.sleep(0.05)
+        assert [each.name for each in await bench.executor.list_checkpoints(spec)] == ["checkpoint_1.pkl"]
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert ended.exit.killed
+        reports = await bench.executor.read_reports("job", 0, 100)
+        assert [report.found.path for report in reports if report.found is not None][-1] == "checkpoint_1.pkl"
+    finally:
+        await bench.close()
+
+
 def test_the_newest_whole_checkpoint_is_taken_and_one_being_written_is_not(tmp_path: Path) -> None:
     work, saved = tmp_path / "work", tmp_path / "checkpoints"
     work.mkdir()
@@ -239,7 +315,13 @@ def test_the_manual_names_every_convention() -> None:
     assert [each.by for each in CONVENTIONS if each.by not in table] == []
 
 
-WRITES = "open('last.ckpt', 'w').write('weights'); print('ready', flush=True); import time; time.sleep(600)"
+WRITES = """
+import pickle, time
+with open("last.ckpt", "wb") as file:
+    pickle.dump("weights", file)
+print("ready", flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.mark.root

@@ -21,6 +21,7 @@ from springtide.scheduler.arguments import (
     typed_of,
     without_secrets,
     without_secrets_in_text,
+    without_secrets_in_words,
 )
 
 RUNNER = ["python", "-m", "runner", "function", "{code}/payload.pkl"]
@@ -111,6 +112,12 @@ def test_secrets_are_hidden_however_they_are_written(command: str) -> None:
     assert "S3cr3t" not in repr(arguments_of("command", words, {}))
     assert "S3cr3t" not in " ".join(without_secrets(words))
     assert "S3cr3t" not in without_secrets_in_text(command)
+
+
+def test_secrets_in_added_words_are_hidden() -> None:
+    words = "--api-key S3cr3t --ckpt {checkpoint}"
+    assert without_secrets_in_words(words) == "--api-key … --ckpt '{checkpoint}'"
+    assert without_secrets_in_words("--ckpt {checkpoint}") == "--ckpt {checkpoint}"
 
 
 def test_what_is_no_secret_stays() -> None:

@@ -52,6 +52,12 @@ def test_a_program_without_signs_would_start_again() -> None:
     )
 
 
+def test_a_program_that_only_reports_would_start_again() -> None:
+    reports = "from springtide.training import current_job\njob = current_job()\njob.report(step=1, loss=2.0)\n"
+    assert said(reports).startswith("No sign of checkpoints found in train.py: ")
+    assert said(f"{reports}job.restore()").startswith("Signs that train.py resumes after a pause: ")
+
+
 def test_a_study_of_optuna_in_memory_would_start_again() -> None:
     words = said("import optuna\nstudy = optuna.create_study()\nstudy.optimize(train, n_trials=100)")
     assert words == "No sign of checkpoints found in train.py: a pause would start it again from the beginning."
@@ -136,6 +142,7 @@ def test_a_handler_of_its_own_is_named() -> None:
     text = "import signal\nsignal.signal(signal.SIGTERM, stop)"
     assert signs_of(text).handles_sigterm
     assert "a handler of its own for SIGTERM" in said(text)
+    assert "unless that saves, a pause would start it again" in said(text)
     assert not signs_of("import signal\nsignal.signal(signal.SIGINT, stop)").handles_sigterm
 
 

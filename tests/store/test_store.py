@@ -117,6 +117,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "hub_users",
             "hub_groups",
             "trees",
+            "deleted_jobs",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

@@ -169,7 +169,7 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"(?P<ended>\d+) of (?P<number>\d+) trials? ended\.", lambda job, found: [
         (("trials", job.id), int(found["number"])), (("trials ended", job.id), int(found["ended"]))
     ]),
-    (r"No checkpoint yet\.", _is("state", "running")),
+    (r"No checkpoint seen yet\.", _is("state", "running")),
     (r"A pause would lose over [\w ]+ of work\.", _is("state", "running")),
     (r"(?:Saving its work|Stopping for a pause)\.", _is("state", "pausing")),
     (r"It could not be started so far, and is tried again\.", _is("state", "starting")),
@@ -216,7 +216,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"It could not be started so far\.", _is("state", "starting")),
     (r"The job's files cannot be written: .+", _is("state", "starting")),
     (r"It is tried again\.", _is("state", "starting")),
-    ((r"(?:It has saved no checkpoint yet|Its checkpoints were deleted): a pause would start it from the "
+    ((r"(?:No checkpoint of it has been seen yet|Its checkpoints were deleted): a pause would start it from the "
       r"beginning, unless .+\."), _is("state", "running")),
     (r"More than [\w ]+ of work would be lost\.", _is("state", "running")),
     (r"Have it save checkpoints, such as with job\.save\(\) of springtide\.training\.", _is("state", "running")),

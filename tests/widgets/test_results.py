@@ -162,6 +162,7 @@ def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) ->
     assert re.search(r"gpus +1 +2", text)
     assert "lines" not in text
     assert re.search(r"loss +0.0833333 +0.0833333", text)
+    assert re.search(r"best loss +0.0833333 +0.0833333", text)
     assert "&lt;i&gt;other&lt;/i&gt;" in found._repr_html_()
     frame = found.to_frame()
     assert frame["option.gpus"].tolist() == ["1", "2"]
@@ -169,6 +170,8 @@ def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) ->
     assert reports.groupby("job")["loss"].count().tolist() == [12, 12]
     with pytest.raises(PoolError, match="1 job cannot be compared"):
         pool.compare([left])
+    with pytest.raises(OptionError, match="No job is given. Name 2 to"):
+        pool.compare(pool.jobs(tag="never"))
 
 
 ROW: dict[str, Any] = {

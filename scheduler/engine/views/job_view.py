@@ -428,7 +428,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         user=spec.user,
         project=spec.project,
         state=record.state.value,
-        options=structs.replace(spec.options.resolved(), env={}),
+        options=_shown_options(spec.options.resolved()),
         chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
@@ -474,6 +474,12 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
+
+
+def _shown_options(options: wire.JobOptions) -> wire.JobOptions:
+    """Return the options without variables, and without the values of secrets in arguments."""
+    resume = options.resume
+    return structs.replace(options, env={}, resume=resume and arguments.without_secrets_in_words(resume))
 
 
 def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:

@@ -121,7 +121,8 @@ class Supervisor:
         self._drain()
         self._read_signals()
         if self._may_resume():
-            self.search.search_at_end()
+            by_signal = self.failed is not None and self.failed[1] is not None
+            self.search.search_at_end(killed=self.forced or by_signal)
         code, number = self.failed or (0, None)
         if self.over_disk is not None and self.failed is not None:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)

@@ -6,6 +6,7 @@ makes the list is bounded.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -37,6 +38,13 @@ LONGEST_PATH = 1024
 LONGEST_END = 1 << 16
 """Number of bytes at the end of a file that are searched for the mark of its end."""
 
+LONGEST_HEAD = 10 << 20
+"""Maximum size of the head of a safetensors file that is read, in bytes; a longer one counts as incomplete."""
+OLD_PYTORCH = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+"""Beginning of files of PyTorch before its version 1.6: pickles, then data of no known size."""
+_PICKLED = re.compile(rb"\x80[\x02-\x05]")
+_HEADED = re.compile(rb"[\x00-\xff]{3,4}\x00{4,5}\{", re.DOTALL)
+"""Beginning of safetensors: the length of the head in 8 bytes, then JSON."""
 _SKIPPED = re.compile(r"\.|node_modules$|__pycache__$|site-packages$|venv$")
 _TEMPORARY = re.compile(r"(?i)(^|/)(tmp[-_.]|[.~])|[-_.]tmp([-_./]|$)|\.(part|partial|incomplete|new)$|~$")
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -213,15 +221,22 @@ def _is_link(name: str, within: int) -> bool:
 
 
 def newest(
-    roots: Sequence[str], since: float, named: Sequence[str], *, any_data: bool = False, ended: bool
+    roots: Sequence[str],
+    since: float,
+    named: Sequence[str],
+    *,
+    any_data: bool = False,
+    ended: bool,
+    killed: bool = False,
 ) -> Checkpoint | None:
     """Return the newest whole checkpoint below the folders ``roots``, None if there is none.
 
     ``named`` and ``any_data`` are as in `recognised`.
 
     Paths below the first one, the working directory, are relative to it; the others are paths from the root.
-    Unless the job has ``ended``, those that may still be written to are left out; of a file that is replaced again
-    and again, this takes up to `SETTLED` to find out.
+    Unless the job has ended, those that may still be written to are left out; of a file that is replaced again and
+    again, this takes up to `SETTLED` to find out. If a signal ``killed`` it, it may have cut short what it wrote
+    last: a young one counts then only if its format says that it is complete.
     """
     found = []
     for number, root in enumerate(roots):
@@ -231,39 +246,65 @@ def newest(
     found.sort(key=lambda each: -each[1].written)
     now = time.time()
     for path, checkpoint in found[:MOST_OPENED]:
-        if (ended or now - checkpoint.written >= SETTLED) and is_whole(path):
-            return checkpoint
-    return next((checkpoint for path, checkpoint in found[:1] if is_whole(path) and is_replaced(path)), None)
+        whole, settled = completeness(path), now - checkpoint.written >= SETTLED
+        if whole or (whole is None and (settled or (ended and not killed))):
+            if settled or ended:
+                return checkpoint
+    if ended:
+        return None
+    return next((checkpoint for path, checkpoint in found[:1] if is_whole(path) and not written_to([path])), None)
 
 
-def is_replaced(path: str) -> bool:
-    """Return whether a file is complete although it is young: another one takes its place, or it is left alone.
+def written_to(paths: Sequence[str]) -> set[str]:
+    """Return the files and folders that are written to at this moment: it waits `SETTLED` to find out.
 
-    Programs that write a new file and rename it never write to one that has the name. Waits up to `SETTLED`.
+    A file that another one replaces is complete: programs that write a new file and rename it never write to one
+    that has the name. What cannot be looked at counts as written to.
     """
+    before = {path: _state(path) for path in paths}
+    busy = {path for path, state in before.items() if state is None}
+    watched = [path for path in paths if path not in busy]
+    deadline = time.monotonic() + SETTLED
+    while watched and time.monotonic() < deadline:
+        time.sleep(LOOK_EVERY)
+        for path in list(watched):
+            now, was = _state(path), before[path]
+            if now != was:
+                watched.remove(path)
+                if now is None or was is None or now[0] == was[0]:
+                    busy.add(path)
+    return busy
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    """Return the inode, the size and the time of the last write of a file or a folder; None if it has none."""
     try:
-        file = os.open(path, _FILE)
+        about = os.stat(path)  # noqa: PTH116 - light to start
+        if stat.S_ISREG(about.st_mode):
+            return about.st_ino, about.st_size, about.st_mtime_ns
+        if not stat.S_ISDIR(about.st_mode):
+            return None
+        inside = [
+            os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
+            for folder, _, names in islice(os.walk(path), MOST_LINKED_FOLDERS)
+            for name in names
+        ]
     except OSError:
-        return False
-    try:
-        first = os.fstat(file)
-        deadline = time.monotonic() + SETTLED
-        while time.monotonic() < deadline and stat.S_ISREG(first.st_mode):
-            time.sleep(LOOK_EVERY)
-            now = os.fstat(file)
-            if (now.st_mtime_ns, now.st_size) != (first.st_mtime_ns, first.st_size):
-                return False
-            if os.stat(path).st_ino != first.st_ino:  # noqa: PTH116 - light to start
-                return True
-        return stat.S_ISREG(first.st_mode)
-    except OSError:
-        return False
-    finally:
-        os.close(file)
+        return None
+    last = max((each.st_mtime_ns for each in inside), default=0)
+    return about.st_ino, sum(each.st_size for each in inside), last
 
 
 def is_whole(path: str) -> bool:
     """Return whether a file has the end that its format requires; folders and other formats count as whole."""
+    return completeness(path) is not False
+
+
+def completeness(path: str) -> bool | None:
+    """Return whether a file is complete by its format; None for folders and formats that do not say it.
+
+    One that cannot be read is not.
+    """
     try:
         file = os.open(path, _FILE)
     except OSError:
@@ -271,20 +312,34 @@ def is_whole(path: str) -> bool:
     try:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            return stat.S_ISDIR(about.st_mode)
-        end = os.pread(file, LONGEST_END, max(0, about.st_size - LONGEST_END))
-        return ends_well(os.pread(file, 64, 0), end, about.st_size)
+            return None if stat.S_ISDIR(about.st_mode) else False
+        head = os.pread(file, 64, 0)
+        if _HEADED.match(head):
+            head = os.pread(file, min(LONGEST_HEAD, 8 + int.from_bytes(head[:8], "little")), 0)
+        return ends_well(head, os.pread(file, LONGEST_END, max(0, about.st_size - LONGEST_END)), about.st_size)
     except OSError:
         return False
     finally:
         os.close(file)
 
 
-def ends_well(head: bytes, end: bytes, size: int) -> bool:
-    """Return whether a file with this head and end is complete, as far as its format says where it ends."""
+def ends_well(head: bytes, end: bytes, size: int) -> bool | None:
+    """Return whether a file with this head and end is complete; None if its format does not say where it ends.
+
+    The head of a safetensors file is all that is before its data.
+    """
     if head.startswith(b"PK\3\4"):  # PyTorch, Keras, NumPy
         return b"PK\5\6" in end
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         at = 28 if head[8] >= 2 else 40
         return int.from_bytes(head[at : at + 8], "little") <= size
-    return True
+    if _PICKLED.match(head):
+        return None if head.startswith(OLD_PYTORCH) else end.endswith(b".")
+    if _HEADED.match(head):
+        try:
+            tensors = json.loads(head[8:]).items()
+            data = max((each["data_offsets"][1] for name, each in tensors if name != "__metadata__"), default=0)
+            return len(head) + int(data) <= size
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+            return False
+    return None

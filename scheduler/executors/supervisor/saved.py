@@ -13,12 +13,13 @@ import re
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .account import become, end_with, forbid_new_privileges
-from .checkpoints import OWN_MANIFEST, Checkpoint, is_whole, listed, recognised
+from .checkpoints import OWN_MANIFEST, SETTLED, Checkpoint, completeness, listed, recognised, written_to
 
 MOST_LISTED = 200
 """Maximum number of checkpoints in an answer, the newest ones."""
@@ -113,12 +114,20 @@ def kept(request: dict[str, Any], base: Base) -> list[Kept]:
         with suppress(OSError, ValueError):
             base.enter(root)
             named = request["named"] if number == 0 else ()
-            for each in recognised(listed(".", links=base.follows), 0.0, named):
-                of_job = each.written >= request["since"] or (number == 0 and each.path == request["also"])
-                if of_job and is_whole(each.path):
-                    others.append(_other(each, root, prefix))
+            mine = [
+                (each, whole)
+                for each in recognised(listed(".", links=base.follows), 0.0, named)
+                if each.written >= request["since"] or (number == 0 and each.path == request["also"])
+                if (whole := completeness(each.path)) is not False
+            ]
+            busy = written_to([each.path for each, whole in mine if whole is None and _is_young(each)])
+            others += [_other(each, root, prefix) for each, _ in mine if each.path not in busy]
     others.sort(key=lambda each: -each.written)
     return [*found, *others][:MOST_LISTED]
+
+
+def _is_young(found: Checkpoint) -> bool:
+    return time.time() - found.written < SETTLED
 
 
 def _other(found: Checkpoint, root: str, prefix: str) -> Kept:

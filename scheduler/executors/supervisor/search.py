@@ -66,11 +66,14 @@ class Search:
         took = time.monotonic() - self._began
         self.due = time.monotonic() + max(self._plan["every"], SHARE * took)
 
-    def search_at_end(self) -> None:
-        """Search once more, after all processes of the attempt have ended; give up after `PATIENCE`."""
+    def search_at_end(self, *, killed: bool) -> None:
+        """Search once more, after all processes of the attempt have ended; give up after `PATIENCE`.
+
+        ``killed``: a signal has ended one of them, perhaps while it wrote.
+        """
         if self._plan is None:
             return
-        pid, answer = self._fork(self._plan, ended=True)
+        pid, answer = self._fork(self._plan, ended=True, killed=killed)
         poll = select.poll()
         poll.register(answer, select.POLLIN)
         if not poll.poll(PATIENCE * 1000):
@@ -94,16 +97,16 @@ class Search:
             self._last = json.loads(os.read(answer, 1 << 16))
         os.close(answer)
 
-    def _fork(self, plan: dict[str, Any], *, ended: bool) -> tuple[int, int]:
+    def _fork(self, plan: dict[str, Any], *, ended: bool, killed: bool = False) -> tuple[int, int]:
         parent = os.getpid()
         answer, its_answer = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
-            self._run(plan, its_answer, parent, ended=ended)
+            self._run(plan, its_answer, parent, ended=ended, killed=killed)
         os.close(its_answer)
         return pid, answer
 
-    def _run(self, plan: dict[str, Any], answer: int, parent: int, *, ended: bool) -> NoReturn:
+    def _run(self, plan: dict[str, Any], answer: int, parent: int, *, ended: bool, killed: bool) -> NoReturn:
         """Search, in the forked child; answer with the checkpoint that is the newest now."""
         try:
             signal.set_wakeup_fd(-1)
@@ -117,7 +120,9 @@ class Search:
             end_with(parent)
             os.nice(10)
             anything = plan.get("any", False)
-            found = newest(plan["roots"], plan["since"], plan["named"], any_data=anything, ended=ended)
+            found = newest(
+                plan["roots"], plan["since"], plan["named"], any_data=anything, ended=ended, killed=killed
+            )
             present = None if found is None else list(found)
             if present != self._last:
                 append(plan["reports"], self._spec["attempt"], found, time.time())
