@@ -16,7 +16,9 @@ class NotificationEvent(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     ENDED = "ended"
-    """It succeeded, or another person cancelled it."""
+    """It succeeded later than `SOON` after its submission, or another person cancelled it."""
+    SUCCEEDED_SOON = "succeeded-soon"
+    """It succeeded within `SOON` of its submission."""
     FAILED = "failed"
     """It failed, or an attempt failed and will be retried."""
     TIME_LIMIT = "time-limit"
@@ -27,10 +29,17 @@ class NotificationEvent(StrEnum):
     """A workspace of the person does not use its GPUs, or was stopped because of that."""
 
 
+SOON: Final = 60.0
+"""The time in which a person still waits for a job that was just submitted, in seconds."""
+
 Channel: TypeAlias = str
 """The name of a channel by which notifications reach a person."""
 BROWSER: Final[Channel] = "browser"
-"""The pool's open pages. All other channels leave them."""
+"""The pool's open pages."""
+JUPYTERLAB: Final[Channel] = "jupyterlab"
+"""A person's open JupyterLab."""
+ON_PAGES: Final[frozenset[Channel]] = frozenset({BROWSER, JUPYTERLAB})
+"""The channels of pages that follow the event stream. To all others notifications are delivered."""
 EVENT_KIND = "notification"
 """Kind of notifications among the events of the stream."""
 
@@ -46,39 +55,37 @@ def chosen_channels(event: NotificationEvent, chosen: ChannelEvents) -> tuple[Ch
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """The channels that are set up, and the events of which people who have not chosen are notified.
+    """The channels that are set up, and the events of which people are notified who have not chosen for a channel.
 
     People enter an address for the channels ``with_address``. ``fault_recipients`` are notified of faults as well,
     through the other channels.
     """
 
-    channels: tuple[Channel, ...] = (BROWSER,)
+    channels: tuple[Channel, ...] = (BROWSER, JUPYTERLAB)
     with_address: frozenset[Channel] = frozenset()
     defaults: ChannelEvents = field(default_factory=dict)
     fault_recipients: frozenset[str] = frozenset()
 
-    def choice_of(self, user: str) -> NotificationChoice:
-        """Return a person's default choice."""
-        events = dict(self.defaults)
-        if user in self.fault_recipients:
-            for channel in self.channels:
-                if channel not in self.with_address:
-                    events[channel] = events.get(channel, frozenset()) | {NotificationEvent.FAULT}
-        return NotificationChoice(user, events)
+    def events_of(self, choice: NotificationChoice, channel: Channel) -> Events:
+        """Return the events that a person gets through a channel: the chosen ones, else the defaults."""
+        if channel in choice.events:
+            return choice.events[channel]
+        faults = choice.user in self.fault_recipients and channel not in self.with_address
+        return self.defaults.get(channel, frozenset()) | ({NotificationEvent.FAULT} if faults else frozenset())
 
     def usable(self, choice: NotificationChoice) -> dict[Channel, Events]:
-        """Return the chosen events by channel, of channels that are set up and have the address they need."""
+        """Return the events by channel, of channels that are set up and have the address they need."""
         return {
             channel: events
             for channel in self.channels
-            if (events := choice.events.get(channel))
+            if (events := self.events_of(choice, channel))
             and (channel not in self.with_address or choice.addresses.get(channel))
         }
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationChoice:
-    """The events that a person chose, by channel.
+    """The events that a person chose, by channel; a channel that is left out has its defaults.
 
     ``addresses`` are secrets: whoever has one can write there.
     """

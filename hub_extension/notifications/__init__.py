@@ -1,1 +1,1 @@
-"""The delivery of notifications outside of the pool's pages: e-mail and webhooks."""
+"""The channels by which notifications reach people: open pages, e-mail and webhooks."""

@@ -1,7 +1,8 @@
-"""A channel by which notifications leave the pool's pages: its settings, its words for people, and its messages.
+"""A channel by which notifications reach people: its settings, its words for them, and its messages.
 
 A channel is a module with a subclass of `Channel`, a frozen dataclass whose fields are its settings, and an entry
-in `channels.KINDS`.
+in `channels.KINDS`. One that sends messages is a `MessageChannel`; all others are pages, which the event stream
+has notifications for (`springtide.scheduler.notifications.ON_PAGES`).
 """
 
 from __future__ import annotations
@@ -19,17 +20,15 @@ trusted = cache(ssl.create_default_context)
 """TLS with the authorities that this machine trusts; they are read when the first message is sent."""
 
 
-class Channel(ABC):
+class Channel:
     """A channel. ``name`` identifies it in the API, the store and people's choices.
 
-    ``title`` and ``about`` describe it on the page of notifications. ``pause`` is the minimum time between two
-    messages to a person, in seconds; what happens in between is sent as one message.
+    ``title`` and ``about`` describe it on the page of notifications.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     about: ClassVar[str]
-    pause: ClassVar[float] = 60.0
 
     def ready(self) -> Self:
         """Return the channel, ready to send. Raises `SettingError` for settings that contradict each other."""
@@ -60,6 +59,16 @@ class Channel(ABC):
     def checked(self, address: str) -> str:
         """Return an address that a person entered. Raises `Refusal` for one that is not allowed."""
         return address.strip()
+
+
+class MessageChannel(Channel, ABC):
+    """A channel that sends messages.
+
+    ``pause`` is the minimum time between two messages to a person, in seconds; what happens in between is sent as
+    one message.
+    """
+
+    pause: ClassVar[float] = 60.0
 
     @abstractmethod
     async def send(self, message: Message, user: str, address: str) -> None:

@@ -1,4 +1,4 @@
-"""The channels that leave the pool's pages, as an administrator set them up."""
+"""The channels by which notifications reach people, as an administrator set them up."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from springtide.hub_extension.notifications.channel import Channel
+from springtide.hub_extension.notifications.channel import Channel, MessageChannel
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.mail import Mail
 from springtide.hub_extension.notifications.message import message_of
+from springtide.hub_extension.notifications.pages import Browser, JupyterLab
 from springtide.hub_extension.notifications.webhook import Webhook
 from springtide.scheduler.notifications import (
-    BROWSER,
     DeliveryState,
     Notification,
     NotificationChoice,
@@ -22,7 +22,7 @@ from springtide.scheduler.notifications import (
 from springtide.scheduler.settings import SettingError, read, setting
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-KINDS: Final[tuple[type[Channel], ...]] = (Mail, Webhook)
+KINDS: Final[tuple[type[Channel], ...]] = (Browser, JupyterLab, Mail, Webhook)
 """All channels, in the order of the page of notifications."""
 PUBLIC_URL_ENV: Final = "JUPYTERHUB_PUBLIC_URL"
 
@@ -70,7 +70,7 @@ class Channels:
         """The channels that are set up, and the defaults, for the engine."""
         usable = [channel for channel in self.channels if channel.unavailable() is None]
         return NotificationSettings(
-            channels=(BROWSER, *(channel.name for channel in usable)),
+            channels=tuple(channel.name for channel in usable),
             with_address=frozenset(channel.name for channel in usable if channel.address_hint is not None),
             defaults={channel.name: channel.defaults for channel in usable if channel.defaults},
             fault_recipients=self.fault_recipients,
@@ -83,7 +83,7 @@ class Channels:
     async def send(self, name: str, choice: NotificationChoice, notifications: Sequence[Notification]) -> None:
         """Send notifications to a person as one message. Raises `NotDelivered`."""
         channel = self.named(name)
-        if channel is None:
+        if not isinstance(channel, MessageChannel):
             raise NotDelivered(DeliveryState.FAILED, "delivery-no-channel")
         missing = channel.missing(choice.user)
         if missing is not None:

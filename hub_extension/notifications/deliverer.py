@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from springtide.hub_extension.notifications.channel import MessageChannel
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.scheduler.backoff import Backoff, Jitter, equal_jitter
@@ -136,7 +137,7 @@ class Deliverer:
         if self._pause is not None:
             return self._pause
         kind = self._channels.named(channel)
-        return 0.0 if kind is None else kind.pause
+        return kind.pause if isinstance(kind, MessageChannel) else 0.0
 
     def _next_delay(self, lane: Lane, at_least: float = 0.0) -> float:
         if lane not in self._backoffs:

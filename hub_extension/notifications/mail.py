@@ -14,7 +14,7 @@ from typing import Final, Literal, Self
 
 import aiosmtplib
 
-from springtide.hub_extension.notifications.channel import Channel, trusted
+from springtide.hub_extension.notifications.channel import MessageChannel, trusted
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.message import Message
 from springtide.scheduler.model import Reason
@@ -34,7 +34,7 @@ PORTS: Final[dict[Security, int]] = {"starttls": 587, "tls": 465, "none": 25}
 
 
 @dataclass(frozen=True, slots=True)
-class Mail(Channel):
+class Mail(MessageChannel):
     """The mail server, and the addresses of users. ``password`` is read from its file."""
 
     name = "email"

@@ -19,7 +19,7 @@ from typing import Final, Self
 import httpx
 import msgspec
 
-from springtide.hub_extension.notifications.channel import Channel, trusted
+from springtide.hub_extension.notifications.channel import MessageChannel, trusted
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.message import Message
 from springtide.hub_extension.web.hosts import foreign
@@ -45,7 +45,7 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook(Channel):
+class Webhook(MessageChannel):
     """Webhooks of people to the hosts that an administrator allows."""
 
     name = "webhook"

@@ -19,7 +19,7 @@ from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.engine.views.events import EventSource, Subscriber, by_subject
 from springtide.scheduler.lru_cache import LruCache
-from springtide.scheduler.notifications import BROWSER, EVENT_KIND
+from springtide.scheduler.notifications import EVENT_KIND, ON_PAGES
 from springtide.scheduler.wire import Event
 
 KEPT_BYTES: Final = 4 * 1024 * 1024
@@ -350,7 +350,8 @@ def is_shown(event: Event, caller: Caller, job: str | None) -> bool:
         return job is None and caller.admin
     data = event.data
     if event.kind == EVENT_KIND:
-        return caller.job is None and permissions.owns(caller, data["user"]) and BROWSER in data["channels"]
+        on_pages = not ON_PAGES.isdisjoint(data["channels"])
+        return on_pages and caller.job is None and permissions.owns(caller, data["user"])
     if job is not None and job != (data.get("id") or data.get("job")):
         return False
     return permissions.may_see_of(caller, data["user"], data["project"])

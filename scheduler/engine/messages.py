@@ -24,6 +24,7 @@ COARSE = ((172_800.0, 86_400.0), (7_200.0, 3_600.0), (1_200.0, 600.0), (60.0, 60
 CANCEL = "cancel"
 TIME_LIMIT = "time-limit"
 HELD = "engine-held"
+FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
 BLOCKED = "engine-blocked"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
@@ -105,7 +106,7 @@ def succeeded(lost_result: str = "", *, returned: bool | None = None) -> Reason:
 
 def finished_by(by: str) -> Reason:
     """Return a user marked the job as finished."""
-    return Reason("engine-finished", {"by": by})
+    return Reason(FINISHED, {"by": by})
 
 
 def ended_cleanly(*, saved: bool) -> Reason:

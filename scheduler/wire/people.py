@@ -11,8 +11,8 @@ from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Word
 
-EventName = Literal["paused", "resumed", "ended", "failed", "time-limit", "fault", "workspace"]
-EventNames = Annotated[list[EventName], Meta(max_length=7)]
+EventName = Literal["paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace"]
+EventNames = Annotated[list[EventName], Meta(max_length=8)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 
@@ -188,7 +188,8 @@ class ChannelView(Answer, frozen=True, kw_only=True):
 
     ``title`` and ``about`` describe it. ``events`` are those of which she is notified through it, ``missing`` says
     why she cannot use it (empty if she can), and ``target`` is where it leads: the e-mail address, or the host of
-    the webhook, never a secret. She enters an address if there is an ``address_hint`` at the allowed ones.
+    the webhook, never a secret. ``sends`` is false if open pages show its notifications. She enters an address if
+    there is an ``address_hint`` at the allowed ones.
     ``waiting`` messages are on their way; ``state`` is how the latest attempt ended at the time ``at``: ``sent``,
     ``failed``, ``waiting`` (it is tried again) or ``unknown``. ``problem`` says why it did not arrive.
     """
@@ -197,6 +198,7 @@ class ChannelView(Answer, frozen=True, kw_only=True):
     title: str
     about: str
     events: list[str]
+    sends: bool = True
     missing: str = ""
     target: str = ""
     address_hint: str | None = None

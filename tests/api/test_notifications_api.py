@@ -16,6 +16,7 @@ from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.mail import Mail, mail_of
 from springtide.hub_extension.notifications.message import Message, message_of
+from springtide.hub_extension.notifications.pages import Browser, JupyterLab
 from springtide.hub_extension.notifications.webhook import Webhook, body_of, is_public, resolved
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import Notification, NotificationEvent
@@ -28,7 +29,7 @@ MAIL = Mail(
     email_address="{user}@example.org",
     email_events=frozenset({NotificationEvent.FAILED}),
 )
-CHANNELS = Channels((MAIL, Webhook()))
+CHANNELS = Channels((Browser(), JupyterLab(), MAIL, Webhook()))
 
 
 @pytest.fixture
@@ -44,12 +45,18 @@ async def test_a_person_sees_and_changes_her_choices(service: Any) -> None:
     susan = service.as_("susan")
     before = by_name(await susan.get("/notifications"))
     assert {name: view["events"] for name, view in before.items()} == {
-        "browser": [],
+        "browser": ["ended", "failed", "paused"],
+        "jupyterlab": ["ended", "failed", "paused", "resumed"],
         "email": ["failed"],
         "webhook": [],
     }
     assert before["email"]["target"] == "susan@example.org"
-    assert [view["address_hint"] for view in before.values()] == [None, None, "Allowed: https://hooks.slack.com"]
+    assert [view["address_hint"] for view in before.values()] == [
+        None,
+        None,
+        None,
+        "Allowed: https://hooks.slack.com",
+    ]
     events = {"browser": ["paused", "ended"], "email": [], "webhook": ["failed"]}
     after = await susan.patch("/notifications", json={"events": events, "addresses": {"webhook": SLACK}})
     assert after.status_code == 200
@@ -73,8 +80,8 @@ async def test_all_events_of_a_channel_can_be_chosen(service: Any) -> None:
 @pytest.mark.parametrize(
     ("edit", "hint"),
     [
-        ({"events": {"pigeon": ["ended"]}}, "Channels are: email, webhook."),
-        ({"addresses": {"pigeon": "x"}}, "Channels are: email, webhook."),
+        ({"events": {"pigeon": ["ended"]}}, "Channels are: browser, jupyterlab, email, webhook."),
+        ({"addresses": {"pigeon": "x"}}, "Channels are: browser, jupyterlab, email, webhook."),
         ({"addresses": {"email": "joe@example.org"}}, ""),
     ],
 )
@@ -248,11 +255,16 @@ async def test_test_messages_are_few_and_tell_what_became_of_them(service: Any) 
     assert answers[0].json() == {"delivered": False, "problem": "The server 127.0.0.1 could not be reached."}
     assert [answer.status_code for answer in answers] == [200] * 5 + [429]
     assert (await susan.post("/notifications/pigeon/test")).status_code == 422
+    shown = await susan.post("/notifications/jupyterlab/test")
+    assert (shown.status_code, shown.json()["code"]) == (422, "no_messages")
 
 
-async def test_only_the_person_sees_a_notification_on_the_event_stream(service: Any) -> None:
+@pytest.mark.parametrize("channel", ["browser", "jupyterlab"])
+async def test_only_the_person_sees_a_notification_on_the_event_stream(service: Any, channel: str) -> None:
     for name in ("susan", "admin"):
-        await service.as_(name).patch("/notifications", json={"events": {"browser": ["ended"], "email": []}})
+        await service.as_(name).patch(
+            "/notifications", json={"events": {channel: ["succeeded-soon"], "email": []}}
+        )
 
     async def first(name: str, kind: str) -> tuple[list[str], str]:
         kinds: list[str] = []

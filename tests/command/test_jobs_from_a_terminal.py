@@ -225,7 +225,9 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     assert run("fork", "--argument", "rate", first).code == 2
     one = run("checkpoints", first, "--delete", "00000001")
     assert (one.out.count("0000000"), "Deleted “00000001”." in one.err) == (2, True)
-    assert run("checkpoints", first, "--delete", "00000002", "--delete", "00000003").out == "No checkpoint is left.\n"
+    assert (
+        run("checkpoints", first, "--delete", "00000002", "--delete", "00000003").out == "No checkpoint is left.\n"
+    )
     assert "they were deleted" in run("checkpoints", first).out
 
 

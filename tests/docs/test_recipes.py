@@ -16,12 +16,12 @@ CHANNEL = """
 from dataclasses import dataclass
 from pathlib import Path
 
-from springtide.hub_extension.notifications.channel import Channel
+from springtide.hub_extension.notifications.channel import MessageChannel
 from springtide.scheduler.settings import setting
 
 
 @dataclass(frozen=True, slots=True)
-class Pigeon(Channel):
+class Pigeon(MessageChannel):
     name = "pigeon"
     title = "By pigeon"
     about = "Slow, but sure."
@@ -112,8 +112,12 @@ def test_a_channel_needs_its_module_and_an_entry(copy: Copy, tmp_path: Path) -> 
     entry = "from springtide.hub_extension.notifications.pigeon import Pigeon\n"
     first = "from springtide.hub_extension.notifications.webhook"
     copy.edit("hub_extension/notifications/channels.py", first, entry + first)
-    copy.edit("hub_extension/notifications/channels.py", "(Mail, Webhook)", "(Mail, Webhook, Pigeon)")
-    assert copy.prints(SENT, str(tmp_path)) == "browser webhook pigeon\n"
+    copy.edit(
+        "hub_extension/notifications/channels.py",
+        "(Browser, JupyterLab, Mail, Webhook)",
+        "(Browser, JupyterLab, Mail, Webhook, Pigeon)",
+    )
+    assert copy.prints(SENT, str(tmp_path)) == "browser jupyterlab webhook pigeon\n"
     assert (tmp_path / "susan").read_text() == "This is a test message of the pool."
 
 

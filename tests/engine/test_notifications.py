@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,7 +73,19 @@ async def test_what_people_do_to_their_own_jobs_is_not_told_to_them(pool: Any) -
     key = await running(pool, name="digits")
     await pool.engine.pause(key.job, "susan")
     await pool.state(key.job, "paused")
+    await pool.engine.resume(key.job, "susan")
+    await pool.state(key.job, "running", attempt=2)
     await pool.engine.cancel(key.job, "susan")
+    assert await told(pool) == []
+
+
+async def test_a_job_that_its_user_marks_as_finished_is_not_told_to_her(pool: Any) -> None:
+    key = await running(pool, name="digits", retries=3)
+    pool.executor.end(key, code=3)
+    await pool.state(key.job, "paused")
+    await pool.engine.outbox.settle(await waiting(pool), DeliveryState.SENT)
+    await pool.engine.finish(key.job, "susan")
+    await pool.state(key.job, "succeeded")
     assert await told(pool) == []
 
 
@@ -106,6 +119,36 @@ async def test_an_end_and_a_failure_are_told_with_their_reasons(pool: Any) -> No
         "An attempt of the job failing failed. It ended with exit code 3. It is run again: retry 1 of 1.",
         "The job failing failed. It ended with exit code 3.",
     ]
+
+
+async def test_a_failure_is_told_with_the_line_of_the_error(pool: Any) -> None:
+    key = await running(pool, name="digits", retries=0)
+    pool.executor.end(key, code=1, detail="ValueError: no batch, in train.py, line 7")
+    await pool.state(key.job, "failed")
+    assert "ValueError: no batch, in train.py, line 7" in (await told(pool))[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "event"), [(30.0, NotificationEvent.SUCCEEDED_SOON), (90.0, NotificationEvent.ENDED)]
+)
+async def test_a_success_soon_after_the_submission_is_an_event_of_its_own(
+    pool: Any, seconds: float, event: NotificationEvent
+) -> None:
+    key = await running(pool, name="digits")
+    await pool.later(seconds)
+    pool.executor.end(key, code=0)
+    await pool.state(key.job, "succeeded")
+    assert [each.notification.event for each in await waiting(pool)] == [event]
+
+
+async def test_people_hear_of_defaults_until_they_choose_for_a_channel(make_pool: Any) -> None:
+    failures = frozenset({NotificationEvent.FAILED})
+    expected = NotificationSettings(CHANNELS, WITH_ADDRESS, {EMAIL: failures, BROWSER: failures})
+    pool = await make_pool(settings=replace(SETTINGS, notifications=expected))
+    outbox = pool.engine.outbox
+    assert expected.usable(outbox.choice("susan")) == {EMAIL: failures, BROWSER: failures}
+    await outbox.choose(NotificationChoice("susan", {EMAIL: frozenset()}))
+    assert expected.usable(outbox.choice("susan")) == {BROWSER: failures}
 
 
 async def test_a_job_that_asks_to_be_run_again_is_not_told_each_time(pool: Any) -> None:

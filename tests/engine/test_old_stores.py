@@ -96,6 +96,8 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
     if schema >= "0005":
         choice = pool.engine.outbox.choice("susan")
         assert all(NotificationEvent.WORKSPACE in events for events in choice.events.values() if events)
+        ends = [NotificationEvent.SUCCEEDED_SOON in events for events in choice.events.values() if events]
+        assert all(ends), "whoever had chosen ends hears of quick ones as before"
         assert choice.addresses == {"webhook": "https://hooks.slack.com/services/secret"}
     gpus = {cell.uuid: cell.drain.why for node in pool.engine.pool().nodes for cell in node.gpus if cell.drain}
     assert gpus == hot

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from browser import launched
 from pages_service import PERSON, Service
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Page, Response, Route, expect
 
 Visit = Callable[..., Page]
 
@@ -53,6 +53,9 @@ def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -
     expect(page.get_by_test_id("webhook-failed")).to_be_checked()
     expect(page.get_by_test_id("webhook-ended")).not_to_be_checked()
     assert "very-secret" not in page.content()
+    rows = page.get_by_test_id("notification-matrix").locator("tbody tr")
+    on = [row.locator("input:checked").count() for row in rows.all()]
+    assert on == [3, 2, 0, 2, 1, 0, 0, 0], "failures, ends and pauses are on in open pages before a choice"
     page.get_by_test_id("webhook-remove").click()
     expect(page.get_by_test_id("webhook-failed")).to_be_disabled()
 
@@ -69,14 +72,42 @@ def notified(browser: Browser, service: Service) -> Iterator[Page]:
 def test_the_browser_shows_what_happens_on_whatever_page_is_open(notified: Page, service: Service) -> None:
     page = notified
     page.goto(f"{service.url}notifications")
+    expect(page.get_by_test_id("browser-ended")).to_be_checked()
     with page.expect_response(is_changed):
-        page.get_by_test_id("browser-ended").check()
+        page.get_by_test_id("browser-succeeded-soon").check()
     page.context.add_init_script(KEEP_WHAT_IS_SHOWN)
     page.goto(f"{service.url}pool")
     expect(page.get_by_test_id("connection")).to_have_text("Live")
     job = service.submit("susan", "true", name="digits")
     service.until(job.id, lambda found: found.state == "succeeded")
     expect(page.locator("told-text")).to_have_text([re.compile("^The job digits succeeded[.]")])
+
+
+@pytest.mark.parametrize("width", [360, 1300])
+def test_a_choice_is_saved_at_once_and_the_page_says_so_on_screens_of_any_width(visit: Visit, width: int) -> None:
+    page = visit("jemma", "notifications", viewport={"width": width, "height": 900})
+    choice = page.get_by_label("A job was paused: In JupyterLab")
+    expect(page.get_by_test_id("notifications-saved")).to_be_empty()
+    choice.set_checked(not choice.is_checked())
+    expect(page.get_by_test_id("notifications-saved")).to_have_text("Saved.")
+    chosen = choice.is_checked()
+    page.reload()
+    expect(choice).to_be_checked(checked=chosen)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_choice_that_was_not_saved_is_drawn_as_it_was(visit: Visit) -> None:
+    page = visit("jemma", "notifications")
+    choice = page.get_by_test_id("jupyterlab-fault")
+    expect(choice).not_to_be_checked()
+
+    def refuse(route: Route) -> None:
+        route.abort() if route.request.method == "PATCH" else route.fallback()
+
+    page.route("**/api/v1/notifications", refuse)
+    choice.click()
+    expect(page.get_by_test_id("notifications-saved")).to_contain_text("Not saved")
+    expect(choice).not_to_be_checked()
 
 
 def test_a_browser_that_blocks_notifications_says_how_to_allow_them(visit: Visit) -> None:

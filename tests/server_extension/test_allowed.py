@@ -87,7 +87,14 @@ def test_what_a_card_asks_for_is_passed_on_as_it_is(method: str, path: str) -> N
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "me"), ("POST", "jobs"), ("DELETE", "jobs"), ("GET", f"jobs/{JOB}/cancel"), ("PUT", "pool")],
+    [
+        ("POST", "me"),
+        ("POST", "jobs"),
+        ("DELETE", "jobs"),
+        ("PUT", f"jobs/{JOB}"),
+        ("GET", f"jobs/{JOB}/cancel"),
+        ("PUT", "pool"),
+    ],
 )
 def test_a_listed_path_is_passed_on_with_its_own_method_only(method: str, path: str) -> None:
     refused = target(method, path, {})
@@ -143,3 +150,10 @@ def test_a_stream_is_resumed_after_a_number(value: str) -> None:
 @pytest.mark.parametrize("value", [None, "", "-1", "1\r\nX: y", "x", "9" * 40, "\u0661"])
 def test_a_stream_is_not_resumed_after_anything_else(value: str | None) -> None:
     assert last_event_id(value) is None
+
+
+def test_the_table_of_jobs_has_its_filters_order_marks_and_actions() -> None:
+    query = {"mine": ["1"], "order": ["running"], "where": ["loss < 0.5"], "token": ["secret"]}
+    assert target("GET", "jobs", query) == Target("GET", "jobs?mine=1&order=running&where=loss+%3C+0.5")
+    assert target("POST", "jobs/actions", {}) == Target("POST", "jobs/actions", takes_body=True)
+    assert target("PATCH", f"jobs/{JOB}", {}) == Target("PATCH", f"jobs/{JOB}", takes_body=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.notifications import ON_PAGES
+
 EMAIL, WEBHOOK = "email", "webhook"
-CHANNELS = ("browser", EMAIL, WEBHOOK)
+CHANNELS = (*sorted(ON_PAGES), EMAIL, WEBHOOK)
 WITH_ADDRESS = frozenset({WEBHOOK})

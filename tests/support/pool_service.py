@@ -27,6 +27,7 @@ from tornado.web import RequestHandler
 
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
@@ -72,7 +73,12 @@ async def main(state, port: int, *images: str):
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
         contents = {"lab/torch:*": wire.ImageContents(python="3.11", modules=["msgspec"])} if images else {}
-        settings = EngineSettings(policy=policy, images=images or None, image_contents=contents)
+        settings = EngineSettings(
+            policy=policy,
+            images=images or None,
+            image_contents=contents,
+            notifications=Channels().settings,
+        )
         sockets = bind_sockets(port, "127.0.0.1")
         address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
         credentials = Credentials(address.rstrip("/"), b"job secret")

@@ -19,6 +19,9 @@ MAX_VALUE: Final = 512
 MAX_NAME: Final = 4096
 """Maximum length of the name of a job's output with its folders, in characters."""
 _ID: Final = r"(?P<id>[A-Za-z0-9]{1,64})"
+_FILTERS: Final = frozenset(
+    {"state", "project", "mine", "search", "where", "tag", "since", "archived", "pinned", "order", "starts"}
+)
 _PAGING: Final = frozenset({"cursor", "limit"})
 
 
@@ -37,8 +40,10 @@ class Allowed:
 ALLOWED: Final = (
     Allowed("GET", "me"),
     Allowed("GET", "pool"),
-    Allowed("GET", "jobs", frozenset({"state", "project", "mine"}) | _PAGING),
+    Allowed("GET", "jobs", _FILTERS | _PAGING),
+    Allowed("POST", "jobs/actions", takes_body=True),
     Allowed("GET", f"jobs/{_ID}"),
+    Allowed("PATCH", f"jobs/{_ID}", takes_body=True),
     Allowed("DELETE", f"jobs/{_ID}", frozenset({"dry_run"})),
     Allowed("GET", f"jobs/{_ID}/log", frozenset({"offset", "limit", "rank"})),
     Allowed("POST", f"jobs/{_ID}/stack"),

@@ -29,6 +29,7 @@ from springtide.widgets.server_extension.allowed import (
     target,
 )
 from springtide.widgets.server_extension.environments import Workshop
+from springtide.widgets.server_extension.notices import Claims
 from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
 from springtide.widgets.server_extension.sending import describe, read, send
 from springtide.widgets.server_extension.terminals import open_terminal
@@ -55,7 +56,8 @@ Handlers = list[tuple[str, type[APIHandler], dict[str, Any]]]
 class Gateway:
     """Shared state of one server's handlers: the gate to its pool, if there is one, and the number of streams.
 
-    ``workshop`` makes environments of the server's user, with or without a pool.
+    ``workshop`` makes environments of the server's user, with or without a pool; ``claims`` are the notices that
+    its pages show.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -63,6 +65,7 @@ class Gateway:
         self.gate = PoolGate(url, environment.get("JUPYTERHUB_API_TOKEN", "")) if url else None
         self.streams = 0
         self.workshop = Workshop(environment)
+        self.claims = Claims()
 
 
 class PoolHandler(APIHandler):
@@ -148,6 +151,12 @@ class CallHandler(PoolHandler):
     @authorized
     async def post(self, path: str) -> None:
         """Pass a request to change something on."""
+        await self._pass_on(path)
+
+    @authenticated
+    @authorized
+    async def patch(self, path: str) -> None:
+        """Pass a change of a thing on."""
         await self._pass_on(path)
 
     @authenticated
@@ -333,6 +342,22 @@ class TerminalsHandler(PoolHandler):
             self.answer(201, msgspec.json.encode(opened))
 
 
+class NoticesHandler(PoolHandler):
+    """Notices of which each is shown by one page."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer the notices that this page is to show: those that no other one shows."""
+        try:
+            self.check_size()
+            found = self.gateway.claims.claim(self.request.body)
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(200, msgspec.json.encode(found))
+
+
 class FormHandler(PoolHandler):
     """The form: its contents, and the pool's review of the typed options."""
 
@@ -370,6 +395,7 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
         (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
         (url_path_join(base_url, PREFIX, "environment"), EnvironmentHandler, shared),
         (url_path_join(base_url, PREFIX, "terminals"), TerminalsHandler, shared),
+        (url_path_join(base_url, PREFIX, "notices"), NoticesHandler, shared),
         (url_path_join(base_url, PREFIX, "environments"), EnvironmentsHandler, shared),
         (url_path_join(base_url, PREFIX, "environments", "([^/]+)"), EnvironmentProgressHandler, shared),
         (f"{at}/events", EventsHandler, shared),

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.routes import Call, Who, route
-from springtide.hub_extension.notifications.channel import Channel
+from springtide.hub_extension.notifications.channel import Channel, MessageChannel
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.message import trial_notification
 from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import (
-    BROWSER,
     Delivery,
     DeliveryState,
     NotificationChoice,
@@ -41,9 +40,7 @@ async def edit_notifications(call: Call, body: NotificationsEdit) -> Notificatio
     before = outbox.choice(user)
     events, addresses = dict(before.events), dict(before.addresses)
     for name, chosen in edit.events.items():
-        if name != BROWSER:
-            _channel(call, name, "events")
-        events[name] = frozenset(map(NotificationEvent, chosen))
+        events[_channel(call, name, "events").name] = frozenset(map(NotificationEvent, chosen))
     for name, address in edit.addresses.items():
         addresses[name] = _checked(_channel(call, name, "addresses"), address)
     choice = NotificationChoice(user, events, {name: address for name, address in addresses.items() if address})
@@ -61,7 +58,7 @@ def _checked(channel: Channel, address: str) -> str:
 
 
 def _channel(call: Call, name: str, field: str) -> Channel:
-    """Return a channel that leaves the pool's pages. Raises `Refusal` for a name that is none."""
+    """Return a channel. Raises `Refusal` for a name that is none."""
     channel = call.pool.channels.named(name)
     if channel is None:
         known = ", ".join(channel.name for channel in call.pool.channels.channels)
@@ -74,7 +71,11 @@ def _channel(call: Call, name: str, field: str) -> Channel:
 async def send_trial(call: Call, channel: Word) -> TrialSent:
     """Send the caller a test message and wait for its outcome."""
     user, pool = person(call, "notifications"), call.pool
-    name = _channel(call, channel, "channel").name
+    found = _channel(call, channel, "channel")
+    name = found.name
+    if not isinstance(found, MessageChannel):
+        message = f"The channel {name} sends no messages: open pages show its notifications."
+        raise Refusal(422, "no_messages", message, field="channel")
     wait = pool.trials.take(user)
     if wait:
         message = "You have sent several test messages just now."
@@ -88,12 +89,6 @@ async def send_trial(call: Call, channel: Word) -> TrialSent:
 
 
 def _view(call: Call, choice: NotificationChoice, latest: Mapping[str, Delivery]) -> Notifications:
-    browser = ChannelView(
-        name=BROWSER,
-        title="In this browser",
-        about="Shown while a page of the pool is open in it.",
-        events=sorted(choice.events.get(BROWSER, ())),
-    )
     outbox = call.pool.engine.outbox
 
     def view(channel: Channel) -> ChannelView:
@@ -102,7 +97,8 @@ def _view(call: Call, choice: NotificationChoice, latest: Mapping[str, Delivery]
             name=channel.name,
             title=channel.title,
             about=channel.about,
-            events=sorted(choice.events.get(channel.name, ())),
+            events=sorted(outbox.settings.events_of(choice, channel.name)),
+            sends=isinstance(channel, MessageChannel),
             missing="" if missing is None else sentences.text(missing),
             target=channel.target(choice.user, choice.addresses.get(channel.name, "")),
             address_hint=channel.address_hint,
@@ -112,7 +108,7 @@ def _view(call: Call, choice: NotificationChoice, latest: Mapping[str, Delivery]
             problem="" if last is None else _problem(last),
         )
 
-    return Notifications(channels=[browser, *map(view, call.pool.channels.channels)])
+    return Notifications(channels=[view(channel) for channel in call.pool.channels.channels])
 
 
 def _problem(delivery: Delivery) -> str:

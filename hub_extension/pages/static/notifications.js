@@ -1,4 +1,4 @@
-/** The choices of notifications, by channel. */
+/** The choices of notifications: a matrix of events and channels, and the channels below it. */
 
 import { attempted, call, followEvents, notifyHere } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -7,17 +7,18 @@ import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 
 const EVENTS = [
-  ["paused", "A job was paused, by the pool or by another user"],
-  ["resumed", "A job resumed after a pause"],
-  ["ended", "A job succeeded, or another user cancelled it"],
-  ["failed", "A job or an attempt of it failed"],
-  ["time-limit", "A job is near its time limit"],
-  ["fault", "A GPU of the pool has a fault and was drained"],
-  ["workspace", "A workspace does not use its GPUs, or was stopped because of that"],
+  ["failed", "A job failed", "or one of its attempts"],
+  ["ended", "A job ended", "more than a minute after you sent it, or cancelled by another user"],
+  ["succeeded-soon", "A job succeeded quickly", "within a minute after you sent it"],
+  ["paused", "A job was paused", "by the pool or by another user"],
+  ["resumed", "A job resumed", "after a pause that was not yours"],
+  ["time-limit", "A job is near its time limit", null],
+  ["workspace", "Your workspace does not use its GPUs", "or was stopped because of that"],
+  ["fault", "A GPU of the pool was drained", "because of a fault"],
 ];
 const LOOK_AGAIN_MS = 10_000;
 
-const shown = { view: null, addresses: {}, busy: new Set(), results: {}, problem: null };
+const shown = { view: null, addresses: {}, busy: new Set(), results: {}, saving: 0, saved: "" };
 const redraw = oncePerFrame(draw);
 const read = inOrder(ask, take);
 const reread = calmly(read, 1);
@@ -50,55 +51,93 @@ function draw() {
   page.removeAttribute("aria-busy");
   patch(
     page,
+    h("p", { key: "about" }, "Choose your notifications. Your own actions never notify you."),
+    drawMatrix(shown.view.channels),
     h(
       "p",
-      { key: "about" },
-      "Choose the notifications about your jobs and the pool's GPUs, and their channels. Your own actions send none.",
+      { key: "saved", class: "st-muted st-saved", role: "status", "data-testid": "notifications-saved" },
+      shown.saving ? "Saving…" : shown.saved,
     ),
     shown.view.channels.map(drawChannel),
   );
 }
 
+/** The events as rows and the channels as columns; on narrow screens each event has its channels below it. */
+function drawMatrix(channels) {
+  return h(
+    "table",
+    { key: "matrix", class: "st-matrix", "data-testid": "notification-matrix" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { key: "event", scope: "col" }, "Event"),
+        channels.map(({ name, title }) => h("th", { key: name, scope: "col" }, clean(title))),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      EVENTS.map(([event, words, more]) =>
+        h(
+          "tr",
+          { key: event },
+          h("th", { key: "event", scope: "row" }, words, more && h("span", { class: "st-muted" }, ` ${more}`)),
+          channels.map((view) => drawChoice(view, event, words)),
+        ),
+      ),
+    ),
+  );
+}
+
+function drawChoice(view, event, words) {
+  const title = clean(view.title);
+  const disabled = Boolean(missing(view)) || needsAddress(view);
+  return h(
+    "td",
+    { key: view.name },
+    h(
+      "label",
+      { title: disabled ? "Set this channel up below first" : null },
+      h("input", {
+        type: "checkbox",
+        checked: view.events.includes(event),
+        disabled,
+        "aria-label": `${words}: ${title}`,
+        "data-testid": `${view.name}-${event}`,
+        on: { change: (moved) => choose(view.name, event, moved.target.checked) },
+      }),
+      h("span", { class: "st-narrow-only", "aria-hidden": "true" }, title),
+    ),
+  );
+}
+
+/** Why a channel cannot be used, in words; empty if it can. */
+function missing(view) {
+  return view.name === "browser" ? missingHere() : clean(view.missing);
+}
+
+function needsAddress({ address_hint: hint, target }) {
+  return hint !== null && !target;
+}
+
 function drawChannel(view) {
   const channel = view.name;
-  const [title, about] = [clean(view.title), clean(view.about)];
-  const missing = channel === "browser" ? missingHere() : clean(view.missing);
+  const [title, about, why] = [clean(view.title), clean(view.about), missing(view)];
   const takesAddress = view.address_hint !== null;
-  const needs = takesAddress && !view.target;
   return h(
     "section",
     { key: channel, class: "st-section", "data-testid": `channel-${channel}` },
     h("h2", {}, title),
     h("p", { key: "about", class: "st-muted" }, about),
-    missing && h("p", { key: "missing", "data-testid": `missing-${channel}` }, missing),
+    why && h("p", { key: "missing", "data-testid": `missing-${channel}` }, why),
     channel === "browser" && drawPermission(),
     !takesAddress && view.target && h("p", { key: "target" }, "To ", h("strong", {}, clean(view.target)), "."),
-    takesAddress && !missing && drawAddress(view),
-    drawEvents(channel, title, view.events, Boolean(missing) || needs),
-    !missing && !needs && drawTest(channel, title),
-    drawState(channel, view),
-  );
-}
-
-function drawEvents(channel, title, events, disabled) {
-  return h(
-    "fieldset",
-    { key: "events", class: "st-choices", disabled },
-    h("legend", { class: "st-hidden" }, title),
-    EVENTS.map(([event, words]) =>
-      h(
-        "label",
-        { key: event },
-        h("input", {
-          type: "checkbox",
-          checked: events.includes(event),
-          disabled,
-          "data-testid": `${channel}-${event}`,
-          on: { change: (moved) => choose(channel, event, moved.target.checked) },
-        }),
-        words,
-      ),
-    ),
+    takesAddress && !why && drawAddress(view),
+    (view.sends || channel === "browser") && !why && !needsAddress(view) && drawTest(channel, title),
+    view.sends && drawState(channel, view),
   );
 }
 
@@ -115,8 +154,12 @@ async function choose(channel, event, wanted) {
  */
 function change(edit) {
   const then = (changes += 1);
+  shown.saving += 1;
+  redraw();
   const taken = changed.then(async () => {
     const view = await attempted(() => call("PATCH", "notifications", edit));
+    shown.saving -= 1;
+    shown.saved = view ? "Saved." : "Not saved: the error is at the top of the page.";
     if (view) take({ then, view });
     else await read();
     return Boolean(view);
@@ -219,7 +262,7 @@ async function shownHere() {
 }
 
 function drawState(channel, { waiting, state, at, problem }) {
-  if (channel === "browser" || !(state || waiting)) return null;
+  if (!(state || waiting)) return null;
   return h(
     "p",
     { key: "state", class: problem ? "st-problem" : "st-muted", role: "status", "data-testid": `state-${channel}` },

@@ -70,7 +70,7 @@ export function followEvents(on, only = null, show = () => {}) {
   const query = only ? `?${new URLSearchParams({ job: only })}` : "";
   const open = (headers, signal) => request(`events${query}`, { headers, cache: "no-store", signal });
   const notification = (content) => {
-    notifyHere(content);
+    if (content.channels.includes("browser")) notifyHere(content);
     on.notification?.(content);
   };
   const connected = (state, problem) => {

@@ -11,7 +11,13 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import JobState, Reason
-from springtide.scheduler.notifications import ChannelEvents, Notification, NotificationEvent, chosen_channels
+from springtide.scheduler.notifications import (
+    SOON,
+    ChannelEvents,
+    Notification,
+    NotificationEvent,
+    chosen_channels,
+)
 from springtide.scheduler.sentences.sentence import Params
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
 from springtide.scheduler.store.tables import POOL, IdleRecord
@@ -164,7 +170,7 @@ def job_notifications(
 def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
     ended = _ended_attempt(before, after)
     if after.state.final and not before.state.final:
-        yield from _end(after)
+        yield from _end(after, now)
     elif ended is not None:
         yield from _interruption(after, ended)
     elif after.standing.held and not before.standing.held and before.live is None:
@@ -186,14 +192,16 @@ def _ended_attempt(before: JobRecord, after: JobRecord) -> AttemptRecord | None:
     return next((each for each in after.attempts if each.number == number and not each.state.live), None)
 
 
-def _end(job: JobRecord) -> Iterator[Told]:
+def _end(job: JobRecord, now: float) -> Iterator[Told]:
     ran = (Reason("notify-ran", {"seconds": job.standing.ran}),) if job.standing.ran >= 1 else ()
     why = (job.standing.reason,) if job.standing.reason is not None else ()
     if job.state is JobState.FAILED:
         yield NotificationEvent.FAILED, _title("notify-failed", job), (*why, *ran)
-    elif job.state is JobState.SUCCEEDED:
-        yield NotificationEvent.ENDED, _title("notify-succeeded", job), ran if job.rules.runs else (*why, *ran)
-    elif job.standing.by != job.spec.user:
+    elif job.state is JobState.SUCCEEDED and _finisher(job) != job.spec.user:
+        soon = now - job.spec.submitted <= SOON
+        event = NotificationEvent.SUCCEEDED_SOON if soon else NotificationEvent.ENDED
+        yield event, _title("notify-succeeded", job), ran if job.rules.runs else (*why, *ran)
+    elif job.state is JobState.CANCELLED and job.standing.by != job.spec.user:
         by = job.standing.by
         yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)
 
@@ -217,7 +225,9 @@ def _hold(job: JobRecord) -> Iterator[Told]:
 def _resumption(job: JobRecord) -> Iterator[Told]:
     tried = [each for each in job.attempts if each.state is not AttemptState.BLOCKED]
     *_, last, live = (None, None, *tried)
-    if last is not None and live is not None and last.state in INTERRUPTED and not _asked_again(last):
+    if last is None or live is None or last.state not in INTERRUPTED or _asked_again(last):
+        return
+    if _holder(last) != job.spec.user:
         yield NotificationEvent.RESUMED, _title("notify-resumed", job), (live.why,)
 
 
@@ -229,6 +239,12 @@ def _holder(ended: AttemptRecord) -> str:
     """Return the person whose pause ended the attempt, empty if the pool did."""
     why = ended.asked_why
     return str(why.params.get("by", "")) if why is not None and why.code == messages.HELD else ""
+
+
+def _finisher(job: JobRecord) -> str:
+    """Return the person who marked the job as finished, empty if its program ended."""
+    why = job.standing.reason
+    return str(why.params.get("by", "")) if why is not None and why.code == messages.FINISHED else ""
 
 
 def _title(code: str, job: JobRecord, by: str | None = None) -> Reason:

@@ -13,8 +13,8 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import (
-    BROWSER,
     EVENT_KIND,
+    ON_PAGES,
     Channel,
     Delivery,
     DeliveryState,
@@ -58,8 +58,8 @@ class Outbox:
     # ---------- choices
 
     def choice(self, user: str) -> NotificationChoice:
-        """Return the choice of a person, or that of people who have not chosen."""
-        return self._state.notification_choices.get(user) or self.settings.choice_of(user)
+        """Return the choice of a person."""
+        return self._state.notification_choices.get(user) or NotificationChoice(user)
 
     async def choose(self, choice: NotificationChoice) -> None:
         """Set the choice of a person; on disk when this returns. Raises `Refusal`."""
@@ -104,7 +104,7 @@ class Outbox:
         for event, notification in zip(ids, notifications, strict=True):
             for channel in notification.channels:
                 lane = notification.user, channel
-                if channel != BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
+                if channel not in ON_PAGES and self._waiting[lane] + new[lane] < MAX_WAITING:
                     new[lane] += 1
                     found.append(Delivery(event, channel, self._clock(), notification))
         return found

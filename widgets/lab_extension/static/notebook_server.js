@@ -42,6 +42,9 @@ export class NotebookServer {
     /** Opens a terminal in a running job; returns its name on this server. */
     this.openTerminal = (job) => ask("POST", "terminals", { job });
 
+    /** The ids of the notices that this page is to show: no other page of this server shows them. */
+    this.claimNotices = (ids) => ask("POST", "notices", { ids });
+
     /** Begins to make an environment of the server's user. */
     this.makeEnvironment = (name, packages) => ask("POST", "environments", { name, packages });
 

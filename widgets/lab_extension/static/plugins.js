@@ -3,16 +3,20 @@
 import { addEnvironments } from "./environments.js";
 import { FormBackend } from "./form_backend.js";
 import { NotebookServer } from "./notebook_server.js";
+import { Notices } from "./notices.js";
 import { cardFactory } from "./outputs.js";
 import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
+import { addTabs, OPEN_JOB, OPEN_JOBS } from "./tabs.js";
 import { addTerminals } from "./terminals.js";
 import { followStream } from "./visuals/live/event_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
-const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "outputs", "rows"];
+const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "outputs", "rows", "runs"];
 const RANK = -20;
 const PANEL = "springtide-pool";
+const SHOW_POOL = "springtide:show-pool";
+const CHOOSE_NOTICES = "springtide:choose-notifications";
 const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16" height="16">
   <g class="jp-icon3" fill="#616161"><rect x="1" y="9" width="3" height="6"/><rect x="5" y="5" width="3" height="10"/><rect x="9" y="7" width="3" height="8"/><rect x="13" y="2" width="2" height="13"/></g>
 </svg>`;
@@ -24,9 +28,14 @@ export function plugins(shared) {
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
   const follow = (on, show) => followStream(server.open, on, show);
-  const feed = new PoolFeed({ ...server, follow }, { pageOf, target: "_blank" });
+  const links = { pageOf, target: "_blank", ...(pages && { compareOf: (ids) => compareAddress(pages, ids) }) };
+  const feed = new PoolFeed({ ...server, follow }, links);
   for (const sheet of SHEETS) addStyleSheet(new URL(`visuals/styles/${sheet}.css`, import.meta.url));
   return [outputs(shared, feed, server), frame(shared, feed, server, pages)];
+}
+
+function compareAddress(pages, ids) {
+  return `${pages}compare?${new URLSearchParams(ids.map((id) => ["job", id]))}`;
 }
 
 /** Draws outputs of the pool's own types, before the views of ipywidgets, which has rank -10. */
@@ -46,10 +55,11 @@ function outputs(shared, feed, server) {
   };
 }
 
-/** The side panel, the state in the status bar, and the commands that submit jobs: each if the page has a place for it. */
+/** The side panel, the status bar, tabs, notices and commands: each if the page has a place for it. */
 function frame(shared, feed, server, pages) {
   const tokens = {
     shell: shared["@jupyterlab/application"]?.ILabShell,
+    restorer: shared["@jupyterlab/application"]?.ILayoutRestorer,
     status: shared["@jupyterlab/statusbar"]?.IStatusBar,
     files: shared["@jupyterlab/filebrowser"]?.IFileBrowserFactory,
     documents: shared["@jupyterlab/docmanager"]?.IDocumentManager,
@@ -60,32 +70,72 @@ function frame(shared, feed, server, pages) {
   const names = Object.keys(tokens).filter((name) => tokens[name]);
   return {
     id: "@springtide/lab:plugin",
-    description: "The pool in the side panel and the status bar, and commands that send jobs and make environments.",
+    description: "The pool and one's jobs in the side panel, the status bar, tabs, notices and commands.",
     autoStart: true,
     optional: names.map((name) => tokens[name]),
     activate: (app, ...found) => {
       const parts = Object.fromEntries(names.map((name, place) => [name, found[place]]));
       const icon = new shared["@jupyterlab/ui-components"].LabIcon({ name: "springtide:pool", svgstr: MARK });
-      addCommands(app, shared, feed, server, pages, parts, icon);
+      const Shown = shownWhileVisible(shared["@lumino/widgets"].Widget);
+      addTabs(app, shared, feed, pages, parts, Shown, icon);
+      addPages(app, pages, parts, icon);
+      addCommands(app, shared, feed, server, parts, icon);
       addEnvironments(app, shared, server, parts, icon);
-      if (parts.shell) addTerminals(app, shared, feed, server, parts, icon);
-      if (parts.shell) addPanel(app, shared, feed, pages, icon);
-      if (parts.status) addStatus(app, parts.status, shared, feed);
+      if (parts.shell) {
+        addTerminals(app, shared, feed, server, parts, icon);
+        addPanel(app, Shown, feed, pages, parts, icon);
+        addNotices(app, shared, feed, server);
+      }
+      if (parts.status) addStatus(app, Shown, parts.status, feed);
     },
   };
 }
 
-function addPanel(app, shared, feed, pages, icon) {
-  const panel = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showPanel(element, feed, pages));
+/** Commands that show the pool, and pages of the pool, with their places in the palette. */
+function addPages(app, pages, { shell, palette }, icon) {
+  const openPage = (path) => window.open(`${pages}${path}`, "_blank", "noopener");
+  const commands = {
+    [SHOW_POOL]: {
+      label: "The Pool",
+      caption: "Show the GPUs of the pool and your jobs in the side panel",
+      icon,
+      isVisible: () => Boolean(shell || pages),
+      execute: () => (shell ? app.shell.activateById(PANEL) : openPage("pool")),
+    },
+    [CHOOSE_NOTICES]: {
+      label: "Notifications…",
+      caption: "Choose your notifications, also those in JupyterLab",
+      isVisible: () => Boolean(pages),
+      execute: () => openPage("notifications"),
+    },
+  };
+  for (const [id, command] of Object.entries(commands)) {
+    app.commands.addCommand(id, command);
+    palette?.addItem({ command: id, category: "Springtide" });
+  }
+}
+
+function addNotices(app, shared, feed, server) {
+  const { Notification } = shared["@jupyterlab/apputils"];
+  const notices = new Notices(Notification, server, {
+    job: (job, part) => app.commands.execute(OPEN_JOB, { job, part }),
+    jobs: () => app.commands.execute(OPEN_JOBS),
+  });
+  feed.watchNotices((notice) => notices.hear(notice));
+}
+
+function addPanel(app, Shown, feed, pages, { restorer }, icon) {
+  const panel = new Shown((element) => showPanel(element, feed, pages));
   panel.id = PANEL;
   panel.title.caption = "The pool";
   panel.title.icon = icon;
   app.shell.add(panel, "left", { rank: 610, type: "Springtide" });
+  restorer?.add(panel, PANEL);
 }
 
-function addStatus(app, statusBar, shared, feed) {
-  const open = () => app.shell.activateById(PANEL);
-  const item = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showStatus(element, feed, open));
+function addStatus(app, Shown, statusBar, feed) {
+  const open = () => app.commands.execute(SHOW_POOL);
+  const item = new Shown((element) => showStatus(element, feed, open));
   statusBar.registerStatusItem("@springtide/lab:status", { item, align: "left", rank: 50 });
 }
 

@@ -1,31 +1,44 @@
 /** Submits a script, a notebook or a cell to the pool, after a dialog for the number of GPUs. */
 
+import { OPEN_JOB } from "./tabs.js";
 import { clean } from "./visuals/base/words.js";
 
 const SEND_FILE = "springtide:send-file";
 const SEND_CELL = "springtide:send-cell";
 const SETTLED_MS = 350;
+const NOT_PYTHON = "Only cells of Python kernels can be sent.";
+const NOT_INSTALLED =
+  "Nothing was sent: this kernel's Python lacks the package springtide[widgets]. Install it there, choose a kernel that has it (New Environment… in the launcher makes one), or send the whole notebook from the file browser.";
 const NO_KERNEL =
   "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
 
+const NO_CODE = "Only a code cell can run as a job. Select one, or send the whole notebook from the file browser.";
+
 /** Adds the commands to JupyterLab or Notebook. `parts`: `files`, `documents` and `notebooks`, null if the page has none. */
-export function addCommands(app, shared, feed, server, pages, parts, icon) {
+export function addCommands(app, shared, feed, server, parts, icon) {
   const label = "Send to the Pool…";
+  const { notebooks, palette } = parts;
+  const isCode = () => notebooks?.currentWidget?.content.activeCell?.model.type === "code";
+  const opened = (job) => app.commands.execute(OPEN_JOB, { job });
   app.commands.addCommand(SEND_FILE, {
     label,
     icon,
     caption: "Run this script or notebook as a job in the shared pool",
     execute: async () => {
       const item = chosenFile(app, parts.files?.tracker.currentWidget);
-      if (item) await attempted(shared, () => sendFile(item, shared, feed, server, pages, parts.documents));
+      if (item) await attempted(shared, () => sendFile(item, shared, feed, server, parts.documents, opened));
     },
   });
   app.commands.addCommand(SEND_CELL, {
-    label,
-    caption: "Run this cell as a job in the shared pool",
+    label: ({ isPalette }) => (isPalette ? "Send the Active Cell to the Pool…" : label),
+    caption: () => (isCode() ? "Run this cell as a job in the shared pool" : NO_CODE),
     icon,
-    execute: () => attempted(shared, () => sendCell(parts.notebooks?.currentWidget, shared, feed, server)),
+    isEnabled: isCode,
+    isVisible: () => Boolean(notebooks?.currentWidget),
+    execute: () => attempted(shared, () => sendCell(notebooks?.currentWidget, shared, feed, server)),
   });
+  notebooks?.activeCellChanged.connect(() => app.commands.notifyCommandChanged(SEND_CELL));
+  palette?.addItem({ command: SEND_CELL, category: "Springtide" });
 }
 
 /** The file whose context menu is open, else the selected one. */
@@ -45,14 +58,13 @@ async function attempted(shared, work) {
 }
 
 /** Sends a file as it is in its open editors: what was not saved is saved first. */
-async function sendFile({ path, name }, shared, feed, server, pages, documents) {
+async function sendFile({ path, name }, shared, feed, server, documents, opened) {
   const options = await askOptions(name, shared, feed, server);
   if (options === null) return;
   await saveChanges(path, documents);
   const { id, notes } = await server.send(path, options);
   const { Notification } = shared["@jupyterlab/apputils"];
-  const open = () => window.open(`${pages}jobs/${encodeURIComponent(id)}`, "_blank", "noopener");
-  const actions = pages ? [{ label: "Open its page", callback: open }] : [];
+  const actions = [{ label: "Open", caption: "Open the job", callback: () => opened(id) }];
   Notification.success(clean([`Sent ${name} to the pool.`, ...notes].join(" ")), { actions, autoClose: 8000 });
 }
 
@@ -66,16 +78,31 @@ async function saveChanges(path, documents) {
 async function sendCell(panel, shared, feed, server) {
   const cell = panel?.content.activeCell;
   const kernel = panel?.sessionContext.session?.kernel;
-  if (!cell || cell.model.type !== "code") return;
+  if (cell?.model.type !== "code") throw new Error(NO_CODE);
   if (!kernel) throw new Error(NO_KERNEL);
+  const { language_info: language } = await kernel.info;
+  if (language.name !== "python") throw new Error(`${NOT_PYTHON} This notebook's kernel runs ${clean(language.name)}.`);
   const options = await askOptions("this cell", shared, feed, server);
   if (options === null) return;
   const flags = [`--gpus ${options.gpus}`, options.project ? `--project ${quoted(options.project)}` : ""]
     .join(" ")
     .trim();
   const text = cell.model.sharedModel.getSource();
-  const code = `import springtide.widgets\nget_ipython().run_cell_magic("train", ${JSON.stringify(flags)}, ${JSON.stringify(text)})`;
+  const code = codeOf(flags, text);
   await shared["@jupyterlab/outputarea"].OutputArea.execute(code, cell.outputArea, panel.sessionContext);
+}
+
+/** The code that sends a cell and shows its job, or says that the kernel has no package for it. */
+function codeOf(flags, text) {
+  return [
+    "try:",
+    "    import springtide.widgets",
+    "except ModuleNotFoundError as error:",
+    '    if not (error.name or "").startswith("springtide"): raise',
+    `    print(${JSON.stringify(NOT_INSTALLED)}, file=__import__("sys").stderr)`,
+    "else:",
+    `    display(get_ipython().run_cell_magic("train", ${JSON.stringify(flags)}, ${JSON.stringify(text)}))`,
+  ].join("\n");
 }
 
 function quoted(text) {

@@ -31,6 +31,7 @@ export class PoolFeed {
     this.poolsHeard = 0;
     this.pending = new Set();
     this.poolViews = new Set();
+    this.noticeViews = new Set();
     this.lists = new Set();
     this.stream = null;
     this.wasLive = false;
@@ -94,6 +95,11 @@ export class PoolFeed {
     return this.#watch(this.poolViews, view);
   }
 
+  /** Calls `view` with each notification of the viewer. Returns `{ stop }`. */
+  watchNotices(view) {
+    return this.#watch(this.noticeViews, view);
+  }
+
   /** Shows a `JobList` by calling `view` after each change. Returns `{ stop }`. */
   watchList(list, view) {
     this.lists.add(list);
@@ -133,7 +139,8 @@ export class PoolFeed {
   /** Opens the stream while the page shows anything that can change, and closes it otherwise. */
   looked() {
     const shown = this.#shown();
-    const needed = this.poolViews.size + this.lists.size > 0 || shown.some((live) => !live.settled);
+    const needed =
+      this.poolViews.size + this.noticeViews.size + this.lists.size > 0 || shown.some((live) => !live.settled);
     if (needed && this.stream === null) this.#start();
     if (!needed && this.stream !== null) {
       this.stream.stop();
@@ -169,6 +176,7 @@ export class PoolFeed {
       log: (data) => this.jobs.get(data.job)?.readLog(),
       deleted: (data) => this.hearDeleted(data.job),
       pool: (pool) => this.#hearPool(pool),
+      notification: (notice) => this.#hearNotice(notice),
       admin: () => this.#hearAdmin(),
       again: () => this.#missed(),
     };
@@ -222,6 +230,10 @@ export class PoolFeed {
     for (const live of this.#shown()) live.look();
     if (isNew) this.#missed();
     this.#tell();
+  }
+
+  #hearNotice(notice) {
+    for (const view of this.noticeViews) view(notice);
   }
 
   #hearAdmin() {

@@ -1,9 +1,8 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
-import { call, comparePath } from "../site.js";
-import { h, memory } from "../visuals/base/dom.js";
-import { button, isFinal } from "../visuals/base/glyphs.js";
-import { clean, count, listed, size } from "../visuals/base/words.js";
+import { h, memory } from "../base/dom.js";
+import { button, isFinal } from "../base/glyphs.js";
+import { clean, count, listed, size } from "../base/words.js";
 
 const DONE = {
   pause: "Paused",
@@ -33,8 +32,8 @@ const MOST = 200;
 const MOST_COMPARED = 20;
 
 /** The link to the comparison of the selected jobs, or the reason why too many are selected. */
-function comparing(jobs) {
-  if (jobs.length < 2) return null;
+function comparing(jobs, compareOf) {
+  if (jobs.length < 2 || !compareOf) return null;
   if (jobs.length > MOST_COMPARED)
     return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
   return h(
@@ -42,7 +41,7 @@ function comparing(jobs) {
     {
       key: "compare",
       class: "st-button",
-      href: comparePath(jobs.map(({ id }) => id)),
+      href: compareOf(jobs.map(({ id }) => id)),
       "data-testid": "selected-compare",
     },
     `Compare ${jobs.length}`,
@@ -126,7 +125,7 @@ export class Selection {
             ? this.#erasure(this.erasing)
             : this.writing
               ? this.#form(chosen)
-              : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen)]),
+              : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen, this.feed.links.compareOf)]),
       this.outcome && this.#result(),
     );
   }
@@ -214,7 +213,7 @@ export class Selection {
   async #note(job, note) {
     const outcome = { action: "note", done: [], refused: [] };
     try {
-      this.feed.hearJob(await call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
+      this.feed.hearJob(await this.feed.call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
       outcome.done.push(job);
     } catch (error) {
       outcome.refused.push(clean(error.message));
@@ -231,7 +230,7 @@ export class Selection {
     for (const job of jobs) {
       const key = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
       try {
-        const sent = await call("POST", `jobs/${encodeURIComponent(job.id)}/rerun`, { key });
+        const sent = await this.feed.call("POST", `jobs/${encodeURIComponent(job.id)}/rerun`, { key });
         this.list.sent(sent, false);
         outcome.done.push(sent);
       } catch (error) {
@@ -272,7 +271,7 @@ export class Selection {
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const body = { action: "delete", dry_run: true, jobs: ids.slice(from, from + MOST) };
-        const { results } = await call("POST", "jobs/actions", body);
+        const { results } = await this.feed.call("POST", "jobs/actions", body);
         for (const { deletion } of results) {
           erasing.count += deletion?.jobs ?? 0;
           erasing.bytes += deletion?.bytes ?? 0;
@@ -342,7 +341,11 @@ export class Selection {
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
-        const { results } = await call("POST", "jobs/actions", { action, jobs: chosen, ...(tags && { tags }) });
+        const { results } = await this.feed.call("POST", "jobs/actions", {
+          action,
+          jobs: chosen,
+          ...(tags && { tags }),
+        });
         for (const { id, job, deletion, problem } of results) {
           if (job) this.feed.hearJob(job);
           if (deletion) this.feed.hearDeleted(id);

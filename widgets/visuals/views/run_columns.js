@@ -1,16 +1,14 @@
 /** The columns of the table of jobs: which there are, which are chosen, and the chooser. */
 
-import { site } from "../site.js";
-import { h } from "../visuals/base/dom.js";
-import { button, when } from "../visuals/base/glyphs.js";
-import { amount, clean, duration } from "../visuals/base/words.js";
-import { argumentWords } from "../visuals/views/argument_list.js";
+import { h } from "../base/dom.js";
+import { button, when } from "../base/glyphs.js";
+import { amount, clean, duration } from "../base/words.js";
+import { argumentWords } from "./argument_list.js";
 
 const NONE = "–";
 const AUTO_ARGUMENTS = 3;
 const AUTO_METRICS = 2;
 const MOST_NAMES = 200;
-const KEY = `springtide-columns-${site.user}`;
 
 /** Columns beside those that are always there. */
 const MORE = [
@@ -67,16 +65,18 @@ function bestColumn(name) {
 
 /** The chosen columns of a person: keys, or null while they follow the jobs. */
 export class ChosenColumns {
-  constructor(changed) {
+  /** @param owner the person or the place whose choice is remembered */
+  constructor(changed, owner) {
     this.changed = changed;
-    this.keys = kept();
+    this.name = `springtide-columns-${owner}`;
+    this.keys = kept(this.name);
   }
 
   #choose(keys) {
     this.keys = keys;
     try {
-      if (keys) window.localStorage.setItem(KEY, JSON.stringify(keys));
-      else window.localStorage.removeItem(KEY);
+      if (keys) window.localStorage.setItem(this.name, JSON.stringify(keys));
+      else window.localStorage.removeItem(this.name);
     } catch {
       // a browser that keeps nothing: the choice holds for this page
     }
@@ -148,9 +148,9 @@ export function keyOf({ key, name }) {
   return key ?? name;
 }
 
-function kept() {
+function kept(name) {
   try {
-    const keys = JSON.parse(window.localStorage.getItem(KEY));
+    const keys = JSON.parse(window.localStorage.getItem(name));
     return Array.isArray(keys) && keys.every((key) => typeof key === "string") ? keys.slice(0, MOST_NAMES) : null;
   } catch {
     return null;

@@ -1,9 +1,8 @@
-/** The filters and the order of the list: kept in the page's address, sent to the server, drawn as fields. */
+/** The filters and the order of the table: kept in an address, sent to the server, drawn as fields. */
 
-import { site } from "../site.js";
-import { h, memory } from "../visuals/base/dom.js";
-import { button, stateWord, tagWord } from "../visuals/base/glyphs.js";
-import { clean } from "../visuals/base/words.js";
+import { h, memory } from "../base/dom.js";
+import { button, stateWord, tagWord } from "../base/glyphs.js";
+import { clean } from "../base/words.js";
 
 const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
 const ENDED = ["succeeded", "failed", "cancelled"];
@@ -87,7 +86,7 @@ export function queryOf(filters, now = null) {
 }
 
 /** The fields. `choose` receives the changed filters. */
-export function drawFilters(filters, projects, choose) {
+export function drawFilters(filters, projects, choose, isAdmin) {
   const { show } = filters;
   const pick = (name) => (event) => choose({ [name]: event.target.value });
   return h(
@@ -143,7 +142,7 @@ export function drawFilters(filters, projects, choose) {
         "data-testid": "filter-everybody",
         on: { change: (event) => choose({ everybody: event.target.checked }) },
       }),
-      site.admin ? " Everybody's jobs" : " My projects' jobs too",
+      isAdmin ? " Everybody's jobs" : " My projects' jobs too",
     ),
   );
 }

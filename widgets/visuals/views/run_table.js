@@ -1,11 +1,11 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
-import { h } from "../visuals/base/dom.js";
-import { button, isFinal, projectMark, stateMark, stateWord, tagWord } from "../visuals/base/glyphs.js";
-import { sentencesOf, stepWords, waits } from "../visuals/base/job_words.js";
-import { shortTrialsWords } from "../visuals/base/sweep_words.js";
-import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
-import { keyOf } from "./columns.js";
+import { h } from "../base/dom.js";
+import { button, isFinal, projectMark, stateMark, stateWord, tagWord } from "../base/glyphs.js";
+import { sentencesOf, stepWords, waits } from "../base/job_words.js";
+import { shortTrialsWords } from "../base/sweep_words.js";
+import { ago, amount, clean, count, duration, exact } from "../base/words.js";
+import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
@@ -36,8 +36,8 @@ export const GROUPS = {
 
 /**
  * Draws the table.
- * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`,
- *   `more`: the chosen columns
+ * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`:
+ *   the address of the table of a tag, or null, `more`: the chosen columns
  * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
@@ -201,7 +201,13 @@ function drawName({ job, href, tagHref, choose }) {
         shown.map((tag) =>
           h(
             "a",
-            { key: tag, href: tagHref(tag), class: "st-muted", "data-testid": "row-tag", on: { click: pick(tag) } },
+            {
+              key: tag,
+              href: tagHref?.(tag) ?? "#",
+              class: "st-muted",
+              "data-testid": "row-tag",
+              on: { click: pick(tag) },
+            },
             tagWord(tag),
           ),
         ),

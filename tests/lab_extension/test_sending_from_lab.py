@@ -1,0 +1,89 @@
+"""What the commands that send cells and files say when they cannot, and where they lead."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import nbformat
+import pytest
+from lab_bench import PANEL, Lab, card
+from playwright.sync_api import BrowserContext, Page, expect
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
+
+BARE = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "springtide":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from ipykernel.kernelapp import launch_new_instance
+launch_new_instance()
+"""
+"""A kernel whose Python has no springtide."""
+SEND = "Run this cell as a job in the shared pool"
+
+
+def ready(tab: Page) -> None:
+    """Wait until the kernel of the notebook is idle."""
+    tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
+
+
+def send(tab: Page) -> None:
+    """Send with the options of the dialog."""
+    expect(tab.get_by_test_id("send-words")).to_contain_text("It would ")
+    tab.get_by_role("button", name="Send", exact=True).click()
+
+
+def test_a_cell_of_a_kernel_without_the_package_says_in_a_sentence_how_to_send_it(
+    lab: Lab, context: BrowserContext
+) -> None:
+    place = lab.root / ".local/share/jupyter/kernels/bare"
+    place.mkdir(parents=True)
+    argv = [sys.executable, "-c", BARE, "-f", "{connection_file}"]
+    (place / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Bare", "language": "python"}))
+    kernel = {"name": "bare", "display_name": "Bare", "language": "python"}
+    notebook = nbformat.v4.new_notebook(
+        metadata={"kernelspec": kernel}, cells=[nbformat.v4.new_code_cell("6 * 7")]
+    )
+    nbformat.write(notebook, lab.root / "bare.ipynb")
+    tab = lab.open(context, "bare.ipynb")
+    ready(tab)
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.get_by_title(SEND).first.click()
+    send(tab)
+    output = tab.locator(".jp-OutputArea-output").first
+    expect(output).to_contain_text("Nothing was sent: this kernel's Python lacks the package springtide[widgets].")
+    expect(output).not_to_contain_text("Traceback")
+    expect(output).not_to_contain_text("run_cell_magic")
+
+
+def test_the_button_of_a_markdown_cell_is_disabled_and_says_why(lab: Lab, context: BrowserContext) -> None:
+    cells = [nbformat.v4.new_code_cell("6 * 7"), nbformat.v4.new_markdown_cell("# Words")]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=cells), lab.root / "words.ipynb"
+    )
+    tab = lab.open(context, "words.ipynb")
+    ready(tab)
+    expect(tab.get_by_title(SEND).first).to_be_enabled()
+    tab.locator(".jp-MarkdownCell").click()
+    button = tab.locator(".jp-MarkdownCell [title^='Only a code cell can run as a job']")
+    expect(button).to_be_visible()
+    expect(button).to_have_attribute("aria-disabled", "true")
+
+
+def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: BrowserContext) -> None:
+    (lab.root / "quick.py").write_text("print('all done')")
+    lab.write("quick.ipynb", ("1", None))
+    tab = lab.open(context, "quick.ipynb")
+    ready(tab)
+    tab.locator(".jp-DirListing-item", has_text="quick.py").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    send(tab)
+    notice = tab.locator(".Toastify__toast", has_text="Sent quick.py to the pool.")
+    notice.get_by_role("button", name="Open").click()
+    expect(card(tab).get_by_test_id("job-name")).to_have_text("quick")
+    assert len(context.pages) == 1

@@ -1,0 +1,211 @@
+/** A person's jobs as a table that the server searches, sorts and pages, with a live card on demand. */
+
+import { h, patch } from "../base/dom.js";
+import { button, emptyState } from "../base/glyphs.js";
+import { allWordsLast, waits } from "../base/job_words.js";
+import { whileInSight } from "../base/pace.js";
+import { amount, clockNow } from "../base/words.js";
+import { ChosenColumns } from "../views/run_columns.js";
+import { drawFilters, drawPager, queryOf } from "../views/run_filters.js";
+import { drawTable } from "../views/run_table.js";
+import { JobList } from "./job_list.js";
+import { drawLiveCard } from "./job_view.js";
+import { RerunEditor } from "./rerun_editor.js";
+import { Selection } from "./run_selection.js";
+
+const PAGE = 50;
+const LOOK_AGAIN_MS = 30_000;
+const RECENT_S = 3600;
+const SOON_S = 10;
+const LATE_S = 60;
+
+/**
+ * Shows the table in `element`.
+ * @param feed `PoolFeed`
+ * @param place of the table: `filters` at first; `owner`: whose columns are remembered, in words; `choose(filters)` and
+ *   `title(words)` are called when they change; `attempt(work)` runs work and shows its refusal, and promises null then;
+ *   `tagHref(tag)`: address of the table of a tag, or null; `download(query)` saves a list as a file, or null; `drawNone(title)`
+ *   describes the table without jobs
+ * @returns `filters(changes)`, which changes the filters, and `stop()`
+ */
+export function showRuns(element, feed, place) {
+  const runs = new RunList(element, feed, place);
+  return { filters: (changes) => runs.choose(changes), stop: () => runs.stop() };
+}
+
+class RunList {
+  constructor(element, feed, place) {
+    this.element = element;
+    this.feed = feed;
+    this.place = place;
+    this.filters = place.filters;
+    this.cursors = [null];
+    this.open = new Set();
+    this.lookedAt = null;
+    this.editors = new Map();
+    const redraw = () => this.view?.draw();
+    this.list = new JobList(
+      feed,
+      () => this.#ask(),
+      (job) => this.filters.everybody || feed.isOwn(job),
+    );
+    this.selection = new Selection(redraw, feed, {
+      reread: () => this.list.read(true),
+      sent: (job, opens) => this.#showSent(job, opens),
+    });
+    this.columns = new ChosenColumns(redraw, place.owner);
+    this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
+    feed.fetchPool();
+    this.list.read();
+    this.looking = setInterval(() => this.#lookAgain(), LOOK_AGAIN_MS);
+    this.view = whileInSight(
+      element,
+      () => this.#draw(),
+      () => this.#lasts(),
+    );
+  }
+
+  stop() {
+    clearInterval(this.looking);
+    this.view.stop();
+    for (const { stop } of this.watching) stop();
+  }
+
+  /** How long the drawn words stay true while nothing happens, in seconds; null for an empty table. */
+  #lasts() {
+    const jobs = this.list.jobs ?? [];
+    if (!jobs.length) return null;
+    const now = clockNow();
+    const ends = jobs.some(({ ended }) => ended && now - ended < RECENT_S) ? SOON_S : LATE_S;
+    return Math.min(ends, allWordsLast(jobs, now) ?? ends);
+  }
+
+  get #isAdmin() {
+    return Boolean((this.feed.viewer ?? this.feed.me)?.admin);
+  }
+
+  /** Reads the list again: that keeps the expected starts of waiting jobs up to date. */
+  #lookAgain() {
+    if (!document.hidden && this.list.jobs?.some(waits)) this.list.read();
+  }
+
+  /** Promises the displayed page of the list, or null. The first page begins with pinned jobs, ended ones too. */
+  async #ask() {
+    const { filters, cursors } = this;
+    const query = queryOf(filters, clockNow());
+    query.set("limit", PAGE);
+    query.set("starts", 0);
+    const cursor = cursors.at(-1);
+    if (cursor) query.set("cursor", cursor);
+    const pins = new URLSearchParams(query);
+    for (const name of ["state", "since"]) pins.delete(name);
+    pins.set("pinned", 1);
+    const first = !cursor && !isNarrowed(filters);
+    const [page, pinned] = await Promise.all([
+      this.place.attempt(() => this.feed.call("GET", `jobs?${query}`)),
+      first ? this.feed.call("GET", `jobs?${pins}`).catch(() => null) : null,
+    ]);
+    if (page === null) return null;
+    const ids = new Set(pinned?.items.map(({ id }) => id));
+    this.lookedAt = page.looked_at;
+    return { ...page, items: [...(pinned?.items ?? []), ...page.items.filter(({ id }) => !ids.has(id))] };
+  }
+
+  /** Shows another page of the list, or the first page of another list; until then the old one stays. */
+  #turn(cursors) {
+    this.cursors = cursors;
+    this.selection.clear();
+    this.list.read(true);
+    this.view.draw();
+  }
+
+  choose(changes) {
+    this.filters = { ...this.filters, ...changes };
+    this.place.choose(this.filters);
+    this.#turn([null]);
+  }
+
+  #draw() {
+    const { element, feed, filters, cursors, list, selection, columns, place } = this;
+    const { isRead, next } = list;
+    const { pool } = feed;
+    const jobs = list.jobs ?? [];
+    place.title(filters.everybody ? (this.#isAdmin ? "Everybody's jobs" : "My projects' jobs") : "My jobs");
+    if (isRead) element.removeAttribute("aria-busy");
+    const choose = (changes) => this.choose(changes);
+    const { pageOf: href } = feed.links;
+    const { tagHref } = place;
+    const data = { jobs, now: clockNow(), pool, filters, open: this.open, selection, href, tagHref };
+    const actions = { choose, toggle: (id) => this.#toggle(id), drawCard: (node, job) => this.#drawCard(node, job) };
+    patch(
+      element,
+      drawFilters(filters, pool?.projects ?? [], choose, this.#isAdmin),
+      h("h2", { key: "list", class: "st-hidden" }, "List"),
+      jobs.length > 0 &&
+        h(
+          "div",
+          { key: "tools", class: "st-table-tools" },
+          columns.draw(jobs),
+          place.download &&
+            button("export-jobs", "Download CSV", () => place.download(queryOf(filters, clockNow())), {
+              title: "All jobs of this list, with their arguments and metrics",
+            }),
+        ),
+      jobs.length > 0 &&
+        button("select-page", "Select all of this page", () => selection.setAll(jobs, !selection.hasAll(jobs)), {
+          class: "st-button st-narrow st-select-all",
+        }),
+      selection.draw(jobs),
+      jobs.length > 0 && drawTable({ ...data, more: columns.of(jobs) }, actions),
+      isRead && !jobs.length && this.#drawEmpty(),
+      this.lookedAt &&
+        h(
+          "p",
+          { key: "looked-at", class: "st-muted", role: "status", "data-testid": "looked-at" },
+          `Only the newest ${amount(this.lookedAt)} jobs were looked at. Choose a project or a time to narrow the list.`,
+        ),
+      drawPager(
+        { number: cursors.length, next, ready: isRead },
+        {
+          back: () => this.#turn(cursors.slice(0, -1)),
+          on: () => this.list.isRead && this.#turn([...this.cursors, this.list.next]),
+        },
+      ),
+    );
+  }
+
+  #toggle(id) {
+    if (!this.open.delete(id)) this.open.add(id);
+    else this.feed.live(id).forgetTrials();
+    this.view.draw();
+  }
+
+  /** Draws the card of a job below its row; a rerun gets a row of its own, with an open card. */
+  #drawCard(node, { id }) {
+    const { feed, editors } = this;
+    const redraw = () => this.view.draw();
+    const sent = (job) => this.#showSent(job);
+    if (!editors.has(id)) editors.set(id, new RerunEditor(feed.call, id, redraw, sent));
+    drawLiveCard(node, feed.live(id), editors.get(id), { href: feed.links.pageOf(id) });
+  }
+
+  #showSent(job, opens = true) {
+    if (opens) this.open.add(job.id);
+    this.list.add(job);
+  }
+
+  #drawEmpty() {
+    const { filters } = this;
+    if (isNarrowed(filters)) {
+      const all = () => this.choose({ search: "", state: "", project: "", within: "", tag: "", archived: "" });
+      return emptyState("No job matches.", "Try other words, or ", button("clear-filters", "show all", all));
+    }
+    if (filters.show === "ended")
+      return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
+    return this.place.drawNone(filters.show === "active" ? "No job runs or waits here." : "No jobs here yet.");
+  }
+}
+
+function isNarrowed({ search, state, project, within, tag, archived }) {
+  return Boolean(search || state || project || within || tag || archived);
+}
