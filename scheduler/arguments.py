@@ -434,10 +434,15 @@ def changed(
         if text is None:
             raise BadArgument(name, f"A {kind} always has its argument {name}.", "Give it another value.")
         value = _literal(name, arguments[name], text)
-        words = [word for word in words if not word.startswith(f"{name}=")] + [f"{name}={value!r}"]
+        words = with_value(words, name, value)
         plain = value is None or isinstance(value, str | int | float | bool)
         after[name] = Argument(value=value) if plain else Argument(value=repr(value), type=type(value).__name__)
     return words, bounded(after)
+
+
+def with_value(argv: Sequence[str], name: str, value: Any) -> list[str]:
+    """Return the words of a function or a notebook with another value of an argument, a literal of Python."""
+    return [word for word in argv if not word.startswith(f"{name}=")] + [f"{name}={value!r}"]
 
 
 def typed_of(kind: str, arguments: Arguments, values: Mapping[str, Any]) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ import pickle
 import shutil
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
@@ -44,12 +44,16 @@ class NoRoomError(CheckpointError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An intact checkpoint. ``step`` is the step given at its save, ``attempt`` the attempt that saved it."""
+    """An intact checkpoint. ``step`` is the step given at its save, ``attempt`` the attempt that saved it.
+
+    ``about`` is all that its manifest says.
+    """
 
     path: Path
     step: Optional[float]
     at: float
     attempt: int
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def state(self) -> Any:
@@ -134,7 +138,8 @@ class Checkpoints:
     """The checkpoints in one directory, of which those that the rule ``keep`` names are kept.
 
     Of ``world`` processes, the one with ``rank`` 0 writes. With ``shards`` all of them write into the same
-    checkpoint. ``values`` are the numbers that the job reported last, as JSON, which a manifest notes.
+    checkpoint. ``values`` are the numbers that the job reported last, as JSON, which a manifest notes, with what
+    ``about`` returns.
     """
 
     def __init__(
@@ -146,10 +151,12 @@ class Checkpoints:
         world: int = 1,
         attempt: int = 1,
         values: Mapping[str, Union[float, str]] = MappingProxyType({}),
+        about: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.root = root
         self.keep = keep
         self.values = values
+        self.about = about
         self.rank = rank
         self.world = world
         self.attempt = attempt
@@ -245,7 +252,7 @@ class Checkpoints:
                 files[path.relative_to(beside).as_posix()] = {"size": path.stat().st_size, "sha256": _digest(path)}
                 _sync(path)
         about = {"format": 1, "step": step, "at": time.time(), "attempt": self.attempt}
-        manifest = {**about, "values": dict(self.values), "files": files}
+        manifest = {**about, **self.about(), "values": dict(self.values), "files": files}
         (beside / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         _sync(beside / MANIFEST)
         for path in [*beside.rglob("*"), beside]:
@@ -331,7 +338,7 @@ def _read(path: Path) -> Optional[Checkpoint]:
             file = path / name
             if file.stat().st_size != recorded["size"] or _digest(file) != recorded["sha256"]:
                 return None
-        return Checkpoint(path, manifest["step"], manifest["at"], manifest["attempt"])
+        return Checkpoint(path, manifest["step"], manifest["at"], manifest["attempt"], manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

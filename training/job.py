@@ -84,6 +84,7 @@ class Job:
             world=self.world,
             attempt=self.attempt,
             values=self._reports.values,
+            about=trials.about,
         )
         self._milestones = self._reports if self.rank == 0 else Reports(report, self.attempt)
         self._agreement = self._agree()
@@ -124,6 +125,7 @@ class Job:
         else:
             self.owes_checkpoint = False
             self._reports.saved(step)
+            trials.saved()
 
     def write(
         self,
@@ -247,13 +249,19 @@ class Job:
     def exit_for_pause(self) -> NoReturn:
         """End this process with the exit code by which the job is started again, after a saved checkpoint.
 
-        A SIGTERM that arrives meanwhile is ignored, so that it does not end the process half-way.
+        A SIGTERM that arrives meanwhile is ignored, so that it does not end the process half-way. A member of a
+        population that has come to the end of a generation ends with 0 instead: its work is done. It raises
+        `GenerationError` if it has saved no checkpoint there.
         """
+        ended = trials.end_generation()
+        if ended:
+            self._reach(RETURNED)
+            self.done()
         self._reports.flush()
         trials.flush()
         if threading.current_thread() is threading.main_thread() and self._answers_sigterm():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise SystemExit(AGAIN)
+        raise SystemExit(0 if ended else AGAIN)
 
     def epochs(
         self, of: int, *, save: Callable[[Path], Any], load: Callable[[Path], Any], every: int = 1
@@ -289,7 +297,8 @@ class Job:
         Of several processes only the first one reports. A full disk never fails the job.
         """
         self._reports.report(step, of, values)
-        trials.observe(step, values)
+        if trials.observe(step, of, values):
+            self._ask()
 
     def lost_result(self, why: str) -> None:
         """Report that the function's result could not be kept, and why."""

@@ -27,6 +27,7 @@ from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Set,
 from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
+from springtide.training.generations import Generation
 from springtide.training.job import Job, current_job, job_of_process
 from springtide.training.names import Payload, become_main, result_dumps
 from springtide.training.previews import PREVIEWS, preview
@@ -137,9 +138,27 @@ def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
         history = trials.read_history(code)
         result = optuna.run_trial(call, job, trial, history)
         return result, not trial.pruned
+    if trial.generation is not None:
+        return _called_in(trial.generation, call, job, trial)
     args, kwargs = call["calls"][trial.number]
     result = call["function"](*args, **kwargs)
     trial.end(trial.value_of(result))
+    return result, True
+
+
+def _called_in(generation: Generation, call: Dict[str, Any], job: Job, trial: trials.Trial) -> Tuple[Any, bool]:
+    """Call the function for one generation of a population, unless an earlier attempt came to its end.
+
+    Raises `GenerationError` if the function returns although generations follow.
+    """
+    found = job.restore()
+    if found is not None and generation.ended_before(found.about):
+        trial.end(generation.value)
+        job.done()
+        return None, False
+    result = call["function"](*call["args"], **call["kwargs"])
+    generation.check_returned()
+    trial.end(generation.value if generation.reached else trial.last)
     return result, True
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from springtide.training.files import write_atomically
+from springtide.training.generations import generation_of
 from springtide.training.reports import Reports
 from springtide.training.values import plain
 
@@ -75,7 +76,8 @@ class Trial:
     """The trial that this process makes: ``number`` of the sweep ``sweep``, counted from 0.
 
     ``metric`` names the reported value that the sweep follows. ``parameters`` are None if the pool knows them
-    already. ``memo`` is an adapter's own text, which the pool passes on to later trials.
+    already. ``memo`` is an adapter's own text, which the pool passes on to later trials. ``generation`` is the one
+    that it trains for in a population, else None.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Trial:
         self.sweep = environment["SPRINGTIDE_SWEEP"]
         self.number = int(environment["SPRINGTIDE_TRIAL"])
         self.metric = metric
+        self.generation = generation_of(environment, metric)
         self.parameters: Optional[Dict[str, Any]] = None
         self.memo = ""
         self.listener: Optional[Listener] = None
@@ -194,10 +197,37 @@ def begin(environment: Mapping[str, str], metric: str, *, attempt: int = 1, rank
     return _current
 
 
-def observe(step: Optional[float], values: Mapping[str, Any]) -> None:
-    """Record a report in the trial of this process, if it makes one."""
-    if _current is not None:
-        _current.observe(step, values)
+def observe(step: Optional[float], of: Optional[float], values: Mapping[str, Any]) -> bool:
+    """Record a report in the trial of this process, if it makes one; return whether its generation ends."""
+    if _current is None:
+        return False
+    _current.observe(step, values)
+    return _current.generation is not None and _current.generation.observe(step, of, values)
+
+
+def about() -> Dict[str, Any]:
+    """Return what a checkpoint of this process notes of its trial."""
+    generation = None if _current is None else _current.generation
+    return {} if generation is None else generation.about()
+
+
+def saved() -> None:
+    """Record that a checkpoint was saved."""
+    generation = None if _current is None else _current.generation
+    if generation is not None and generation.reached:
+        generation.saved = True
+
+
+def end_generation() -> bool:
+    """End the trial if it has come to the end of its generation; return whether it has.
+
+    Raises `GenerationError` if no checkpoint was saved there.
+    """
+    if _current is None or _current.generation is None or not _current.generation.over:
+        return False
+    _current.generation.check_saved()
+    _current.end(_current.generation.value)
+    return True
 
 
 def flush() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from springtide.widgets.job import Job
     from springtide.widgets.shared_pool import Pool
+    from springtide.widgets.submission.spaces import loguniform, uniform
     from springtide.widgets.sweep import Sweep
 
     pool: Pool
@@ -48,7 +49,9 @@ __all__ = [
     "Sweep",
     "UnreachableError",
     "UntrustedResultError",
+    "loguniform",
     "pool",
+    "uniform",
 ]
 
 _HOMES = {
@@ -57,6 +60,8 @@ _HOMES = {
     "PoolError": "connection",
     "Sweep": "sweep",
     "UnreachableError": "connection",
+    "loguniform": "submission.spaces",
+    "uniform": "submission.spaces",
 }
 
 

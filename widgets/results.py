@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -213,6 +213,40 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     return pd.DataFrame([dict(row) for row in rows])
 
 
+class Schedule(list[dict[str, Any]]):
+    """The parameters of a trial of a population from its first generation on, one row for each, shown as a table.
+
+    A row has the ``generation``, the ``member`` that trained then, the steps from ``begin`` to ``end``, the
+    parameters and the ``value`` at the end; a parameter that is called like these has the name ``parameter.NAME``.
+    """
+
+    def __init__(self, line: Iterable[wire.TrialRow], every: float) -> None:
+        super().__init__(_scheduled(row, every) for row in line)
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each generation. Raises `MissingPackageError`."""
+        return frame(self)
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        heads = list(dict.fromkeys(name for row in self for name in row))
+        return heads, [[plain.shown(row.get(head)) for head in heads] for row in self]
+
+    def __repr__(self) -> str:
+        return text_table(*self._table(), "")
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table(), "")
+
+
+def _scheduled(row: wire.TrialRow, every: float) -> dict[str, Any]:
+    generation = row.generation or 1
+    own = {"generation": generation, "member": row.member, "begin": every * (generation - 1)}
+    own |= {"end": every * generation}
+    taken = {*own, "value"}
+    parameters = {_apart(name, taken, "parameter"): value for name, value in (row.parameters or {}).items()}
+    return {**own, **parameters, "value": row.value}
+
+
 class Trials(list[wire.TrialRow]):
     """The trials of a sweep, shown as a table. ``metric`` names the compared value."""
 
@@ -260,8 +294,11 @@ def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
             "job": row.job,
             "error": row.error,
         }
+        lineage = {"generation": row.generation, "member": row.member, "copied_from": row.copied_from}
+        lineage = {} if row.member is None else {**lineage, "parent": row.parent}
+        own = {**lineage, **own}
         parameters = {_apart(name, own, "parameter"): value for name, value in (row.parameters or {}).items()}
-        row_so_far = {"trial": row.trial, "state": row.state, **parameters, **own}
+        row_so_far = {"trial": row.trial, **lineage, "state": row.state, **parameters, **own}
         records.append(with_reported(row_so_far, row.values))
     return records
 
@@ -271,7 +308,7 @@ def with_reported(row: Mapping[str, Any], values: Mapping[str, Value]) -> dict[s
     return {**row, **{_apart(name, row, "reported"): value for name, value in values.items()}}
 
 
-def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
+def _apart(name: str, taken: Container[str], kind: str) -> str:
     return f"{kind}.{name}" if name in taken else name
 
 

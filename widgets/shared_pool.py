@@ -43,7 +43,16 @@ from springtide.widgets.results import Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
-from springtide.widgets.submission.sweeps import Plan, Wanted, is_study, plan_items, plan_space, plan_study
+from springtide.widgets.submission.spaces import population_of
+from springtide.widgets.submission.sweeps import (
+    Plan,
+    Wanted,
+    is_study,
+    plan_items,
+    plan_population,
+    plan_space,
+    plan_study,
+)
 from springtide.widgets.sweep import Sweep, handle_of
 
 if TYPE_CHECKING:
@@ -256,6 +265,62 @@ class Pool:
         plan = plan_study(wanted, space) if is_study(space) else plan_space(wanted, space)
         return self._send_sweep(plan, at_least, at_most, options, wanted)
 
+    @takes_options
+    def evolve(
+        self,
+        function: Callable[..., Any],
+        space: Mapping[str, Any],
+        /,
+        *,
+        population: int,
+        generations: int,
+        every: float,
+        metric: str,
+        goal: str | None = None,
+        quantile: float = 0.25,
+        resample: float = 0.25,
+        factors: tuple[float, float] = (0.8, 1.2),
+        at_least: int = 1,
+        at_most: int | None = None,
+        seed: int = 0,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Sweep:
+        """Train a population (population-based training), and return the handle of the sweep at once.
+
+        ``population`` members train the function for ``generations`` of ``every`` steps each. ``space`` has the
+        range or the choices of each parameter: ``{"rate": loguniform(0.001, 0.1), "layers": [1, 2, 3]}``. After
+        each generation the members whose ``metric`` is in the worst ``quantile`` continue from the checkpoint and
+        the parameters of one in the best ``quantile`` (exploit), each parameter perturbed (explore): drawn anew
+        with the probability ``resample``, else multiplied by one of the ``factors``, or a neighbour of the choice.
+
+        The function reports ``metric``, and saves and restores checkpoints as any training that survives a pause:
+        the end of a generation looks to it like a pause. Equal seeds choose equally, whatever is paused meanwhile.
+        Each trial of the sweep is one member in one generation. Raises `CaptureError` or `OptionError` for invalid
+        work or options; then nothing was submitted.
+
+        Options, for each trial:
+
+        {options}
+        """
+        own = {"population": population, "generations": generations, "every": every, "metric": metric}
+        own |= {"goal": goal, "at_most": at_most, "seed": seed}
+        check_own(function, kwargs, space, (name for name, value in own.items() if value), "evolve")
+        options, call = split_keywords(function, kwargs, keywords)
+        chosen = population_of(
+            space,
+            members=population,
+            generations=generations,
+            every=every,
+            quantile=quantile,
+            resample=resample,
+            factors=factors,
+            seed=seed,
+        )
+        workers = checked(options).get("workers", 1)
+        wanted = Wanted(function, call, here().cwd, metric, goal, seed=seed, workers=workers)
+        return self._send_sweep(plan_population(wanted, chosen), at_least, at_most, options, wanted)
+
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
         """Send captured work. Raises `CaptureError` for a notebook whose kernel is not there."""
         request = _request(captured, options)
@@ -277,6 +342,7 @@ class Pool:
             goal=plan.goal,
             parameters=plan.parameters,
             history=plan.history,
+            population=plan.population,
         )
         captured = capture_payload(plan.payload, wanted.function, here(options))
         request = msgspec.structs.replace(_request(captured, options), trials=trials)

@@ -31,7 +31,7 @@ from springtide.widgets.errors import (
 )
 from springtide.widgets.handle import Handle
 from springtide.widgets.job import RESULT, Job, loaded
-from springtide.widgets.results import Trials, restored
+from springtide.widgets.results import Schedule, Trials, restored
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -104,6 +104,30 @@ class Sweep(Handle):
             return best
         return structs.replace(best, parameters=restored(best.parameters))
 
+    def schedule(self, trial: int | None = None) -> Schedule:
+        """Return with which parameters a trial of a population was trained from its first generation on.
+
+        The trial is the best one unless another is named. Raises `NoResultError` for a sweep that trains no
+        population and while no trial has a value, `IndexError` for a trial that is not there.
+        """
+        counts = self._counts
+        if counts.population is None:
+            msg = f"{self.id} trains no population, so its parameters do not change. pool.evolve trains one."
+            raise NoResultError(msg)
+        if trial is None:
+            if counts.best is None:
+                msg = "No trial of the sweep has a value yet, so none is the best. Name one: sweep.schedule(0)."
+                raise NoResultError(msg)
+            trial = counts.best.trial
+        rows = {row.trial: row for row in self.trials()}
+        if trial not in rows:
+            msg = f"The sweep has {count(len(rows), 'trial')}, numbered from 0; there is no trial {trial}."
+            raise IndexError(msg)
+        line = [rows[trial]]
+        while line[0].parent is not None:
+            line.insert(0, rows[line[0].parent])
+        return Schedule(line, counts.population.every)
+
     @property
     def _counts(self) -> wire.TrialCounts:
         counts = self.info.trials
@@ -142,7 +166,7 @@ class Sweep(Handle):
         return await asyncio.to_thread(self.results)
 
     def results(self, timeout: float | None = None, *, missing: Any = _LEFT_OUT, trust: bool = False) -> list[Any]:
-        """Return the function's result in each trial, in their order.
+        """Return the function's result in each trial, in their order; of a population in its last generation.
 
         Waits until the sweep has ended, or ``timeout`` seconds. Trials that failed, were pruned or left no
         result have none: an error names them, or ``missing`` takes their place. The results of another person
@@ -159,7 +183,8 @@ class Sweep(Handle):
             msg = f"Sweep {name} is still {info.state}. It continues; ask again, or `await sweep`."
             raise NotFinishedError(msg)
         self._require_trust(info.user, trust=trust, call="sweep.results(trust=True)")
-        rows = self.trials()
+        population = self._counts.population
+        rows = [row for row in self.trials() if population is None or row.generation == population.generations]
         without = [row for row in rows if row.state != SUCCEEDED]
         if without and isinstance(missing, _Given):
             raise self._lacking(without, len(rows))

@@ -164,6 +164,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
     """Return the facts about a job, by label; a fact that it does not have is empty."""
     values = ", ".join(f"{name}={value:g}" for name, value in job.progress.values.items())
     best = None if job.trials is None else job.trials.best
+    population = None if job.trials is None else job.trials.population
     return {
         "project": job.project,
         "user": job.user,
@@ -181,6 +182,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "progress": progress(job),
         "reported": values,
         "resumes from": descriptions.resumes_from(job, now),
+        "generation": "" if population is None else f"{population.generation} of {population.generations}",
         "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
         "attempts": str(job.attempt or ""),
         "sent by": "" if job.submitted_by is None else f"job {job.submitted_by}",

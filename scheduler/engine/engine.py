@@ -146,6 +146,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await parts.actuator.stop()
+        await parts.populations.stop()
         await parts.start_checks.stop()
         await parts.loop.commit_reports()
         await parts.executor.stop()
@@ -164,7 +165,9 @@ class Engine:
         """
         await self._parts.run_history.loaded()
         loop, actuator, checks = self._parts.loop, self._parts.actuator, self._parts.start_checks
-        while not (loop.resting and actuator.idle and checks.idle):
+        populations = self._parts.populations
+        while not (loop.resting and actuator.idle and checks.idle and populations.idle):
+            await populations.finished()
             await checks.finished()
             await actuator.finished()
             await loop.rested()
@@ -197,7 +200,7 @@ class Engine:
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
-        trials, parameters = validate_trials(submission.trials)
+        trials, parameters = validate_trials(submission)
         rerun = None
         if again is not None:
             rerun = reference(again, spec, None if fork is None else fork.reference, typed)

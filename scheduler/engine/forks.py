@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -26,13 +26,11 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec
 from springtide.scheduler.wire.reruns import arguments_of
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.scheduler.workload import Workload
 
-logger = logging.getLogger(__name__)
 T = TypeVar("T")
 NOT_FOUND: Final = "no_checkpoint"
 """Code of the refusal of a checkpoint that a job does not have."""
@@ -146,15 +144,16 @@ class ForkCalls:
         jobs: JobLookup,
         launch_specs: LaunchSpecs,
         reruns: RerunCalls,
+        *,
         request: Callable[[Callable[[Transaction], None]], Awaitable[None]],
+        copies: Copies,
     ) -> None:
         self._executor = executor
         self._jobs = jobs
+        self._copies = copies
         self._launch_specs = launch_specs
         self._reruns = reruns
         self._request = request
-        self._copying: set[str] = set()
-        """The jobs whose copies are made or wait for the record of their job."""
 
     async def checkpoints(self, job_id: str) -> wire.CheckpointList:
         """Return the checkpoints of a job."""
@@ -251,19 +250,19 @@ class ForkCalls:
         The job is accepted in the block; without its record the copy is deleted.
         """
         waits = False
-        self._copying.add(spec.id)
+        self._copies.hold([spec.id])
         try:
             begins = await self._copy(source, spec)
             waits = True
             yield begins
         except asyncio.CancelledError:
             if not waits:  # else the record may still come: the next start of the engine looks
-                self._copying.discard(spec.id)
+                self._copies.release([spec.id])
             raise
         except BaseException:
-            await self._settle(spec.id)
+            await self._copies.settle_held([spec.id])
             raise
-        await self._settle(spec.id)
+        await self._copies.settle_held([spec.id])
 
     async def _copy(self, source: Source, spec: JobSpec) -> dict[str, Any]:
         parent, fork = self._spec(source.job), self._launch_specs.preview(JobRecord(spec), ())
@@ -276,28 +275,6 @@ class ForkCalls:
             "checkpoint": copied,
             "best_step": step,
         }
-
-    async def settle(self) -> None:
-        """Delete the copies of checkpoints for jobs that were not accepted, such as those that a crash left.
-
-        Raises `ExecutorError` or `StoreError`.
-        """
-        for job_id in await self._executor.unrecorded():
-            if job_id not in self._copying:
-                await self._keep_or_delete(job_id)
-
-    async def _settle(self, job_id: str) -> None:
-        try:
-            await self._keep_or_delete(job_id)
-        except (ExecutorError, StoreError, OSError) as error:
-            logger.warning("The copy of a checkpoint for the job %s is looked at again later: %s", job_id, error)
-        self._copying.discard(job_id)
-
-    async def _keep_or_delete(self, job_id: str) -> None:
-        if await self._jobs.look_up(job_id) is None:
-            await self._executor.remove(job_id)
-        else:
-            await self._executor.recorded(job_id)
 
     async def _found(self, job: JobRecord) -> tuple[SavedCheckpoint, ...]:
         if job.standing.attempt == 0 and (job.spec.rerun is None or job.spec.rerun.fork is None):

@@ -323,6 +323,26 @@ def sweep_ended(number: int, good: int, failed: int, cancelled: int) -> Reason:
     return Reason("sweep-ended", {"number": number, "good": good, "failed": failed, "cancelled": cancelled})
 
 
+def population(standing: SweepNumbers) -> Reason:
+    """Return what the members of a population do now: ``generation`` of ``generations``, of ``members``."""
+    return Reason("population", dict(standing))
+
+
+def population_copies(generation: int, generations: int) -> Reason:
+    """Return the members of the next generation get their checkpoints."""
+    return Reason("population-copies", {"generation": generation, "generations": generations})
+
+
+def population_lost(generation: int, members: int) -> Reason:
+    """Return no member of a generation reached a value, so that the population ended."""
+    return Reason("population-lost", {"generation": generation, "members": members})
+
+
+def population_stuck(generation: int, detail: str) -> Reason:
+    """Return the checkpoints for a generation could not be copied, so that the sweep paused itself."""
+    return Reason("population-stuck", {"generation": generation, "detail": detail})
+
+
 def sweep_failing(failed: int) -> Reason:
     """Return the last ``failed`` trials of a sweep all failed, so that it paused itself."""
     return Reason("sweep-failing", {"failed": failed})

@@ -13,6 +13,7 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.engine import Engine
@@ -38,6 +39,7 @@ from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
+from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.requests import project_admin
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.drains import drain_slow
@@ -278,6 +280,16 @@ def _compose(
         clock=clock.wall,
         jitter=jitter,
     )
+    copies = Copies(executor, state, jobs)
+    populations = Populations(
+        executor,
+        state,
+        store,
+        launch_specs=launch_specs,
+        request=mailbox.request,
+        copies=copies,
+        jitter=jitter,
+    )
     checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
 
     def follow_what_is_learnt(transaction: Transaction) -> None:
@@ -307,6 +319,7 @@ def _compose(
             run_history=run_history,
             broadcast=broadcast,
             outbox=outbox,
+            populations=populations,
             jitter=jitter,
         )
     )
@@ -331,7 +344,8 @@ def _compose(
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
         reruns=reruns,
         deletions=Deletions(executor, state, store, jobs, mailbox.request),
-        forks=ForkCalls(executor, jobs, launch_specs, reruns, mailbox.request),
+        copies=copies,
+        forks=ForkCalls(executor, jobs, launch_specs, reruns, request=mailbox.request, copies=copies),
         tags=TagCalls(jobs, mailbox.request),
         launch_specs=launch_specs,
         run_history=run_history,
@@ -373,6 +387,7 @@ def _compose(
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
         actuator=actuator,
+        populations=populations,
         start_checks=checks,
         launch_probes=LaunchProbes(executor, state, nodes, launch_specs.preview, mailbox.request, jitter=jitter),
         loop=loop,
@@ -385,6 +400,7 @@ def _settle_intents(parts: EngineParts, statuses: Sequence[AttemptStatus]) -> No
         parts.mailbox.post(observation)
     for effect in effects:
         parts.actuator.enqueue(effect)
+    parts.populations.take_over(list(parts.state.jobs.values()))
 
 
 def _run(parts: EngineParts) -> Engine:
@@ -397,7 +413,7 @@ def _run(parts: EngineParts) -> Engine:
         await parts.run_history.load(ended_jobs)
         parts.mailbox.wake()
 
-    settle, deletions = parts.forks.settle, parts.deletions
+    settle, deletions = parts.copies.settle, parts.deletions
     pruner = Pruner(store, parts.executor, parts.settings, parts.clock, settle=settle, deletions=deletions)
     running = asyncio.get_running_loop()
     return Engine(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
@@ -21,6 +22,7 @@ from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.placements.placements import Placements
+from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -60,6 +62,7 @@ class EngineParts:
     keys: IdempotencyLookup
     sweeps: SweepCalls
     reruns: RerunCalls
+    copies: Copies
     deletions: Deletions
     forks: ForkCalls
     tags: TagCalls
@@ -79,6 +82,7 @@ class EngineParts:
     default_projects: DefaultProjects
     idle_workspaces: IdleWorkspaces
     actuator: Actuator
+    populations: Populations
     start_checks: StartChecks
     launch_probes: LaunchProbes
     loop: Loop

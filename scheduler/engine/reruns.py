@@ -189,6 +189,7 @@ class RerunCalls:
                 "goal": trials.goal,
                 "parameters": None if body is None else msgspec.json.decode(body),
                 "history": trials.history,
+                "population": trials.population,
             },
             wire.Trials,
         )

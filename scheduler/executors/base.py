@@ -27,6 +27,7 @@ from springtide.scheduler.executors.supervisor.search import GONE
 from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
+from springtide.scheduler.population import MemberRef
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.trees import ProjectTree
@@ -90,7 +91,8 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     ``argv`` and the values of ``options.env`` may contain ``{code}``, the placeholder of the directory of
     ``files``; these are the same in every attempt of a job. ``workers`` are those of the attempt. ``grace`` is the
     time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
-    there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts.
+    there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts, and
+    ``member`` says whose trial it is in a population.
     ``datasets`` are the declared datasets that ``options`` names. ``found`` is its program where it was submitted.
     ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``: the attempt
     only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job resumes;
@@ -112,6 +114,7 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     sweep: str | None = None
     trial: int | None = None
     history: bytes | None = None
+    member: MemberRef | None = None
     tree: ProjectTree | None = None
     packed: bytes = b""
     test_run: bool = False

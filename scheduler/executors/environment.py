@@ -12,6 +12,7 @@ from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.library import with_library
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.executors.supervisor.tree import SEEDS
+from springtide.scheduler.population import MemberRef
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.resuming import named_paths, takes_any
 from springtide.scheduler.wire.trees import ProjectTree
@@ -134,9 +135,22 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
         "SPRINGTIDE_PAUSE_FILE": str(directory / "pause"),
         "SPRINGTIDE_REPORT": str(places.reports),
         **({} if spec.sweep is None else {"SPRINGTIDE_SWEEP": spec.sweep, "SPRINGTIDE_TRIAL": str(spec.trial)}),
+        **_generation(spec.member),
         **({"SPRINGTIDE_TEST_RUN": "1"} if spec.test_run else {}),
         **_kept(spec),
         **variable(spec.datasets),
+    }
+
+
+def _generation(member: MemberRef | None) -> dict[str, str]:
+    """Return the variables of a trial of a population: its generation, and the step at which that ends."""
+    if member is None:
+        return {}
+    return {
+        "SPRINGTIDE_MEMBER": str(member.member),
+        "SPRINGTIDE_GENERATION": str(member.generation),
+        "SPRINGTIDE_GENERATIONS": str(member.generations),
+        "SPRINGTIDE_UNTIL_STEP": str(member.until),
     }
 
 

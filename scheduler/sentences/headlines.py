@@ -306,6 +306,27 @@ def _sweep_ended(p: Params) -> Parts:
     yield f"{count(number(p, 'number'), 'trial')}: {listed(parts)}."
 
 
+def _population(p: Params) -> Parts:
+    running, ended, members = number(p, "running"), number(p, "ended"), number(p, "members")
+    generation = f"Generation {amount(number(p, 'generation'))} of {amount(number(p, 'generations'))}"
+    if running:
+        yield f"{generation} · {running} of {members} members {plural(running, 'runs', 'run')} {_on(p)}."
+    else:
+        yield f"{generation} · {ended} of {members} members {plural(ended, 'has', 'have')} finished it."
+
+
+def _population_copies(p: Params) -> Parts:
+    yield f"Generation {number(p, 'generation')} of {number(p, 'generations')} · copying checkpoints."
+
+
+def _population_lost(p: Params) -> Parts:
+    yield f"No member reached a value in generation {number(p, 'generation')}."
+
+
+def _population_stuck(p: Params) -> Parts:
+    yield f"Paused: the checkpoints for generation {number(p, 'generation')} could not be copied."
+
+
 def _sweep_failing(p: Params) -> Parts:
     yield f"Paused: the last {count(number(p, 'failed'), 'trial')} failed. Resume or cancel it."
 
@@ -414,6 +435,10 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "sweep-stopping": _sweep_stopping,
     "sweep-ended": _sweep_ended,
     "sweep-failing": _sweep_failing,
+    "population": _population,
+    "population-copies": _population_copies,
+    "population-lost": _population_lost,
+    "population-stuck": _population_stuck,
     "test-run-first": _test_run,
     "test-run-long-enough": _said("Its test run ran long enough."),
     "test-run-failed": _said("Its test run failed: see its log."),

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from springtide.scheduler.sentences.decisions import holds_split
-from springtide.scheduler.sentences.sentence import Params, Sentences, Table, change, number, state
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Sentences,
+    Table,
+    change,
+    detail,
+    follows,
+    number,
+    state,
+)
 from springtide.scheduler.wording import count, listed, plural
 
 
@@ -53,10 +62,50 @@ def _waits(_: Params) -> Sentences:
     yield state("The next trial waits.")
 
 
+def _population(p: Params) -> Sentences:
+    running, ended, members = number(p, "running"), number(p, "ended"), number(p, "members")
+    generation = f"Generation {number(p, 'generation')} of {number(p, 'generations')}"
+    if running:
+        held = holds_split(number(p, "gpus"), number(p, "borrowed"))
+        yield state(f"{generation}: {running} of {members} members {plural(running, 'runs', 'run')} on {held}.")
+    else:
+        yield state(f"{generation}: none of {members} members runs yet." if not ended else f"{generation}.")
+    if ended:
+        yield state(f"So far {ended} of {members} members {plural(ended, 'has', 'have')} finished it.")
+
+
+def _population_copies(p: Params) -> Sentences:
+    yield state(f"All members have finished generation {number(p, 'generation') - 1}.")
+    yield follows(
+        f"Generation {number(p, 'generation')} of {number(p, 'generations')} begins when the checkpoints of its "
+        "members are copied."
+    )
+
+
+def _population_lost(p: Params) -> Sentences:
+    yield state(
+        f"The population ended in generation {number(p, 'generation')}: none of its {number(p, 'members')} "
+        "members reached a value, so there is none to continue from."
+    )
+    yield change("A member has a value if its trial succeeds and the metric that it reports last is finite.")
+
+
+def _population_stuck(p: Params) -> Sentences:
+    yield state(
+        f"The sweep paused itself: the checkpoints for generation {number(p, 'generation')} could not be copied."
+    )
+    yield from detail(p)
+    yield change("Resume it to copy them again, or cancel it.")
+
+
 SWEEPS: Table = {
     "sweep": _sweep,
     "sweep-waits": _waits,
     "sweep-stopping": _stopping,
     "sweep-ended": _ended,
     "sweep-failing": _failing,
+    "population": _population,
+    "population-copies": _population_copies,
+    "population-lost": _population_lost,
+    "population-stuck": _population_stuck,
 }

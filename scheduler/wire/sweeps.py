@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.metrics import Value
+from springtide.scheduler.population import Population
 from springtide.scheduler.wire.shapes import Answer, Request, Word
 
 MAX_TRIALS: Final = 10_000
@@ -26,7 +27,8 @@ class Trials(Request, frozen=True, kw_only=True):
     ``at_least`` of them wait in line. ``metric`` names the reported value by which trials are compared, ``goal``
     says whether the smallest or the largest is the best. ``parameters`` are those of each trial, if they are
     known beforehand. With ``history`` each attempt of a trial gets the earlier trials as the file
-    ``{code}/trials.json``.
+    ``{code}/trials.json``. A ``population`` has one trial for each member in each generation, and the pool chooses
+    the parameters of each generation.
     """
 
     number: Bound
@@ -36,6 +38,7 @@ class Trials(Request, frozen=True, kw_only=True):
     goal: Literal["minimize", "maximize"] = "minimize"
     parameters: Annotated[list[dict[ParameterName, Parameter]], Meta(max_length=MAX_TRIALS)] | None = None
     history: bool = False
+    population: Population | None = None
 
 
 class TrialsEdit(Request, frozen=True, kw_only=True):
@@ -54,13 +57,19 @@ class Outcome(Answer, frozen=True, kw_only=True):
     """The outcome of a trial: its parameters, and its reports of the sweep's metric.
 
     ``value`` is the latest one, at the end that by which it is compared; ``curve`` has up to 100 pairs of step and
-    value. ``pruned`` says that it ended itself early, because others were better.
+    value. ``pruned`` says that it ended itself early, because others were better. In a population ``member`` and
+    ``generation``, from 1, say whose trial it is, and ``parent`` is the trial whose last checkpoint it continues
+    from; ``copied_from`` is the member of that trial, None if it is the same one.
     """
 
     parameters: dict[str, Parameter] | None = None
     value: float | None = None
     curve: list[tuple[float, float]] = []
     pruned: bool = False
+    member: int | None = None
+    generation: int | None = None
+    parent: int | None = None
+    copied_from: int | None = None
 
 
 class Best(Answer, frozen=True, kw_only=True):
@@ -70,6 +79,23 @@ class Best(Answer, frozen=True, kw_only=True):
     job: str
     value: float
     parameters: dict[str, Parameter] | None = None
+
+
+class PopulationView(Answer, frozen=True, kw_only=True):
+    """The population of a sweep: ``generation``, from 1, is the one that trains now, or trained last.
+
+    A generation takes ``every`` steps. Trial ``n`` is that of the member ``n % members`` in the generation
+    ``n // members + 1``.
+    """
+
+    members: int
+    generation: int
+    generations: int
+    every: float
+    quantile: float
+    resample: float
+    factors: tuple[float, float]
+    seed: int
 
 
 class TrialCounts(Answer, frozen=True, kw_only=True):
@@ -94,6 +120,7 @@ class TrialCounts(Answer, frozen=True, kw_only=True):
     metric: str = ""
     goal: str = "minimize"
     best: Best | None = None
+    population: PopulationView | None = None
 
 
 class TrialRow(Answer, frozen=True, kw_only=True):
@@ -101,10 +128,15 @@ class TrialRow(Answer, frozen=True, kw_only=True):
 
     ``job`` is None as long as it has not begun; ``state`` is that of its job, ``pruned`` for one that ended itself
     early, or ``queued`` before it has begun. ``values`` are the numbers that it last reported, ``value`` and
-    ``curve`` those of the sweep's metric.
+    ``curve`` those of the sweep's metric. In a population ``member``, ``generation``, ``parent`` and
+    ``copied_from`` are as in `Outcome`.
     """
 
     trial: int
+    member: int | None = None
+    generation: int | None = None
+    parent: int | None = None
+    copied_from: int | None = None
     job: str | None = None
     state: str = "queued"
     parameters: dict[str, Parameter] | None = None

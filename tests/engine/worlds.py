@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from springtide.scheduler.executors.base import (
     OutputFile,
     Report,
     Reported,
+    SavedCheckpoint,
     StaleEpochError,
     TrialReport,
 )
@@ -68,7 +69,8 @@ class MemoryExecutor(Executor):
 
     Attempts start and stop at once unless `slow_start`, `ignores_pause` or `launch_errors` say otherwise.
     `refuses` returns how one ends that cannot start; with `checks_starts` it can be asked beforehand.
-    `ran` counts how often each attempt began to run: more than once means that it ran twice.
+    `ran` counts how often each attempt began to run: more than once means that it ran twice. ``checkpoints`` are
+    the saved ones by job; a copy waits for ``before_copy``, which may raise.
     """
 
     name = "memory"
@@ -98,6 +100,9 @@ class MemoryExecutor(Executor):
         self.reports: dict[str, list[Report]] = {}
         self.outputs: dict[tuple[str, str], bytes] = {}
         self.during_launch: Callable[[AttemptKey], None] | None = None
+        self.begun_by_copies: set[str] = set()
+        self.checkpoints: dict[str, list[SavedCheckpoint]] = {}
+        self.before_copy: Callable[[str, str], Awaitable[None]] | None = None
 
     # ---------- the interface
 
@@ -173,6 +178,30 @@ class MemoryExecutor(Executor):
 
     async def remove(self, job):
         self.removed.append(job)
+        self.checkpoints.pop(job, None)
+        self.begun_by_copies.discard(job)
+
+    async def unrecorded(self):
+        return sorted(self.begun_by_copies)
+
+    async def recorded(self, job):
+        self.begun_by_copies.discard(job)
+
+    async def list_checkpoints(self, spec, also=""):  # noqa: ARG002 - it has none of frameworks
+        return tuple(reversed(self.checkpoints.get(spec.key.job, [])))
+
+    async def delete_checkpoints(self, spec, names, also=""):  # noqa: ARG002
+        kept = [each for each in self.checkpoints.get(spec.key.job, []) if each.name not in names]
+        self.checkpoints[spec.key.job] = kept
+
+    async def copy_checkpoint(self, spec, name, fork, also=""):  # noqa: ARG002
+        self.begun_by_copies.add(fork.key.job)
+        if self.before_copy is not None:
+            await self.before_copy(spec.key.job, fork.key.job)
+        source = next(each for each in self.checkpoints[spec.key.job] if each.name == name)
+        if self.checkpoints.get(fork.key.job):
+            raise ExecutorError("Something is in the place of the copy.")
+        self.checkpoints[fork.key.job] = [source]
 
     async def read_log(self, job, rank, offset, limit):  # noqa: ARG002 - all ranks have one log
         log = self.logs.get(job, b"")
@@ -212,6 +241,12 @@ class MemoryExecutor(Executor):
         last = Report(seq, self.clock(), key.attempt, step, of, values, saved, trial=trial)
         self.reports[key.job].append(last)
         self.tell(Reported(key, last, last.at if saved else None, step if saved else None, trial=trial))
+
+    def save(self, key, step):
+        """Save a checkpoint of an attempt's job, and report it."""
+        saved = self.checkpoints.setdefault(key.job, [])
+        saved.append(SavedCheckpoint(f"{len(saved) + 1:08}", True, step, 10, self.clock()))
+        self.report(key, step, saved=True)
 
     def appear(self, key, placement=()):
         """An attempt that was never launched here."""

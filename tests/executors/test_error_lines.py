@@ -83,6 +83,10 @@ HEADER = "Traceback (most recent call last):\n"
         ),
         (f"{HEADER}{SCRIPT}f.<locals>.Odd: x\n", "Odd: x (train.py, line 12)"),
         (GROUP, "ExceptionGroup: two (2 sub-exceptions) (train.py, line 5)"),
+        (
+            "springtide.training.generations.GenerationError: The training went past step 3.\n",
+            "GenerationError: The training went past step 3.",
+        ),
         ("\x1b[31mred\x1b[0m \x07end\u202e\n", "It ended with exit code 2; its log ends: red end"),
         ("", ""),
         (" \n\n", ""),

@@ -137,6 +137,25 @@ const alone = trialRows(40, 40).map((row) => ({
   parameters: { lr: row.parameters.lr },
 }));
 const unbegun = trialRows(12, 0);
+/** Four members in three generations: the last member continues as a copy of the second one. */
+const population = trialRows(12, 12).map((row, trial) => {
+  const [member, generation] = [trial % 4, Math.floor(trial / 4) + 1];
+  const copies = member === 3 && generation === 2;
+  const value = [0.8, 0.4, 0.6, 0.9][copies || (member === 3 && generation === 3) ? 1 : member] / generation;
+  return {
+    ...row,
+    state: "succeeded",
+    error: "",
+    borrowed: 0,
+    member,
+    generation,
+    parent: generation === 1 ? null : copies ? 1 : trial - 4,
+    copied_from: copies ? 1 : null,
+    parameters: { lr: member === 3 && generation > 1 ? 0.08 : 0.1 + member },
+    value: member === 3 && generation === 3 ? 0.1 : value,
+  };
+});
+const OF_FOUR = { members: 4, generation: 3, generations: 3, every: 10, quantile: 0.25, resample: 0.25, seed: 0 };
 const hostile = [
   trialRow(0, {
     state: "succeeded",
@@ -166,6 +185,14 @@ const ended = { state: "succeeded", ended: NOW - 100, held: [], reason: null };
 /** Sweeps with their rows, by what they show. */
 export const sweeps = {
   running: { job: sweep(rows), rows },
+  population: {
+    job: sweep(
+      population,
+      { population: { ...OF_FOUR, factors: [0.8, 1.2] } },
+      { id: "j25", name: "evolved", ...ended },
+    ),
+    rows: population,
+  },
   one: { job: sweep(alone, {}, { id: "j21", name: "learning-rates", ...ended }), rows: alone },
   unbegun: {
     job: sweep(

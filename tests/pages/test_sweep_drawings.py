@@ -390,3 +390,23 @@ def test_a_report_of_a_trial_continues_its_curve(gallery: Page) -> None:
     gallery.evaluate("keeper.hearProgress('j20t26', { step: 7, of: 20, values: { loss: 0.5, accuracy: 0.9 } })")
     row = gallery.evaluate("keeper.rows[26]")
     assert (row["value"], row["step"], row["curve"][-1], len(row["curve"])) == (0.5, 7, [7, 0.5], 7)
+
+
+def test_a_population_shows_lineage_and_the_schedule_of_its_best_trial(gallery: Page) -> None:
+    card = gallery.locator("#sweep-population")
+    for words in ("4 members", "generation 3 of 3", "10 steps each"):
+        expect(card.get_by_text(words, exact=True)).to_be_visible()
+    assert column(card, 2) == [str(number // 4 + 1) for number in range(12)]
+    assert column(card, 3) == [str(number % 4) for number in range(12)]
+    assert column(card, 4) == [DASH] * 7 + ["1"] + [DASH] * 4
+    schedule = card.get_by_test_id("schedule")
+    expect(schedule).to_contain_text("How trial 11 was trained:")
+    assert [row.split("\t") for row in schedule.get_by_test_id("schedule-row").all_inner_texts()] == [
+        ["1", "0 to 10", "1", "1.1", "0.4"],
+        ["2", "10 to 20", "3", "0.08", "0.2"],
+        ["3", "20 to 30", "3", "0.08", "0.1"],
+    ]
+    card.get_by_test_id("trials-search").fill("member=3 generation=2")
+    assert numbers(card) == [7]
+    card.get_by_test_id("trials-search").fill("")
+    expect(gallery.locator("#sweep-running").get_by_test_id("schedule")).to_have_count(0)

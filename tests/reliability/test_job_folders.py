@@ -33,6 +33,7 @@ with job.checkpoint(step=1) as folder:
     (folder / "newest").symlink_to("weights")
 """
 FORKS = "springtide.scheduler.engine.forks:"
+COPIES = "springtide.scheduler.engine.copies:"
 UNRECORDED = "springtide.scheduler.executors.files.unrecorded:"
 STEPS = {
     "the copy is noted": f"{UNRECORDED}Unrecorded.begin:after",
@@ -133,7 +134,7 @@ def test_a_death_amid_a_copy_leaves_no_folder(pool: Pool) -> None:
 
 def test_a_death_after_the_record_leaves_the_job_its_checkpoint(pool: Pool) -> None:
     job = pool.train()
-    pool.dies_at(f"{FORKS}ForkCalls._keep_or_delete", job)
+    pool.dies_at(f"{COPIES}Copies._keep_or_delete", job)
     (fork,) = pool.folders - {job}
     pool.service.start()
     assert pool.ended(fork) == "succeeded"

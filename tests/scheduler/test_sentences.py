@@ -180,6 +180,20 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "sweep-stopping": [{"trials": (1, 2, 8)}],
     "sweep-ended": [{"number": (1, 2, 60), "good": (1, 2), "failed": (0, 1, 2), "cancelled": (0, 1, 2)}],
     "sweep-failing": [{"failed": (10, 18)}],
+    "population": [
+        {
+            "generation": (1, 10),
+            "generations": 10,
+            "members": 8,
+            "ended": (0, 1, 7),
+            "running": (0, 1, 5),
+            "gpus": 5,
+            "borrowed": (0, 1, 5),
+        }
+    ],
+    "population-copies": [{"generation": 2, "generations": 10}],
+    "population-lost": [{"generation": (1, 3), "members": 8}],
+    "population-stuck": [{"generation": 2, "detail": ("", "No space left on device.")}],
     "test-run-first": [{"stage": ("waiting", "running")}],
     "test-run-long-enough": [{"seconds": (1.0, 120.0)}],
     "test-run-failed": [{"detail": ("", "It ended with exit code 1")}],

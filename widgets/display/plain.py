@@ -185,6 +185,7 @@ def _numbers(of: ProjectView | TypeNumbers) -> tuple[str, ...]:
 def sweep_text(job: Job) -> str:
     """Return a sweep in up to three lines: its state, the best trial, and the reason of its state."""
     about = ", ".join(filter(None, [phrases.state(job), phrases.progress(job), _parts(job), phrases.held(job)]))
+    about = ", ".join(filter(None, [population_words(job.trials), about]))
     first = f"Sweep {phrases.clean(job.name)} ({phrases.clean(job.id)}): {about}"
     best = f"Best {best_words(job.trials)}" if job.trials is not None and job.trials.best is not None else ""
     return "\n".join(filter(None, [first, best, phrases.rerun(job), phrases.why(job)]))
@@ -198,6 +199,7 @@ def sweep_html(job: Job) -> str:
         ("tags", " ".join(job.options.tags)),
         ("first run", phrases.rerun(job)),
         ("state", phrases.state(job)),
+        ("population", population_words(job.trials)),
         ("trials", ", ".join(filter(None, [phrases.progress(job), _parts(job)]))),
         ("best", best_words(job.trials)),
         ("each asks for", phrases.asked(job)),
@@ -218,6 +220,12 @@ def trials_html(rows: Sequence[TrialRow], metric: str) -> str:
     table = html_table(_heads(rows, metric), [_row(row, _names(rows)) for row in rows[:MOST_ROWS]], NO_TRIALS)
     rest = _more_trials(rows)
     return f"{table}<p>{rest}</p>" if rest else table
+
+
+def population_words(trials: TrialCounts | None) -> str:
+    """Return ``generation 3 of 10 of 8 members``; empty for any other sweep."""
+    of = None if trials is None else trials.population
+    return "" if of is None else f"generation {of.generation} of {of.generations} of {of.members} members"
 
 
 def best_words(trials: TrialCounts | None) -> str:
@@ -254,7 +262,12 @@ def _names(rows: Sequence[TrialRow]) -> list[str]:
 
 
 def _heads(rows: Sequence[TrialRow], metric: str) -> list[str]:
-    return ["trial", "state", *_names(rows), metric or "value", "step", "attempts", "error"]
+    lineage = ["generation", "member", "copy of member"] if _of_population(rows) else []
+    return ["trial", *lineage, "state", *_names(rows), metric or "value", "step", "attempts", "error"]
+
+
+def _of_population(rows: Sequence[TrialRow]) -> bool:
+    return any(row.member is not None for row in rows)
 
 
 def _row(row: TrialRow, names: Sequence[str]) -> list[str]:
@@ -263,7 +276,9 @@ def _row(row: TrialRow, names: Sequence[str]) -> list[str]:
     chosen = [shown(parameters.get(name)) for name in names]
     attempts = str(row.attempt) if row.attempt else ""
     state = f"{phrases.GLYPHS.get(row.state, '?')} {phrases.clean(row.state)}"
-    return [str(row.trial), state, *chosen, shown(row.value), step, attempts, phrases.clean(row.error)]
+    lineage = [] if row.member is None else [shown(row.generation), shown(row.member), shown(row.copied_from)]
+    outcome = [shown(row.value), step, attempts, phrases.clean(row.error)]
+    return [str(row.trial), *lineage, state, *chosen, *outcome]
 
 
 def _more_trials(rows: Sequence[TrialRow]) -> str:

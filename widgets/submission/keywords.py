@@ -75,14 +75,16 @@ def split_keywords(
     return options, others if kwargs is None else kwargs
 
 
-def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, given: Iterable[str]) -> None:
-    """Raise `OptionError` for a ``given`` argument that may be meant for the sweep or for the function."""
+def check_own(
+    work: object, kwargs: Mapping[str, Any] | None, space: object, given: Iterable[str], method: str = "sweep"
+) -> None:
+    """Raise `OptionError` for a ``given`` argument of the method that may be meant for the function."""
     own = _parameters(work) if kwargs is None else {}
     for name in given:
         if name in own and not (isinstance(space, Mapping) and name in space):
             msg = (
-                f"`{name}` is an argument of sweep and a parameter of the function too. Pass the function's "
-                f"keywords as kwargs={{{name!r}: …}} (or kwargs={{}}); then {name}=… is the sweep's."
+                f"`{name}` is an argument of {method} and a parameter of the function too. Pass the function's "
+                f"keywords as kwargs={{{name!r}: …}} (or kwargs={{}}); then {name}=… is that of {method}."
             )
             raise OptionError(msg)
 

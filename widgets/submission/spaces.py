@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
+
+import msgspec
 
 from springtide.scheduler import wording
 from springtide.scheduler.arguments import Argument, Parameter
 from springtide.scheduler.capture.arguments import shown
+from springtide.scheduler.population import MAX_BOUND, Choices, Population, Range
 from springtide.scheduler.wire import MAX_TRIALS
 from springtide.scheduler.wording import article, count
 from springtide.widgets.errors import OptionError
@@ -26,6 +30,75 @@ WHOLE = 2**63
 """Bound of the whole numbers that are shown as numbers."""
 SAMPLED = 4
 """A sample of less than one point in this number is drawn point by point."""
+
+
+def uniform(low: float, high: float) -> Range:
+    """Return the numbers from ``low`` to ``high`` as the space of a parameter, drawn uniformly."""
+    return _range("uniform", low, high, log=False)
+
+
+def loguniform(low: float, high: float) -> Range:
+    """Return the numbers from ``low`` to ``high`` as the space of a parameter, drawn uniformly by logarithm."""
+    return _range("loguniform", low, high, log=True)
+
+
+def _range(name: str, low: float, high: float, *, log: bool) -> Range:
+    bounds = [_python(low), _python(high)]
+    for bound in bounds:
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not abs(bound) <= MAX_BOUND:
+            msg = f"{name} got {wording.given(bound, 40)}; expected two numbers, such as {name}(0.001, 0.1)."
+            raise OptionError(msg)
+    written = f"{name}({wording.given(bounds[0], 40)}, {wording.given(bounds[1], 40)})"
+    if not bounds[0] < bounds[1]:
+        msg = f"{written} has nothing in it; the first number is the smaller one."
+        raise OptionError(msg)
+    if log and bounds[0] <= 0:
+        msg = f"{written} begins at {wording.given(bounds[0], 40)}; a range by logarithm begins above 0."
+        raise OptionError(msg)
+    return Range(low=float(bounds[0]), high=float(bounds[1]), log=log)
+
+
+def population_of(space: Any, **fields: Any) -> Population:
+    """Return a population with a space and these fields. Raises `OptionError`, which names the wrong one."""
+    known = {name: _python(value) for name, value in fields.items()}
+    try:
+        return msgspec.convert({**known, "space": _ranges_of(space)}, Population)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        name = re.split(r"[.\[]", where.strip("`$."))[0]
+        shown_name = {"members": "population"}.get(name, name)
+        msg = f"{shown_name} is {wording.given(known.get(name, space), 60)}. {what}."
+        raise OptionError(msg) from None
+
+
+def _ranges_of(space: Any) -> dict[str, Range | Choices]:
+    """Return the space of a population: a range or choices for each parameter. Raises `OptionError`."""
+    if not isinstance(space, Mapping) or not space:
+        msg = (
+            f"The space of a population is {wording.given(space, 60)}; give a range or a list of choices for each "
+            "parameter: {'rate': loguniform(0.001, 0.1), 'layers': [1, 2, 3]}."
+        )
+        raise OptionError(msg)
+    _check_names(space)
+    return {name: given if isinstance(given, Range) else _choices(name, given) for name, given in space.items()}
+
+
+def _choices(name: str, given: Any) -> Choices:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        msg = (
+            f"`{name}` is {article(type(given).__name__)}, {wording.given(given)}; a population has a range or a "
+            f"list of choices for each parameter: {{{name!r}: uniform(0, 1)}} or {{{name!r}: [{given!r:.40}]}}."
+        )
+        raise OptionError(msg)
+    found = [_python(choice) for choice in given]
+    for choice in found:
+        if not (choice is None or isinstance(choice, str | bool) or _is_number(choice)):
+            msg = (
+                f"A choice of `{name}` is {wording.given(choice)}, {article(type(choice).__name__)}. Choices are "
+                "text, numbers, bools and None: give a name, and look up in the function what it stands for."
+            )
+            raise OptionError(msg)
+    return tuple(found)
 
 
 def points_of(space: Any, trials: int | None, seed: int) -> Points:

@@ -12,6 +12,7 @@ import msgspec
 
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture.arguments import shown
+from springtide.scheduler.population import Population, why_invalid
 from springtide.scheduler.wire import MAX_PARAMETERS
 from springtide.scheduler.wording import article, count, given, size
 from springtide.widgets.errors import CaptureError, OptionError
@@ -78,6 +79,7 @@ class Plan:
     metric: str
     goal: Goal
     history: bool = False
+    population: Population | None = None
 
 
 def plan_items(wanted: Wanted, items: Iterable[Any]) -> Plan:
@@ -140,6 +142,43 @@ def plan_study(wanted: Wanted, study: Any) -> Plan:
     payload = pickle_payload(wanted.function, call, _named(wanted.kwargs), words, wanted.workdir)
     payload = replace(payload, arguments=_common(wanted.function, (study,), wanted.kwargs))
     return Plan(payload, number, None, metric, goal, history=in_memory)
+
+
+def plan_population(wanted: Wanted, population: Population) -> Plan:
+    """Return a sweep whose members train a function, each generation with parameters that the pool chooses.
+
+    Raises `CaptureError` or `OptionError`.
+    """
+    if not wanted.metric:
+        msg = "A population needs a metric by which its members are compared: metric='loss', reported by the job."
+        raise OptionError(msg)
+    if why := why_invalid(population):
+        raise OptionError(why)
+    names = list(population.space)
+    both = next((name for name in names if name in wanted.kwargs), None)
+    if both is not None:
+        msg = f"`{both}` is a parameter of the space and also given for all members. Leave one of them out."
+        raise OptionError(msg)
+    if wanted.workers > 1:
+        msg = (
+            f"workers is {wanted.workers}, and each member of a population trains in one process. Leave workers "
+            "out; one process can use several GPUs: gpus=2."
+        )
+        raise OptionError(msg)
+    kwargs = {**wanted.kwargs, **dict.fromkeys(names)}  # in their places come those of each trial
+    check_arguments(wanted.function, (), kwargs)
+    call = {"args": (), "kwargs": kwargs, "metric": wanted.metric}
+    words = f"\n\n# {called(wanted.function)} is called with {', '.join(names)} of each member of a population\n"
+    payload = pickle_payload(wanted.function, call, _named(wanted.kwargs), words, wanted.workdir)
+    arguments = _common(wanted.function, (), kwargs, varied=names)
+    return Plan(
+        replace(payload, arguments=arguments),
+        population.trials,
+        None,
+        wanted.metric,
+        MAXIMIZE if wanted.goal == MAXIMIZE else MINIMIZE,
+        population=population,
+    )
 
 
 def is_study(thing: object) -> bool:

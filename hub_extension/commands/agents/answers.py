@@ -298,9 +298,16 @@ class TrialTexts(Answer, frozen=True, kw_only=True):
 
 
 class Trial(Answer, frozen=True, kw_only=True):
-    """One trial of a sweep; ``value`` is that of the sweep's metric."""
+    """One trial of a sweep; ``value`` is that of the sweep's metric.
+
+    In a population it is that of a ``member`` in a ``generation``; ``copied_from`` is the other member whose
+    checkpoint and parameters it began with.
+    """
 
     trial: int
+    member: int | None = None
+    generation: int | None = None
+    copied_from: int | None = None
     state: str
     job: str = ""
     value: float | None = None

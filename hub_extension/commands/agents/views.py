@@ -269,6 +269,9 @@ def trial(row: TrialRow) -> answers.Trial:
     parameters = "" if row.parameters is None else msgspec.json.encode(plain).decode()
     return answers.Trial(
         trial=row.trial,
+        member=row.member,
+        generation=row.generation,
+        copied_from=row.copied_from,
         state=row.state,
         job=row.job or "",
         value=row.value,

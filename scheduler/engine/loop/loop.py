@@ -23,6 +23,7 @@ from springtide.scheduler.engine.loop.mailbox import (
 from springtide.scheduler.engine.loop.pace import Pace
 from springtide.scheduler.engine.loop.tick import Tick, TickBuilder, TimeLimits
 from springtide.scheduler.engine.notifications.outbox import Outbox
+from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -69,6 +70,7 @@ class LoopParts:
     run_history: RunHistory
     broadcast: Broadcast
     outbox: Outbox
+    populations: Populations
     jitter: Jitter
 
 
@@ -324,6 +326,7 @@ class Loop:
             reply.give()
         for effect in transaction.effects:
             self._parts.actuator.enqueue(effect)
+        self._parts.populations.follow(transaction.jobs.values())
         self._parts.broadcast.publish(
             transaction, records, reported=tick.reported, logs=tick.logs, nodes_changed=tick.nodes_changed
         )

@@ -16,6 +16,7 @@ from springtide.scheduler import own_outputs, resuming, wire, wording
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.model import Node
+from springtide.scheduler.population import Population, why_invalid
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.resources.per_gpu import ROUNDING, UNSPECIFIED, PerGpu, nearest
 from springtide.scheduler.store.records import JobSpec, TrialsSpec
@@ -390,12 +391,13 @@ def _image_refused(message: str, hint: str) -> Refusal:
     return Refusal(400, "image", message, field="image", hint=hint)
 
 
-def validate_trials(trials: wire.Trials | None) -> tuple[TrialsSpec | None, bytes | None]:
+def validate_trials(submission: wire.Submission) -> tuple[TrialsSpec | None, bytes | None]:
     """Return what the store keeps of a sweep's trials, and their parameters as JSON if they are known beforehand.
 
     Of a job that is no sweep both are None. Raises `Refusal` for parameters that do not fit the number of trials,
-    or are too many.
+    or are too many, and for a population that cannot be trained.
     """
+    trials = submission.trials
     if trials is None:
         return None, None
     if not trials.metric.isprintable():
@@ -408,7 +410,10 @@ def validate_trials(trials: wire.Trials | None) -> tuple[TrialsSpec | None, byte
         goal=trials.goal,
         history=trials.history,
         known=trials.parameters is not None,
+        population=trials.population,
     )
+    if trials.population is not None:
+        _check_population(submission, trials, trials.population)
     if trials.parameters is None:
         return spec, None
     if len(trials.parameters) < trials.number:
@@ -428,6 +433,38 @@ def validate_trials(trials: wire.Trials | None) -> tuple[TrialsSpec | None, byte
             hint="Send the numbers that the trials differ in, and what they share as a file.",
         )
     return spec, body
+
+
+def _check_population(submission: wire.Submission, trials: wire.Trials, population: Population) -> None:
+    """Raise `Refusal` for a population that cannot be trained."""
+    if why := why_invalid(population):
+        raise _trials_refused(why, "Change the space of the population.")
+    if not trials.metric:
+        raise _trials_refused(
+            "A population has no metric, by which its members are compared.",
+            "Name a number that the training reports: metric='loss'.",
+        )
+    if trials.number != population.trials:
+        raise _trials_refused(
+            f"There are {wording.count(trials.number, 'trial')}, and {population.members} members train for "
+            f"{wording.count(population.generations, 'generation')}.",
+            f"Send {wording.count(population.trials, 'trial')}: one for each member in each generation.",
+        )
+    if trials.parameters is not None or trials.history:
+        raise _trials_refused(
+            "A population comes with the parameters or the history of its trials.",
+            "Leave them out: the pool chooses the parameters of each generation.",
+        )
+    if submission.kind != "function":
+        raise _trials_refused(
+            f"A population trains a function; this is a {submission.kind}.",
+            "Send it from Python: pool.evolve(train, …).",
+        )
+    if submission.workers > 1:
+        raise _trials_refused(
+            f"Each member of a population trains in one process; {submission.workers} workers were asked for.",
+            "Leave workers out. One process can use several GPUs: gpus=2.",
+        )
 
 
 def _trials_refused(message: str, hint: str) -> Refusal:

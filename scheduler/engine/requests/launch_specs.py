@@ -81,6 +81,7 @@ class LaunchSpecs:
             since=standing.started,
             sweep=None if trial is None else trial.sweep,
             trial=None if trial is None else trial.number,
+            member=None if trial is None else trial.member,
             found=_found(self._environment(spec)),
         )
 

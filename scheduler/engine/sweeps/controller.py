@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 from msgspec import structs
 
+from springtide.scheduler.arguments import with_value
 from springtide.scheduler.engine import messages
 from springtide.scheduler.model import FINAL, JobState, Reason
+from springtide.scheduler.population import Member, MemberRef, first_generation, next_generation
 from springtide.scheduler.store.records import (
     Asked,
     BestTrial,
+    Copied,
+    Generation,
     JobRecord,
     JobSpec,
     Outcome,
@@ -34,7 +39,9 @@ COUNTED = {
 
 def first_standing(spec: TrialsSpec) -> SweepStanding:
     """Return the standing of a new sweep."""
-    return SweepStanding(number=spec.number, at_most=spec.at_most, at_least=spec.at_least)
+    population = spec.population
+    first = None if population is None else Generation(number=1, members=first_generation(population))
+    return SweepStanding(number=spec.number, at_most=spec.at_most, at_least=spec.at_least, generation=first)
 
 
 def next_trials(standing: SweepStanding, unfinished: Sequence[JobRecord], room: int) -> tuple[int, ...]:
@@ -42,9 +49,9 @@ def next_trials(standing: SweepStanding, unfinished: Sequence[JobRecord], room: 
 
     At most ``at_most`` trials are unfinished and ``at_least`` of them wait in line. ``room`` is the number of jobs
     that the limits of the pool still allow; a sweep without an unfinished trial begins one regardless of it, so
-    that it never stops for ever.
+    that it never stops for ever. A population begins those of its present generation.
     """
-    most = len(standing.again) + standing.number - standing.begun
+    most = len(standing.again) + open_trials(standing) - standing.begun
     if standing.at_most is not None:
         most = min(most, standing.at_most - len(unfinished))
     in_line = sum(map(waits_in_line, unfinished))
@@ -53,6 +60,14 @@ def next_trials(standing: SweepStanding, unfinished: Sequence[JobRecord], room: 
         return ()
     again = standing.again[:number]
     return (*again, *range(standing.begun, standing.begun + number - len(again)))
+
+
+def open_trials(standing: SweepStanding) -> int:
+    """Return the number of trials that may begin: all, in a population those up to its present generation."""
+    generation = standing.generation
+    if generation is None:
+        return standing.number
+    return min(standing.number, generation.number * len(generation.members))
 
 
 def begun(standing: SweepStanding, numbers: Sequence[int]) -> SweepStanding:
@@ -73,8 +88,15 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
     """Return the spec of a trial's job; ``run`` counts the jobs of the trial from 1."""
     spec, trials = sweep.spec, sweep.spec.trials
     assert trials is not None
+    member = None if sweep.standing.sweep is None else member_of(trials, sweep.standing.sweep, number)
+    argv: Sequence[str] = spec.argv
+    if member is not None:
+        parameters = member.parameters
+        for name, value in parameters.items():
+            argv = with_value(argv, name, value)
     return structs.replace(
         spec,
+        argv=tuple(argv),
         id=trial_id(sweep.id, number, run),
         submitted=now,
         name=trial_name(spec.name, number),
@@ -89,8 +111,41 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
             metric=trials.metric,
             parameters=parameters,
             history=trials.history,
+            member=None if member is None else _reference(trials, number, member),
         ),
     )
+
+
+def member_of(trials: TrialsSpec, standing: SweepStanding, number: int) -> Member | None:
+    """Return the member that a trial of the present generation stands for, None in any other sweep."""
+    if trials.population is None or standing.generation is None:
+        return None
+    return standing.generation.members[trials.population.member_of(number)]
+
+
+def _reference(trials: TrialsSpec, number: int, member: Member) -> MemberRef:
+    population = trials.population
+    assert population is not None
+    generation = population.generation_of(number)
+    first = (generation - 2) * population.members
+    return MemberRef(
+        member=population.member_of(number),
+        generation=generation,
+        generations=population.generations,
+        until=population.until(generation),
+        parent=None if member.source is None else first + member.source,
+        copied_from=None if member.source == population.member_of(number) else member.source,
+    )
+
+
+def beginning(sweep: JobRecord, number: int) -> Mapping[str, Any]:
+    """Return the changes of a trial's first standing by the checkpoint that it begins with."""
+    trials, standing = sweep.spec.trials, sweep.standing.sweep
+    generation = None if standing is None else standing.generation
+    if trials is None or trials.population is None or generation is None or not generation.copied:
+        return {}
+    copied = generation.copied[trials.population.member_of(number)]
+    return {"saved": copied.written, "saved_step": copied.step, "best_step": copied.step}
 
 
 def trial_name(sweep: str, number: int) -> str:
@@ -108,14 +163,64 @@ def outcome_of(trial: JobRecord) -> Outcome:
     """Return the outcome of a trial.
 
     Its own report; else the parameters known beforehand, and the last reported value of the metric, if that is
-    finite.
+    finite. An ended trial of a population has the value that it reported at the end of its generation, or none.
     """
     outcome, of = trial.standing.outcome or Outcome(), trial.spec.trial
     if of is None:
         return outcome
     parameters = of.parameters if outcome.parameters is None else outcome.parameters
-    value = trial.standing.values.get(of.metric) if outcome.value is None else outcome.value
+    value = outcome.value
+    if value is None and (of.member is None or not trial.state.final):
+        value = trial.standing.values.get(of.metric)
     return replace(outcome, parameters=parameters, value=value if value is not None and isfinite(value) else None)
+
+
+# ---------- generations of a population
+
+
+def awaits_generation(sweep: JobRecord) -> bool:
+    """Return whether all trials of a population's generation have ended, and another one is to follow."""
+    standing = sweep.standing.sweep
+    if standing is None or standing.generation is None or standing.generation.lost or not is_open(sweep):
+        return False
+    return standing.begun == open_trials(standing) < standing.number and not standing.unfinished
+
+
+def is_to_begin(sweep: JobRecord, job_id: str) -> bool:
+    """Return whether a job is that of a trial of the present generation that has not begun yet."""
+    standing = sweep.standing.sweep
+    if standing is None or standing.generation is None or sweep.state.final or sweep.standing.stopping:
+        return False
+    return job_id in {trial_id(sweep.id, number, 1) for number in range(standing.begun, open_trials(standing))}
+
+
+def decide(sweep: JobRecord, ended: Sequence[JobRecord]) -> tuple[Member, ...]:
+    """Return the members of the next generation, by the ended trials of the present one, in their order.
+
+    It is empty if no trial reached a value. A trial that did not succeed has none.
+    """
+    trials, standing = sweep.spec.trials, sweep.standing.sweep
+    assert trials is not None
+    assert trials.population is not None
+    assert standing is not None
+    assert standing.generation is not None
+    values = [outcome_of(trial).value if trial.state is JobState.SUCCEEDED else None for trial in ended]
+    present = standing.generation
+    parameters = [member.parameters for member in present.members]
+    return next_generation(trials.population, present.number + 1, parameters, values, trials.goal)
+
+
+def with_generation(
+    standing: SweepStanding, members: tuple[Member, ...], copied: tuple[Copied, ...]
+) -> SweepStanding:
+    """Return the standing with the next generation; without members the population is lost."""
+    present = standing.generation
+    assert present is not None
+    if not members:
+        return replace(standing, generation=replace(present, lost=True))
+    kept = None if standing.best is None else standing.best.job
+    following = Generation(number=present.number + 1, members=members, copied=copied, kept=kept)
+    return replace(standing, generation=following)
 
 
 # ---------- counting
@@ -182,6 +287,8 @@ def settle(sweep: JobRecord, unfinished: Sequence[JobRecord], ended: Iterable[Jo
         return _with(sweep, state=state, reason=why, ended=now, held=False, stopping=None, served=standing.served)
     if standing.running:
         state = JobState.RUNNING
+    elif awaits_generation(sweep):
+        state = sweep.state
     else:
         state = JobState.QUEUED if started is None and not own.held else JobState.PAUSED
     return _with(sweep, state=state)
@@ -191,6 +298,9 @@ def _end_of(sweep: JobRecord, standing: SweepStanding) -> tuple[JobState, Reason
     """Return how a sweep without unfinished trials has ended, None if trials are still to begin."""
     if sweep.standing.stopping:
         return JobState.CANCELLED, messages.cancelled_by(sweep.standing.by)
+    generation = standing.generation
+    if generation is not None and generation.lost:
+        return JobState.FAILED, messages.population_lost(generation.number, len(generation.members))
     if standing.again or standing.begun < standing.number:
         return None
     good = standing.succeeded + standing.pruned

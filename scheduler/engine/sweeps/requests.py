@@ -59,6 +59,14 @@ def retry(transaction: Transaction, sweep: JobRecord, failed: Sequence[tuple[int
     """
     check_unfinished(sweep, "retry")
     standing = _standing(sweep)
+    if standing.generation is not None:
+        raise Refusal(
+            409,
+            "population",
+            f"The sweep {wording.given(sweep.id)} trains a population, whose failed members continue as copies of "
+            "better ones; their trials are not retried.",
+            hint="With retries=1 each trial of a member is tried again when it fails.",
+        )
     if standing.retries != seen:
         return False
     if failed:
@@ -80,6 +88,12 @@ def edit(transaction: Transaction, sweep: JobRecord, change: wire.TrialsEdit) ->
     check_unfinished(sweep, "change")
     standing = _standing(sweep)
     number = standing.number if change.number is None else change.number
+    if standing.generation is not None and number != standing.number:
+        raise _refused(
+            "number",
+            "The sweep trains a population: its number of trials is that of members times generations.",
+            "Change at_most or at_least, or submit a population with more generations.",
+        )
     if number < standing.begun:
         raise _refused(
             "number",
@@ -161,9 +175,8 @@ class SweepCalls:
         page = entries[first : first + limit]
         begun = await self._begun([job for _, job in page if job is not None])
         known = await self._parameters(sweep) if any(job is None for _, job in page) else None
-        final = sweep.state.final
         items = [
-            _not_begun(number, known, final=final) if job is None else self._row(begun[job])
+            _not_begun(sweep, number, known) if job is None else self._row(begun[job])
             for number, job in page
             if job is None or job in begun
         ]
@@ -250,8 +263,15 @@ def _position(cursor: str | None) -> int:
     return int(cursor)
 
 
-def _not_begun(number: int, known: list[dict[str, Any]] | None, *, final: bool) -> wire.TrialRow:
+def _not_begun(sweep: JobRecord, number: int, known: list[dict[str, Any]] | None) -> wire.TrialRow:
     """Return the row of a trial without a job; in an ended sweep it never gets one."""
-    state = JobState.CANCELLED if final else JobState.QUEUED
+    state = JobState.CANCELLED if sweep.state.final else JobState.QUEUED
     parameters = None if known is None or number >= len(known) else known[number]
-    return wire.TrialRow(trial=number, state=state.value, parameters=parameters)
+    population = None if sweep.spec.trials is None else sweep.spec.trials.population
+    return wire.TrialRow(
+        trial=number,
+        state=state.value,
+        parameters=parameters,
+        member=None if population is None else population.member_of(number),
+        generation=None if population is None else population.generation_of(number),
+    )

@@ -21,6 +21,7 @@ from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
+from springtide.scheduler.population import Population
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
     Asked,
@@ -28,8 +29,10 @@ from springtide.scheduler.store.records import (
     AttemptState,
     AuditRecord,
     BestTrial,
+    Generation,
     JobRecord,
     JobSpec,
+    SweepStanding,
     TestRun,
 )
 from springtide.scheduler.store.tables import WorkspaceRecord
@@ -63,6 +66,22 @@ def counts(sweep: JobRecord, unfinished: Sequence[JobRecord], borrowing: Borrowi
         metric=spec.metric,
         goal=spec.goal,
         best=None if standing.best is None else _best(standing.best),
+        population=_population(spec.population, standing.generation),
+    )
+
+
+def _population(population: Population | None, present: Generation | None) -> wire.PopulationView | None:
+    if population is None or present is None:
+        return None
+    return wire.PopulationView(
+        members=population.members,
+        generation=present.number,
+        generations=population.generations,
+        every=population.every,
+        quantile=population.quantile,
+        resample=population.resample,
+        factors=population.factors,
+        seed=population.seed,
     )
 
 
@@ -78,8 +97,25 @@ def outcome(trial: JobRecord) -> wire.Outcome:
     """Return the view of a trial's outcome."""
     known = controller.outcome_of(trial)
     return wire.Outcome(
-        parameters=_copied(known.parameters), value=known.value, curve=list(known.curve), pruned=known.pruned
+        parameters=_copied(known.parameters),
+        value=known.value,
+        curve=list(known.curve),
+        pruned=known.pruned,
+        **_whose(trial),
     )
+
+
+def _whose(trial: JobRecord) -> dict[str, int | None]:
+    """Return the member and generation of a trial of a population, and the trial that it continues from."""
+    member = None if trial.spec.trial is None else trial.spec.trial.member
+    if member is None:
+        return {}
+    return {
+        "member": member.member,
+        "generation": member.generation,
+        "parent": member.parent,
+        "copied_from": member.copied_from,
+    }
 
 
 def served(job: JobRecord, now: float) -> float:
@@ -96,6 +132,7 @@ def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
     pruned = known.pruned and trial.state is JobState.SUCCEEDED
     return wire.TrialRow(
         trial=spec.number,
+        **_whose(trial),
         job=trial.id,
         state="pruned" if pruned else trial.state.value,
         parameters=_copied(known.parameters),
@@ -223,6 +260,19 @@ def place(record: JobRecord, context: ViewContext) -> int | None:
     return context.place_in_line(waits.id)
 
 
+def _now(sweep: JobRecord, standing: SweepStanding, held: Mapping[str, int]) -> model.Reason:
+    """Return what the trials of a sweep, or the members of a population, do now; ``held`` is what they hold."""
+    population = None if sweep.spec.trials is None else sweep.spec.trials.population
+    if population is None or standing.generation is None:
+        return messages.sweep({"number": standing.number, "ended": standing.ended, **held})
+    generation, of = standing.generation.number, population.generations
+    if controller.awaits_generation(sweep):
+        return messages.population_copies(generation + 1, of)
+    ended = standing.ended - (generation - 1) * population.members
+    about = {"generation": generation, "generations": of, "members": population.members}
+    return messages.population({**about, "ended": ended, **held})
+
+
 def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     """Return what the trials of a sweep do, and why the one that waits does so."""
     trials, standing = context.trials_of(sweep.id), sweep.standing.sweep
@@ -230,15 +280,12 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     if sweep.standing.stopping:
         return _rendered(messages.sweep_stopping(len(trials)))
     live = [each for each in trials if each.live is not None]
-    now = messages.sweep(
-        {
-            "number": standing.number,
-            "ended": standing.ended,
-            "running": len(live),
-            "gpus": sum(each.attempts[-1].gpus for each in live),
-            "borrowed": sum(map(context.borrowing.of, live)),
-        }
-    )
+    held = {
+        "running": len(live),
+        "gpus": sum(each.attempts[-1].gpus for each in live),
+        "borrowed": sum(map(context.borrowing.of, live)),
+    }
+    now = _now(sweep, standing, held)
     waits = waiting_trial(sweep, context)
     why = None if waits is None else job_reason(waits, context)
     if why is None:

@@ -18,6 +18,8 @@ _GROUP = re.compile(r"^  [+|] ?")
 """The frame that Python draws around a group of exceptions."""
 _TRACEBACK = re.compile(r"^(?:Exception Group |(?P<kind>\w+)\s+)?Traceback \(most recent call last\)")
 _ERROR = re.compile(r"^(?:(?:\w+|<locals>)\.)*(?P<kind>[A-Za-z_]\w*)(?P<message>: .*|:?)$")
+_QUALIFIED = re.compile(r"^(?:\w+\.)+(?P<kind>[A-Za-z_]\w*(?:Error|Exception))(?P<message>: .*)$")
+"""An exception with its module, as it is printed without the head of a traceback."""
 _CELL = re.compile(r'^(?:(?:  )?Cell In ?\[(?P<cell>\d+)\]|  File "In \[(?P<sent>\d+)\]"), line (?P<line>\d+)')
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)|^File (?P<shown>[^:]+):(?P<at>\d+), in ')
 _FOREIGN = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<")
@@ -31,8 +33,8 @@ def error_line(text: str, code: int) -> str:
     """Return the error with which a program ended, by the end of its log; empty if nothing was written.
 
     That is the exception with its message and its place in the user's code, such as
-    ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exit code
-    with the last line.
+    ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exception in
+    the last line, else the exit code with that line.
     """
     lines = [_GROUP.sub("", _RANK.sub("", _ESCAPES.sub("", line))).rstrip() for line in text.splitlines()]
     for start in range(len(lines) - 1, -1, -1):
@@ -40,6 +42,9 @@ def error_line(text: str, code: int) -> str:
         if error:
             return error
     last = next((line for line in reversed(lines) if _shown(line)), "")
+    alone = _QUALIFIED.match(last)
+    if alone is not None:
+        return _shown(f"{alone['kind']}{alone['message']}")[:LONGEST]
     return f"It ended with exit code {code}; its log ends: {_shown(last)}"[:LONGEST] if last else ""
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.model import JobState
+from springtide.scheduler.population import Member, MemberRef, Population
 
 Parameters: TypeAlias = Mapping[str, Parameter]
 """The parameters of a trial by name."""
@@ -19,7 +20,8 @@ Parameters: TypeAlias = Mapping[str, Parameter]
 class TrialsSpec:
     """The trials that a sweep was submitted with; see `springtide.scheduler.wire.Trials`.
 
-    ``known`` says that the parameters of all trials are known beforehand.
+    ``known`` says that the parameters of all trials are known beforehand; those of a ``population`` are chosen for
+    one generation after the other.
     """
 
     number: int
@@ -29,6 +31,7 @@ class TrialsSpec:
     goal: str = "minimize"
     history: bool = False
     known: bool = False
+    population: Population | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ class TrialRef:
     """Which trial of which sweep a job is: the trial's number from 0, and which of its jobs, from 1.
 
     ``parameters`` are those known beforehand, ``history`` says that its attempts get the earlier trials as a file.
+    ``member`` is whose trial it is in a population.
     """
 
     sweep: str
@@ -44,6 +48,7 @@ class TrialRef:
     metric: str = ""
     parameters: Parameters | None = None
     history: bool = False
+    member: MemberRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,30 @@ class BestTrial:
     parameters: Parameters | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A checkpoint that a trial begins with: its step, and when it was written."""
+
+    step: float | None
+    written: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """The present generation of a population, from 1, with the parameters and the source of each member.
+
+    ``copied`` are the checkpoints that its trials begin with, by member; none in the first generation. ``kept`` is
+    the best trial when it began, whose checkpoints stay. ``lost`` says that no member reached a value in it, so
+    that there is none to continue from.
+    """
+
+    number: int
+    members: tuple[Member, ...]
+    copied: tuple[Copied, ...] = ()
+    kept: str | None = None
+    lost: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStanding:
     """The changing part of a sweep.
@@ -80,6 +109,7 @@ class SweepStanding:
     and ``paused`` count the jobs of unfinished trials; ``succeeded`` (without the pruned ones), ``pruned``,
     ``failed`` and ``cancelled`` the ended trials. ``failed_in_row`` is the number of the last ended trials that
     all failed, ``retries`` counts the requests to retry, ``served`` are the GPU-seconds of ended trials.
+    ``generation`` is the present one of a population.
     """
 
     number: int
@@ -98,6 +128,7 @@ class SweepStanding:
     retries: int = 0
     served: float = 0.0
     best: BestTrial | None = None
+    generation: Generation | None = None
 
     @property
     def ended(self) -> int:

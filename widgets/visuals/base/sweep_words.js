@@ -27,6 +27,13 @@ export function trialsWords(counts) {
   return `${amount(endedTrials(counts))} of ${amount(counts.number)} ${counts.number === 1 ? "trial" : "trials"}`;
 }
 
+/** A population: `8 members`, `generation 2 of 10`, `10 steps each`; empty for any other sweep. */
+export function populationWords({ population }) {
+  if (!population) return [];
+  const { members, generation, generations, every } = population;
+  return [`${amount(members)} members`, `generation ${generation} of ${generations}`, `${amount(every)} steps each`];
+}
+
 /** A sweep in a list: `12/60 trials, best 0.031`. */
 export function shortTrialsWords(counts) {
   const best = counts.best ? `, best ${amount(counts.best.value)}` : "";

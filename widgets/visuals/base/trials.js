@@ -10,6 +10,10 @@ export function rowOfTrial(job, before, metric) {
   const outcome = job.outcome ?? {};
   return {
     trial: job.trial,
+    member: outcome.member ?? null,
+    generation: outcome.generation ?? null,
+    parent: outcome.parent ?? null,
+    copied_from: outcome.copied_from ?? null,
     job: job.id,
     state: outcome.pruned && job.state === "succeeded" ? "pruned" : job.state,
     parameters: outcome.parameters ?? before?.parameters ?? null,
@@ -39,6 +43,14 @@ export function reportedRow(row, { step, of, values }, metric) {
       ? [...row.curve, [step, value]]
       : row.curve;
   return { ...reported, value, curve };
+}
+
+/** The trials of a population that a trial continues, from its first generation on, and the trial itself. */
+export function ancestorsOf(rows, trial) {
+  const known = new Map(rows.map((row) => [row.trial, row]));
+  const line = [];
+  for (let row = known.get(trial); row && line.length < rows.length; row = known.get(row.parent)) line.unshift(row);
+  return line;
 }
 
 /** A value of a metric if it can be compared with others, else null. */
@@ -88,8 +100,9 @@ export function matchingRows(rows, state, text) {
   return rows.filter((row) => (!state || countedAs(row.state) === state) && (!words.length || contains(row, words)));
 }
 
-function contains({ trial, parameters, error }, words) {
+function contains({ trial, member, generation, parameters, error }, words) {
   const pairs = Object.entries(parameters ?? {}).map(([name, value]) => `${clean(name)}=${parameterWords(value)}`);
+  if (Number.isFinite(member)) pairs.push(`member=${member}`, `generation=${generation}`);
   const text = `${trial} ${pairs.join(" ")} ${clean(error)}`.toLowerCase();
   return words.every((word) => text.includes(word));
 }

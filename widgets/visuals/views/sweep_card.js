@@ -3,13 +3,14 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
 import { askWords, drawWhy, jobHeadline } from "../base/job_words.js";
-import { endedTrials, parametersWords, sweepGpuWords, trialsWords } from "../base/sweep_words.js";
+import { endedTrials, parametersWords, populationWords, sweepGpuWords, trialsWords } from "../base/sweep_words.js";
 import { matchingRows } from "../base/trials.js";
 import { amount, clean, count } from "../base/words.js";
 import { renderParameterChart } from "../charts/parameter_chart.js";
 import { trialCounts } from "../charts/trial_counts.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { rerunForm, rerunLine, submitterLine } from "./rerun_form.js";
+import { bestSchedule } from "./schedule.js";
 import { TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
@@ -61,6 +62,7 @@ export function renderSweepCard(element, data, actions = {}) {
     job.error &&
       h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, clean(job.error)),
     rows && h("div", { key: "chart", draw: (node) => renderParameterChart(node, { ...shown, rows: matching }) }),
+    rows && bestSchedule(trials, rows),
     rows && trialTable(shown, state.view, choose),
     rows === null &&
       !data.blocked &&
@@ -83,6 +85,7 @@ function aboutSweep(job) {
   const { trials } = job;
   return [
     h("span", { key: "ask" }, `${count(trials.number, "trial")} with ${askWords(job)} each`),
+    ...populationWords(trials).map((words, place) => h("span", { key: `population ${place}` }, words)),
     trials.at_most && h("span", { key: "most" }, `at most ${amount(trials.at_most)} at a time`),
     trials.metric &&
       h("span", { key: "metric" }, `${trials.goal === "maximize" ? "largest" : "smallest"} ${clean(trials.metric)}`),

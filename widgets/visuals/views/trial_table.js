@@ -12,6 +12,12 @@ const MORE_TRIALS = 200;
 const MOST_PARAMETERS = 12;
 const MOST_COMPARED = 20;
 const DASH = "–";
+/** The columns of a population, by fields of the rows. */
+const LINEAGE = [
+  { name: "generation", column: "generation", field: "generation", number: true },
+  { name: "member", column: "member", field: "member", number: true },
+  { name: "copy of member", column: "copied_from", field: "copied_from", number: true },
+];
 
 /** The initial view of the table: by number, unfiltered. */
 export const TABLE_BEGIN = { column: "trial", down: false, state: "", text: "", shown: FIRST_TRIALS };
@@ -76,6 +82,7 @@ function drawComparing(sorted, compareOf) {
 function columnsOf(parameters, { rows, metric, goal }) {
   return [
     { name: "trial", column: "trial", number: true },
+    ...(rows.some(({ member }) => Number.isFinite(member)) ? LINEAGE : []),
     ...parameters.map((parameter) => ({
       name: clean(parameter) || "parameter",
       column: { parameter },
@@ -203,7 +210,7 @@ function drawTrial(row, columns, data) {
   );
 }
 
-function drawTrialCell(row, { name, parameter, number }, place, best, data) {
+function drawTrialCell(row, { name, parameter, field, number }, place, best, data) {
   const props = { key: place, class: number ? "st-number" : null };
   if (parameter !== undefined) {
     const value = own(row.parameters, parameter);
@@ -214,6 +221,7 @@ function drawTrialCell(row, { name, parameter, number }, place, best, data) {
     );
   }
   if (place === 0) return h("th", { ...props, scope: "row" }, drawTrialNumber(row, data));
+  if (field !== undefined) return h("td", props, row[field] ?? DASH);
   if (name === "curve") return h("td", props, sparkline(row.curve, clean(data.metric) || "value"));
   if (name === "state")
     return h(
