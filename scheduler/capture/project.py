@@ -16,7 +16,7 @@ from pathlib import Path
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.ignore import IGNORE_FILE, Ignores
-from springtide.scheduler.capture.repository import Commit, current_commit
+from springtide.scheduler.capture.repository import Commit, CopiedPaths, Tracked, commit_of, current_commit
 from springtide.scheduler.project_tree import (
     CACHES,
     MOST_BYTES,
@@ -27,7 +27,7 @@ from springtide.scheduler.project_tree import (
     pack,
     parents,
 )
-from springtide.scheduler.wire.trees import MAX_LISTED, ProjectTree
+from springtide.scheduler.wire.trees import MAX_LISTED, MAX_SUBMODULES, ProjectTree, Submodule
 from springtide.scheduler.wording import count, given, listed, plural, size
 
 MARKS = (".git", "pyproject.toml", IGNORE_FILE)
@@ -133,6 +133,8 @@ BARE = frozenset(
 )
 SECRETS = re.compile(r"(?i)(client_)?secrets?\..*|credentials.*\.json|service[-_]account.*\.json|kaggle\.json")
 """Names of files with secrets, which are read in place and never sent."""
+GIT_SETTINGS = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
+"""Names of files that Git reads in a working tree, where they may not be links: copied beside copied files."""
 PLACEHOLDERS = frozenset({".gitignore", ".gitkeep", ".keep"})
 """Names of files that keep an empty folder in a repository."""
 MOST_EMPTY = 1_000
@@ -169,7 +171,8 @@ class Project:
 
     ``empty`` are folders without files, which a job has as its own.
     ``large`` are files of code that are too large to be copied, with their sizes in bytes; ``unseen`` are folders
-    that were not looked at because the project is so large.
+    that were not looked at because the project is so large. ``submodules`` are the commits of the repositories in
+    it by their folders, ``indexes`` the indexes of Git for the copies of all repositories by their paths.
     """
 
     root: Path
@@ -181,11 +184,13 @@ class Project:
     large: Mapping[str, int] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
     commit: Commit | None = None
+    submodules: Mapping[str, Commit] = field(default_factory=dict)
+    indexes: Mapping[str, TreeFile] = field(default_factory=dict)
 
     @cached_property
     def packed(self) -> bytes:
         """The packed tree."""
-        return pack(self.files, self.links, self.empty)
+        return pack({**self.files, **self.indexes}, self.links, self.empty)
 
     @cached_property
     def folders(self) -> frozenset[str]:
@@ -228,6 +233,10 @@ class Project:
             ignored_count=len(self.ignored),
             git="" if self.commit is None else self.commit.directory,
             commit="" if self.commit is None else self.commit.digest,
+            submodules=tuple(
+                Submodule(path=path, git=commit.directory, commit=commit.digest)
+                for path, commit in sorted(self.submodules.items())
+            ),
         )
 
     def in_place(self, path: str) -> str | None:
@@ -305,6 +314,8 @@ class _Walk:
         self.shallow = shallow
         self.outside = outside
         self.found: dict[str, _Found] = {}
+        self.settings: dict[str, _Found] = {}
+        self.repositories: dict[str, Path] = {}
         self.links: dict[str, str] = {}
         self.ignored: list[str] = []
         self.large: dict[str, int] = {}
@@ -324,6 +335,7 @@ class _Walk:
                 continue
             folders.extend(self._look_into(folder, place, above))
         self._leave_out_data()
+        self._add_settings_of_git()
 
     def add(self, path: str, place: Path) -> None:
         """Copy this file."""
@@ -335,7 +347,8 @@ class _Walk:
 
     def project(self, commit: Commit | None) -> Project:
         """Return what was found, read. Raises `CaptureError` if it is too much."""
-        self._check_caps()
+        tracked = self._tracked(commit)
+        self._check_caps(len(tracked), sum(len(index.content) for _, index in tracked.values()))
         files = {}
         for path, found in sorted(self.found.items()):
             if path in self.kept:
@@ -365,7 +378,17 @@ class _Walk:
             large=self.large,
             unseen=tuple(self.unseen),
             commit=commit,
+            submodules={place: found for place, (found, _) in tracked.items() if place},
+            indexes=_indexes(tracked, CopiedPaths(files, links, folders)),
         )
+
+    def _tracked(self, commit: Commit | None) -> dict[str, tuple[Commit, Tracked]]:
+        """Return the commits and indexes of the repositories whose working trees begin in copied folders."""
+        begin = {"": (self.root, commit)} if _is_there(self.root / ".git") else {}
+        folders = {folder for path in (*self.found, *self.links) for folder in parents(path)}
+        inside = ((path, place) for path, place in sorted(self.repositories.items()) if path in folders)
+        begin |= {path: (place, commit_of(place)) for path, place in islice(inside, MAX_SUBMODULES)}
+        return {path: (found, Tracked(place, found)) for path, (place, found) in begin.items() if found}
 
     def _look_into(self, folder: str, place: str, above: Ignores) -> Iterator[tuple[str, str, Ignores]]:
         """Find what is copied of one folder; yield the folders in it to look into."""
@@ -379,10 +402,14 @@ class _Walk:
         files: list[os.DirEntry[str]] = []
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name == ".git" and (folder or self.outside):
+                self.repositories[folder] = Path(place)
             if entry.name in CACHES or not ((path.isascii() and len(path) < SHORT) or is_plain_path(path)):
                 continue
             if len(self.empty) < MOST_EMPTY and (bare := _bare_folders(entry, path)):
                 self.empty += bare
+                for each in bare:
+                    self._find_settings(each, Path(entry.path, os.path.relpath(each, path)))
                 continue
             if not folder or _is_folder(entry):
                 self.places.append(f"{path}/" if _is_folder(entry) else path)
@@ -394,6 +421,15 @@ class _Walk:
             else:
                 files.append(entry)
         self._choose(folder, files, ignores)
+        self._find_settings(folder, Path(place))
+
+    def _find_settings(self, folder: str, place: Path) -> None:
+        for name in GIT_SETTINGS:
+            with suppress(OSError):
+                about = (place / name).lstat()
+                if stat.S_ISREG(about.st_mode) and about.st_size <= self.caps.text_bytes:
+                    path = f"{folder}/{name}" if folder else name
+                    self.settings[path] = _Found(str(place / name), about.st_size, code=False, executable=False)
 
     def _is_entered(self, path: str, entry: os.DirEntry[str], ignores: Ignores, folder: str) -> bool:
         if entry.name.startswith(".") or entry.name in LINKED_FOLDERS or is_environment(Path(entry.path)):
@@ -437,6 +473,7 @@ class _Walk:
                 self.found[f"{path}/{below}"] = found
         for below, to in walk.links.items():
             self.links[f"{path}/{below}"] = to
+        self.repositories |= {f"{path}/{below}".rstrip("/"): place for below, place in walk.repositories.items()}
 
     def _choose(self, folder: str, entries: list[os.DirEntry[str]], ignores: Ignores) -> None:
         unknown = [entry for entry in entries if _suffix(entry.name) not in KNOWN]
@@ -484,9 +521,17 @@ class _Walk:
             if folders[-1] in many or any(folder in data for folder in folders):
                 del self.found[path]
 
-    def _check_caps(self) -> None:
+    def _add_settings_of_git(self) -> None:
+        """Copy what Git reads in the folders of the copy; alone it makes no folder one of the copy."""
+        folders = {"", *self.empty, *(folder for path in (*self.found, *self.links) for folder in parents(path))}
+        for path, found in self.settings.items():
+            if path.rpartition("/")[0] in folders:
+                self.found[path] = found
+
+    def _check_caps(self, indexes: int, index_bytes: int) -> None:
         total = sum(found.size for found in self.found.values())
-        if len(self.found) + len(self.links) <= self.caps.files and total <= self.caps.bytes:
+        number = len(self.found) + len(self.links) + indexes
+        if number <= self.caps.files and total + index_bytes <= self.caps.bytes:
             return
         sizes, numbers = Counter[str](), Counter[str]()
         for path, found in self.found.items():
@@ -507,6 +552,11 @@ class _Walk:
             f"{self.root / IGNORE_FILE} names it: add a line such as {given(line)}."
         )
         raise CaptureError(msg)
+
+
+def _indexes(tracked: Mapping[str, tuple[Commit, Tracked]], copied: CopiedPaths) -> dict[str, TreeFile]:
+    made = {place: index.in_copy(copied, place) for place, (_, index) in tracked.items()}
+    return {f"{place}/.git/index".lstrip("/"): TreeFile(content) for place, content in made.items() if content}
 
 
 def is_environment(place: Path) -> bool:

@@ -1,12 +1,19 @@
-"""The commit of a Git repository, read from its files: Git need not be installed."""
+"""The repositories of a project, read from the files of Git: it need not be installed."""
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from springtide.scheduler.capture.git_index import LINK, MOST_BYTES, REPOSITORY, Entry, blob_digest, job_index
+
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+MOST_COMPARED = 64 << 20
+"""Size of the files of a repository that are read to compare them with the index, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +28,97 @@ def current_commit(root: Path, home: Path) -> Commit | None:
     """Return the commit of the repository that a folder is in, None without one, or before the first commit."""
     for folder in (root, *root.parents):
         if (folder / ".git").exists():
-            directory = _directory(folder / ".git")
-            digest = None if directory is None else _digest(directory)
-            return None if digest is None else Commit(str(directory), digest)
+            return commit_of(folder)
         if folder == home:
             return None
     return None
+
+
+def commit_of(folder: Path) -> Commit | None:
+    """Return the commit of the repository whose working tree begins at a folder, None without one."""
+    directory = _directory(folder / ".git")
+    digest = None if directory is None else _digest(directory)
+    return None if digest is None else Commit(str(directory), digest)
+
+
+@dataclass(frozen=True)
+class CopiedPaths:
+    """The paths of a copy of a working tree: of files, of links with their targets, of folders."""
+
+    files: Collection[str]
+    links: Mapping[str, str]
+    folders: Collection[str]
+
+
+class Tracked:
+    """The index of a repository as it is now: the tracked files in the folder ``root``."""
+
+    def __init__(self, root: Path, commit: Commit) -> None:
+        self._root = root
+        self._width = len(commit.digest) // 2
+        self._left = MOST_COMPARED
+        self.content, self._read_at = _index(Path(commit.directory, "index"))
+
+    def in_copy(self, copied: CopiedPaths, place: str) -> bytes | None:
+        """Return the index of the copy at ``place`` of a project's copy; None if it cannot be read.
+
+        Git does not look at tracked files that the copy has as links, and that are unchanged here.
+        """
+
+        def is_elsewhere(entry: Entry) -> bool:
+            path = f"{place}/{entry.path}" if place else entry.path
+            if path in (copied.folders if entry.kind == REPOSITORY else copied.files) and entry.kind != LINK:
+                return False
+            about = _lstat(f"{self._root}/{entry.path}")
+            if about is None or (path in copied.links and self._target(entry) == copied.links[path]):
+                return False
+            return self._is_unchanged(entry, about)
+
+        return job_index(self.content, self._width, is_elsewhere)
+
+    def _target(self, entry: Entry) -> str | None:
+        try:
+            return str((self._root / entry.path).readlink())
+        except OSError:
+            return None
+
+    def _is_unchanged(self, entry: Entry, about: os.stat_result) -> bool:
+        """Return whether a file is as it was last added: by size and time as in Git, or by its content."""
+        if entry.kind == REPOSITORY:
+            commit = commit_of(self._root / entry.path)
+            return commit is not None and bytes.fromhex(commit.digest) == entry.digest
+        if stat.S_IFMT(about.st_mode) != entry.kind:
+            return False
+        seconds, fraction = divmod(about.st_mtime_ns, 10**9)
+        same = entry.size == about.st_size & 0xFFFFFFFF and entry.changed_at in {(seconds, fraction), (seconds, 0)}
+        if same and about.st_mtime_ns < self._read_at:
+            return True
+        self._left -= about.st_size
+        return self._left >= 0 and blob_digest(self._content(entry), self._width) == entry.digest
+
+    def _content(self, entry: Entry) -> bytes:
+        if entry.kind == LINK:
+            return os.fsencode(self._target(entry) or "")
+        try:
+            return (self._root / entry.path).read_bytes()
+        except OSError:
+            return b""
+
+
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _index(path: Path) -> tuple[bytes, int]:
+    """Return the content of an index, empty if there is none, and the time of its last change (ns)."""
+    try:
+        about = path.stat()
+        return (path.read_bytes() if about.st_size <= MOST_BYTES else b""), about.st_mtime_ns
+    except OSError:
+        return b"", 0
 
 
 def _directory(path: Path) -> Path | None:

@@ -38,7 +38,7 @@ def project_folder(spec: AttemptSpec, tree: ProjectTree, places: JobPlaces) -> P
     return places.tree(tree.root) if spec.copies_tree else Path(tree.root)
 
 
-def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, str] | None:
+def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any] | None:
     """Return what the supervisor needs to make the job's copy of its project, None for a job without one."""
     if spec.tree is None or not spec.copies_tree:
         return None
@@ -47,10 +47,15 @@ def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, str] | None:
         "packed": str(places.packed),
         "root": spec.tree.root,
         "cwd": working_directory(spec, places),
-        "git": spec.tree.git,
-        "commit": spec.tree.commit,
+        "repositories": repositories(spec.tree),
         "seeds": str(places.checkpoints / SEEDS),
     }
+
+
+def repositories(tree: ProjectTree) -> list[tuple[str, str, str]]:
+    """Return folder in the tree, Git directory and commit of each repository."""
+    own = [("", tree.git, tree.commit)] if tree.commit else []
+    return [*own, *((each.path, each.git, each.commit) for each in tree.submodules)]
 
 
 def command(spec: AttemptSpec, places: JobPlaces, program: str = "") -> list[str]:

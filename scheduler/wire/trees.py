@@ -11,10 +11,22 @@ from springtide.scheduler.wire.shapes import Answer, Request
 MAX_LISTED: Final = 30
 """Maximum number of names in each list of a tree."""
 
+MAX_SUBMODULES: Final = 100
+"""Maximum number of repositories in a tree, beside its own."""
+
 Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 FilePath: TypeAlias = Annotated[str, Meta(max_length=4096)]
 Names: TypeAlias = Annotated[tuple[FilePath, ...], Meta(max_length=MAX_LISTED)]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
+Commit: TypeAlias = Annotated[str, Meta(pattern=r"^([0-9a-f]{40,64})?$(?!\n)")]
+
+
+class Submodule(Request, frozen=True, kw_only=True):
+    """A repository in a project tree: its folder there, its Git directory and its commit."""
+
+    path: FilePath
+    git: FilePath
+    commit: Commit
 
 
 class ProjectTree(Request, frozen=True, kw_only=True):
@@ -24,7 +36,7 @@ class ProjectTree(Request, frozen=True, kw_only=True):
     folder itself. ``files`` are the first of ``file_count`` copied files with ``file_bytes`` together, ``linked``
     the first names that the job reads and writes in place, ``ignored`` those of them that an ignore file names;
     their numbers are ``linked_count`` and ``ignored_count``. ``git`` is the Git directory, ``commit`` its commit;
-    both are empty without one.
+    both are empty without one. ``submodules`` are the repositories in copied folders.
     """
 
     root: FilePath
@@ -37,7 +49,8 @@ class ProjectTree(Request, frozen=True, kw_only=True):
     ignored: Names = ()
     ignored_count: Number = 0
     git: FilePath = ""
-    commit: Annotated[str, Meta(pattern=r"^([0-9a-f]{40,64})?$(?!\n)")] = ""
+    commit: Commit = ""
+    submodules: Annotated[tuple[Submodule, ...], Meta(max_length=MAX_SUBMODULES)] = ()
 
 
 class SentTree(Answer, frozen=True, kw_only=True):

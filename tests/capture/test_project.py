@@ -187,7 +187,9 @@ def test_ignored_files_stay_in_place(project: Path, here: Here, tmp_path: Path) 
     (project / ".springtideignore").write_text("!gen/keep/\n")
     captured = capture_words(["python", "train.py"], here)
     assert captured.project is not None
-    assert set(captured.project.files) == {"gen/keep/b.py", "pyproject.toml", "sub/y.json", "train.py"}
+    assert set(captured.project.files) == {
+        *(".gitignore", "gen/keep/b.py", "pyproject.toml", "sub/.gitignore", "sub/y.json", "train.py"),
+    }
     tree = copy_of(captured, tmp_path / "job")
     assert (tree / "gen" / "a.py").is_symlink()
     assert (tree / "sub" / "x.json").is_symlink()
@@ -274,29 +276,208 @@ def test_modules_of_the_search_path_in_the_project_are_those_of_the_copy(
 # ---------- Git
 
 
+WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
+
+
+def git(place: Path, *words: str) -> str:
+    done = subprocess.run(["git", *WHO, *words], cwd=place, check=True, capture_output=True, text=True)
+    assert not done.stderr, done.stderr
+    return done.stdout.rstrip()
+
+
+def commit_all(place: Path, message: str = "first") -> str:
+    """Commit all files of a folder, which becomes a repository; return the commit."""
+    if not (place / ".git").exists():
+        git(place, "init", "-q", "-b", "main")
+    git(place, "add", "-A")
+    git(place, "commit", "-qm", message)
+    return git(place, "rev-parse", "HEAD")
+
+
+def tracked_project(project: Path) -> None:
+    """Write a project of which most tracked files are links in a copy."""
+    write(
+        project, train_dot_py="", _dot_gitignore="/scratch/\n/weights dir/\n", _dot_gitattributes="*.npy binary\n"
+    )
+    write(project, _dot_pre_commit_config_dot_yaml="", _dot_github__ci_dot_yml="", lib__a_dot_py="")
+    write(
+        project,
+        data__a_dot_npy="data",
+        data__more__b_dot_npy="data",
+        lib__table_dot_npy="data",
+        big_dot_npy="data",
+    )
+    write(project, kept___dot_gitignore="*\n!.gitignore\n", scratch__x_dot_npy="ignored")
+    (project / "weights dir").mkdir()
+    (project / "weights dir" / "x.npy").write_text("ignored")
+    (project / "latest").symlink_to("./lib/../lib")
+    (project / "lib" / "run").write_text("#!/bin/sh\n")
+    (project / "lib" / "run").chmod(0o755)
+
+
+def answers(place: Path) -> dict[str, str]:
+    """Return what Git answers about the changes of a working tree."""
+    asked = ("status --porcelain", "diff --stat", "diff HEAD --stat", "describe --always --dirty --abbrev=40")
+    return {words: git(place, *words.split()) for words in asked}
+
+
 def test_git_in_the_job_knows_the_commit_and_leaves_the_repository_alone(
     project: Path, here: Here, tmp_path: Path
 ) -> None:
     write(project, train_dot_py="")
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-
-    def git(place: Path, *words: str) -> str:
-        done = subprocess.run(["git", *who, *words], cwd=place, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    git(project, "init", "-q", "-b", "main")
-    git(project, "add", ".")
-    git(project, "commit", "-qm", "first")
-    commit = git(project, "rev-parse", "HEAD")
+    commit = commit_all(project)
     captured = capture_words(["python", "train.py"], here)
     write(project, train_dot_py="later")
-    git(project, "commit", "-qam", "second")
-    later = git(project, "rev-parse", "HEAD")
+    later = commit_all(project, "second")
     tree = copy_of(captured, tmp_path / "job")
     assert git(tree, "rev-parse", "HEAD") == commit
+    assert git(tree, "status", "--porcelain") == ""
+    assert git(tree, "log", "--format=%s", "main") == "second\nfirst"
     git(tree, "commit", "-q", "--allow-empty", "-m", "of the job")
+    git(tree, "branch", "-f", "main")
+    git(tree, "tag", "of-the-job")
+    git(tree, "config", "user.name", "job")
     assert git(project, "rev-parse", "HEAD") == later
     assert git(project, "status", "--porcelain") == ""
+    assert git(project, "tag") == ""
+    assert git(project, "fsck", "--unreachable") == ""
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_a_clean_checkout_is_clean_in_the_job(project: Path, here: Here, tmp_path: Path, version: str) -> None:
+    tracked_project(project)
+    commit = commit_all(project)
+    git(project, "update-index", "--index-version", version)
+    if version == "3":
+        write(project, new_dot_py="")
+        git(project, "add", "--intent-to-add", "new.py")
+        git(project, "rm", "-q", "--cached", "new.py")
+        (project / "new.py").unlink()
+    tree = copy_of(capture_words(["python", "train.py"], here), tmp_path / "job")
+    assert (tree / "data").is_symlink()
+    assert (tree / "scratch").is_symlink()
+    assert (tree / ".github").is_symlink()
+    assert answers(tree) == dict.fromkeys(answers(tree), "") | {"describe --always --dirty --abbrev=40": commit}
+    git(tree, "diff", "--quiet")
+    assert git(tree, "ls-files") == git(project, "ls-files")
+    assert git(tree, "check-ignore", "scratch", "kept/x") == "scratch\nkept/x"
+
+
+def test_changes_at_the_submission_are_changes_in_the_job(project: Path, here: Here, tmp_path: Path) -> None:
+    tracked_project(project)
+    commit_all(project)
+    write(project, train_dot_py="changed", lib__staged_dot_py="", lib__new_dot_py="", big_dot_npy="changed")
+    git(project, "add", "lib/staged.py")
+    (project / "lib" / "a.py").unlink()
+    (project / "data" / "a.npy").unlink()
+    before = answers(project)
+    captured = capture_words(["python", "train.py"], here)
+    commit_all(project, "after the submission")
+    tree = copy_of(captured, tmp_path / "job")
+    changes = git(tree, "status", "--porcelain").splitlines()
+    assert [line.replace(" T ", " M ") for line in changes] == before["status --porcelain"].splitlines()
+    assert " D data/a.npy" in changes
+    assert " T big.npy" in changes
+    assert git(tree, "diff", "train.py").endswith("+changed\n\\ No newline at end of file")
+
+
+def test_what_a_job_changes_in_its_copy_shows(project: Path, here: Here, tmp_path: Path) -> None:
+    tracked_project(project)
+    commit_all(project)
+    tree = copy_of(capture_words(["python", "train.py"], here), tmp_path / "job")
+    write(tree, train_dot_py="job", result_dot_txt="job")
+    assert git(tree, "status", "--porcelain") == " M train.py\n?? result.txt"
+    git(tree, "commit", "-qam", "of the job")
+    assert git(tree, "show", "--stat", "--format=").split()[0] == "train.py"
+    assert git(project, "log", "--all", "--format=%s") == "first"
+
+
+def test_files_that_only_look_changed_are_compared(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="", big_dot_npy="data", other_dot_npy="data")
+    commit_all(project)
+    os.utime(project / "big.npy", (0, 0))
+    about = (project / "other.npy").stat()
+    (project / "other.npy").write_text("late")
+    os.utime(project / "other.npy", ns=(about.st_atime_ns, about.st_mtime_ns))
+    os.utime(project / ".git" / "index", ns=(about.st_atime_ns, about.st_mtime_ns))
+    tree = copy_of(capture_words(["python", "train.py"], here), tmp_path / "job")
+    assert git(tree, "status", "--porcelain") == " T other.npy"
+
+
+def test_git_in_a_worktree_and_in_a_shallow_clone(project: Path, here: Here, tmp_path: Path) -> None:
+    tracked_project(project)
+    commit_all(project)
+    write(project, train_dot_py="second")
+    commit = commit_all(project, "second")
+    other, shallow = project.parent / "other", project.parent / "shallow"
+    git(project, "worktree", "add", "-q", "--detach", str(other))
+    git(project, "clone", "-q", "--depth", "1", f"file://{project}", str(shallow))
+    for place in (other, shallow):
+        captured = capture_words(["python", "train.py"], replace(here, cwd=place))
+        tree = copy_of(captured, tmp_path / place.name)
+        assert answers(tree) == answers(place)
+        assert git(tree, "rev-parse", "HEAD") == commit
+        assert git(tree, "log", "--format=%s") == git(place, "log", "--format=%s")
+
+
+def test_a_sparse_checkout_and_a_repository_of_sha256_are_clean(project: Path, here: Here, tmp_path: Path) -> None:
+    git(project, "init", "-q", "-b", "main", "--object-format=sha256")
+    tracked_project(project)
+    write(project, left__out_dot_py="")
+    commit_all(project)
+    git(project, "sparse-checkout", "set", "--cone", "--sparse-index", "lib", "data", "kept", ".github")
+    assert not (project / "left").exists()
+    tree = copy_of(capture_words(["python", "train.py"], here), tmp_path / "job")
+    assert (tree / "big.npy").is_symlink()
+    assert answers(tree) == answers(project)
+
+
+def test_git_in_a_submodule_knows_the_commit_of_the_submodule(project: Path, here: Here, tmp_path: Path) -> None:
+    library, data = project.parent / "library", project.parent / "tables"
+    write(library, lib_dot_py="", big_dot_npy="data")
+    write(data, x_dot_npy="data")
+    commits = commit_all(library, "of the library"), commit_all(data, "of the data")
+    write(project, train_dot_py="")
+    commit_all(project)
+    git(project, "submodule", "--quiet", "add", str(library), "parts/sub")
+    git(project, "submodule", "--quiet", "add", str(data), "tables")
+    commit_all(project, "with submodules")
+    write(project / "vendored", own_dot_py="")
+    (project / "vendored" / ".gitignore").write_text("")
+    vendored = commit_all(project / "vendored", "of the vendored")
+    captured = capture_words(["python", "train.py"], here)
+    tree = copy_of(captured, tmp_path / "job")
+    for place, commit in (("parts/sub", commits[0]), ("tables", commits[1]), ("vendored", vendored)):
+        assert git(tree / place, "rev-parse", "HEAD") == commit
+        assert git(tree / place, "status", "--porcelain") == ""
+    assert (tree / "tables").is_symlink()
+    assert git(tree / "parts" / "sub", "rev-parse", "--show-toplevel") == str(tree / "parts" / "sub")
+    assert f" {commits[0]} parts/sub (heads/main)" in git(tree, "submodule", "status", "parts/sub")
+    assert git(tree, "status", "--porcelain") == git(project, "status", "--porcelain") == "?? vendored/"
+    write(tree / "parts" / "sub", lib_dot_py="job")
+    git(tree / "parts" / "sub", "commit", "-qam", "of the job")
+    assert git(project, "status", "--porcelain") == "?? vendored/"
+
+
+def test_a_submission_needs_no_git(
+    project: Path, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked_project(project)
+    commit = commit_all(project)
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        tree = copy_of(capture_words([sys.executable, "train.py"], here), tmp_path / "job")
+    assert git(tree, "describe", "--always", "--dirty", "--abbrev=40") == commit
+
+
+def test_an_index_that_cannot_be_read_is_no_trouble(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="")
+    commit = commit_all(project)
+    whole = (project / ".git" / "index").read_bytes()
+    for number, content in enumerate((b"", b"DIRC", whole[:40], whole[:8] + b"\xff" * 4 + whole[12:], b"\0" * 90)):
+        (project / ".git" / "index").write_bytes(content)
+        tree = copy_of(capture_words(["python", "train.py"], here), tmp_path / str(number))
+        assert git(tree, "rev-parse", "HEAD") == commit
 
 
 # ---------- limits
@@ -488,7 +669,7 @@ def test_an_empty_folder_is_the_jobs_own(project: Path, here: Here, tmp_path: Pa
         (copy / folder / "last.ckpt").write_text("the job's")
         assert not (project / folder / "last.ckpt").exists()
     assert (copy / "data").is_symlink()
-    assert capture_project(project, project.parent).linked == ("data/", ".gitignore")
+    assert capture_project(project, project.parent).linked == ("data/",)
 
 
 def test_a_checkpoint_in_a_folder_that_jobs_share_is_named(project: Path, here: Here) -> None:

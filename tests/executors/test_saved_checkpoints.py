@@ -170,7 +170,7 @@ def test_a_copy_of_the_project_has_the_checkpoint_and_links_to_what_lies_beside_
     (tmp_path / "packed").write_bytes(b"springtide tree 1\n%d\n%bx" % (len(head), head))
     tree = work / "study"
     spec = {"tree": str(tree), "root": str(project), "packed": str(tmp_path / "packed"), "cwd": str(tree)}
-    make_tree({**spec, "git": "", "commit": "", "seeds": str(seeds)})
+    make_tree({**spec, "repositories": [], "seeds": str(seeds)})
     assert (tree / "run/last.pt").read_text() == "the fork's"
     assert (tree / "run/log.txt").readlink() == project / "run/log.txt"
     assert (project / "run/last.pt").read_text() == "the project's"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.capture import Captured
+from springtide.scheduler.executors.environment import repositories
 from springtide.scheduler.executors.supervisor.tree import make_tree
 
 
@@ -27,8 +28,7 @@ def copy_of(captured: Captured, job: Path) -> Path:
                 "packed": str(packed),
                 "root": described.root,
                 "cwd": place_of(captured, tree),
-                "git": described.git,
-                "commit": described.commit,
+                "repositories": repositories(described),
             }
         )
     return tree

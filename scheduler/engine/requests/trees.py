@@ -30,7 +30,8 @@ def checked_tree(submission: wire.Submission) -> wire.ProjectTree | None:
         return None
     if not tree.root.startswith("/") or (tree.root == "/" and tree.digest is None):
         raise invalid_field("tree", f"The project folder {wording.given(tree.root)} is not an absolute path.")
-    for text in (tree.root, tree.git, *tree.files, *tree.linked, *tree.ignored):
+    inside = (text for each in tree.submodules for text in (each.path, each.git))
+    for text in (tree.root, tree.git, *inside, *tree.files, *tree.linked, *tree.ignored):
         if not wording.is_printable(text):
             raise invalid_field(
                 "tree",

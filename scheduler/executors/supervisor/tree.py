@@ -25,15 +25,24 @@ CACHES = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
 )
 """Names of what is neither copied nor linked."""
-MOST_INDEX = 64 << 20
-"""Maximum size of a copied index of Git, in bytes."""
+MOST_TEXT = 4 << 20
+"""Length of the settings of Git that are copied, in characters."""
+GIT_CONFIG = """
+[core]
+\tbare = false
+\tworktree = ..
+\tfsmonitor = false
+[sparse]
+\texpectFilesOutsideOfPatterns = true
+"""
+"""Settings of Git in a copy: the working tree is beside it, with links in place of files that the index skips."""
 
 
 def make_tree(spec: dict[str, Any]) -> None:
     """Make the copy ``spec["tree"]`` of the project, atomically; do nothing if it exists.
 
     ``packed`` is the file of the submission's files, ``root`` the project's folder, ``cwd`` the working directory
-    in it, ``git`` the Git directory at the submission and ``commit`` its commit, both empty if there was none.
+    in it, ``repositories`` folder in the copy, Git directory and commit of each repository at the submission.
     The files below ``seeds``, if that exists, come into the working directory in place of its own.
     Raises OSError or ValueError.
     """
@@ -52,9 +61,13 @@ def make_tree(spec: dict[str, Any]) -> None:
     seeds = spec.get("seeds", "")
     if os.path.isdir(seeds) and not os.path.islink(seeds):  # noqa: PTH112, PTH114
         _place_seeds(seeds, new, "" if working == "." else working, folders, taken)
-    _link(root, new, folders, taken)
-    if spec.get("commit"):
-        _attach_git(new, root, spec["git"], spec["commit"])
+    links = _link(root, new, folders, taken)
+    links += [folder for folder in folders if folder and os.path.islink(f"{root}/{folder}")]  # noqa: PTH114
+    for place, git, commit in spec["repositories"]:
+        start = f"{place}/" if place else ""
+        inside = [path[len(start) :] for path in links if path.startswith(start)]
+        if (not place or place in folders) and not _attach_git(f"{new}/{start}.git", git, commit, inside):
+            shutil.rmtree(f"{new}/{start}.git", ignore_errors=True)
     handle = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
     with suppress(AttributeError):
         ctypes.CDLL(None).syncfs(handle)
@@ -130,10 +143,13 @@ def _with_parents(path: str) -> list[str]:
     return ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
-def _link(root: str, new: str, folders: set[str], taken: set[str]) -> None:
-    """Link what was not copied; a folder without copied files is one link."""
+def _link(root: str, new: str, folders: set[str], taken: set[str]) -> list[str]:
+    """Link what was not copied, a folder without copied files as one link; return the linked folders."""
     left = MOST_LINKS
+    linked: list[str] = []
     for folder in sorted(folders):
+        if folder.rpartition("/")[2] == ".git":
+            continue
         try:
             names = os.listdir(os.path.join(root, folder))  # noqa: PTH118, PTH208
         except OSError as error:
@@ -146,9 +162,12 @@ def _link(root: str, new: str, folders: set[str], taken: set[str]) -> None:
                 continue
             if not left:
                 _say(f"{root} has more than {MOST_LINKS} files that were not sent; no more are linked.")
-                return
+                return linked
             left -= 1
             os.symlink(f"{root}/{path}", f"{new}/{path}")  # noqa: PTH211
+            if os.path.isdir(f"{root}/{path}"):  # noqa: PTH112
+                linked.append(path)
+    return linked
 
 
 def _say(text: str) -> None:
@@ -156,21 +175,52 @@ def _say(text: str) -> None:
     os.write(1, f"{text}\n".encode(errors="replace"))
 
 
-def _attach_git(new: str, root: str, git: str, commit: str) -> None:
-    """Give the copy a Git directory of its own: the commit of the submission, and the repository's objects.
+def _attach_git(own: str, git: str, commit: str, linked: list[str]) -> bool:
+    """Make the Git directory of a copy, at a commit; return whether the repository's objects are there to read.
 
-    ``HEAD`` and index are the copy's, so that Git in the job changes neither the branch nor the index of the user.
+    It borrows the objects, and has copies of branches, tags and settings: nothing that Git does in the job changes
+    the repository. The index is in the sent files. Linked folders count as ignored.
     """
     common = git
     with suppress(OSError), open(f"{git}/commondir", encoding="utf-8") as file:  # noqa: PTH123
         common = os.path.normpath(os.path.join(git, file.read().strip()))  # noqa: PTH118
     if not os.path.isdir(f"{common}/objects"):  # noqa: PTH112
-        return
-    own = f"{new}/.git"
-    os.mkdir(own, 0o755)  # noqa: PTH102
-    for name, text in (("HEAD", commit), ("commondir", common)):
-        with open(f"{own}/{name}", "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(f"{text}\n")
+        return False
+    for folder in ("objects/info", "info"):
+        os.makedirs(f"{own}/{folder}", 0o755, exist_ok=True)  # noqa: PTH103
     with suppress(OSError):
-        if os.path.lexists(f"{root}/.git") and os.path.getsize(f"{git}/index") <= MOST_INDEX:  # noqa: PTH202
-            shutil.copyfile(f"{git}/index", f"{own}/index")
+        shutil.copytree(f"{common}/refs", f"{own}/refs", ignore=shutil.ignore_patterns("*.lock"))
+    os.makedirs(f"{own}/refs", 0o755, exist_ok=True)  # noqa: PTH103
+    for place, name in (
+        (common, "packed-refs"),
+        (common, "shallow"),
+        (common, "info/attributes"),
+        (git, "info/sparse-checkout"),
+    ):
+        with suppress(OSError):
+            shutil.copyfile(f"{place}/{name}", f"{own}/{name}")
+    config = _text(f"{common}/config") + "\n" + _text(f"{git}/config.worktree") + GIT_CONFIG
+    ignored = _text(f"{common}/info/exclude") + "\n" + "".join(f"/{_pattern(path)}\n" for path in sorted(linked))
+    for name, text in (
+        ("HEAD", f"{commit}\n"),
+        ("config", config),
+        ("info/exclude", ignored),
+        ("objects/info/alternates", f"{common}/objects\n"),
+    ):
+        target = os.open(f"{own}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(target, "w", encoding="utf-8", errors="surrogateescape") as copy:  # noqa: PTH123
+            copy.write(text)
+    return True
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            return file.read(MOST_TEXT)
+    except OSError:
+        return ""
+
+
+def _pattern(path: str) -> str:
+    """Return the pattern of an ignore file for exactly this path."""
+    return "".join(f"\\{letter}" if letter in "\\*?[ " else letter for letter in path).replace("\n", "?")
