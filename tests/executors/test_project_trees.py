@@ -19,6 +19,7 @@ from springtide.scheduler.executors.supervisor import tree as unpacking
 from springtide.scheduler.executors.supervisor.tree import make_tree
 from springtide.scheduler.project_tree import HEAD, TreeError, TreeFile, digest_of, pack, read_manifest
 from springtide.scheduler.wire import ProjectTree
+from springtide.scheduler.wire.trees import Submodule
 
 
 def sent(
@@ -102,6 +103,25 @@ async def test_the_copy_belongs_to_the_account_of_the_job() -> None:
         owner = places(bench).work.stat().st_uid
         assert owner != os.getuid()
         assert {path.lstat().st_uid for path in copy.rglob("*")} == {owner}
+
+
+async def test_repositories_that_cannot_be_read_or_are_no_folders_of_the_copy_have_no_git_directory(
+    bench: LocalBench, tmp_path: Path
+) -> None:
+    root, away = tmp_path / "study", tmp_path / "away"
+    (root / "sub").mkdir(parents=True)
+    (away / ".git" / "objects").mkdir(parents=True)
+    spec = sent(bench, root, "", {"a.py": "", "sub/b.py": "", ".git/index": "", "sub/.git/index": ""})
+    assert spec.tree is not None
+    commit = "1" * 40
+    named = [("sub", f"{away}/gone"), ("../../away", f"{away}/.git"), (str(away), f"{away}/.git")]
+    submodules = tuple(Submodule(path=path, git=git, commit=commit) for path, git in named)
+    tree = replace(spec.tree, git=f"{away}/gone", commit=commit, submodules=submodules)
+    await bench.run(replace(spec, tree=tree))
+    copy = places(bench).tree(str(root))
+    assert (copy / "sub" / "b.py").exists()
+    assert not list(copy.rglob(".git"))
+    assert [path.name for path in away.rglob("*")] == [".git", "objects"]
 
 
 # ---------- files of the job
