@@ -57,7 +57,7 @@ class Tracked:
         self._root = root
         self._width = len(commit.digest) // 2
         self._left = MOST_COMPARED
-        self.content, self._read_at = _index(Path(commit.directory, "index"))
+        self.content, self._written_at = _index(Path(commit.directory, "index"))
 
     def in_copy(self, copied: CopiedPaths, place: str) -> bytes | None:
         """Return the index of the copy at ``place`` of a project's copy; None if it cannot be read.
@@ -78,7 +78,7 @@ class Tracked:
 
     def _target(self, entry: Entry) -> str | None:
         try:
-            return str((self._root / entry.path).readlink())
+            return os.readlink(f"{self._root}/{entry.path}")  # noqa: PTH115 - Path changes the target
         except OSError:
             return None
 
@@ -89,9 +89,12 @@ class Tracked:
             return commit is not None and bytes.fromhex(commit.digest) == entry.digest
         if stat.S_IFMT(about.st_mode) != entry.kind:
             return False
+        size = about.st_size & 0xFFFFFFFF
+        if entry.size not in {size, 0}:
+            return False
         seconds, fraction = divmod(about.st_mtime_ns, 10**9)
-        same = entry.size == about.st_size & 0xFFFFFFFF and entry.changed_at in {(seconds, fraction), (seconds, 0)}
-        if same and about.st_mtime_ns < self._read_at:
+        same = entry.size == size and entry.changed_at in {(seconds, fraction), (seconds, 0)}
+        if same and about.st_mtime_ns < self._written_at:
             return True
         self._left -= about.st_size
         return self._left >= 0 and blob_digest(self._content(entry), self._width) == entry.digest

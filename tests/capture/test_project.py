@@ -394,8 +394,10 @@ def test_what_a_job_changes_in_its_copy_shows(project: Path, here: Here, tmp_pat
 
 def test_files_that_only_look_changed_are_compared(project: Path, here: Here, tmp_path: Path) -> None:
     write(project, train_dot_py="", big_dot_npy="data", other_dot_npy="data")
+    (project / "link.npy").symlink_to("./big.npy")
     commit_all(project)
-    os.utime(project / "big.npy", (0, 0))
+    for name in ("big.npy", "link.npy"):
+        os.utime(project / name, (0, 0), follow_symlinks=False)
     about = (project / "other.npy").stat()
     (project / "other.npy").write_text("late")
     os.utime(project / "other.npy", ns=(about.st_atime_ns, about.st_mtime_ns))
