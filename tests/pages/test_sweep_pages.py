@@ -104,7 +104,7 @@ def test_failed_trials_are_retried_and_the_rest_is_cancelled_on_the_page(visit: 
     expect(card.get_by_test_id("job-state")).to_have_text("Cancelled")
     expect(card.get_by_test_id("count-succeeded")).to_have_text("2 succeeded")
     expect(card.locator("[data-trial='3']")).to_have_attribute("data-state", "cancelled")
-    expect(card.locator("footer button")).to_have_text(["Run again", "Edit and run again…"])
+    expect(card.locator("footer button")).to_have_text(["Run again", "Edit and run again…", "Delete…"])
 
 
 def test_my_jobs_have_one_row_for_a_sweep_with_its_trials_on_demand(visit: Visit, service: Service) -> None:
