@@ -129,7 +129,7 @@ async def test_a_dry_run_sends_nothing_and_says_what_would_be(url: str, director
             assert "job" not in answer
             assert answer["next"].startswith("Nothing was sent.")
             assert "within the quota" in answer["outlook"]["expectation"]
-            assert "springtide.training" in answer["untrusted"]["pause"]
+            assert answer["untrusted"]["pause"].startswith("No sign of checkpoints found in train.py")
             assert "train.py" in answer["untrusted"]["environment"]["Project"]
             assert answer["untrusted"]["environment"]["Variables"] == "A"
             assert any("WANDB_API_KEY is set here and not sent" in note for note in answer["untrusted"]["notes"])
