@@ -93,6 +93,42 @@ async def test_manifests_that_lie_are_left_out_or_count_for_nothing(jobs: Jobs) 
     assert {each.step for each in await jobs.listed()} == {None}
 
 
+@pytest.mark.parametrize("harm", ["cut", "longer", "missing", "a link", "a folder"])
+async def test_a_checkpoint_without_the_files_of_its_manifest_is_neither_listed_nor_copied(
+    jobs: Jobs, harm: str
+) -> None:
+    jobs.save(1, 10, model="one")
+    model = jobs.save(2, 20, model="two") / "model"
+    model.unlink()
+    if harm in {"cut", "longer"}:
+        model.write_text("t" if harm == "cut" else "two and more")
+    elif harm == "a link":
+        model.symlink_to("gone")
+    elif harm == "a folder":
+        model.mkdir()
+    assert [each.name for each in await jobs.listed()] == ["00000001"]
+    with pytest.raises(CheckpointGoneError):
+        await jobs.copy("00000002")
+
+
+@pytest.mark.parametrize("path", ["../00000001/model", "/etc/hostname", "", "./model", "deep/../model"])
+async def test_a_manifest_names_only_files_of_its_own_checkpoint(jobs: Jobs, path: str) -> None:
+    place = jobs.save(1, model="m")
+    (place / "deep").mkdir()
+    about = {"step": 1, "at": 5.0, "attempt": 1, "files": {path: {"size": 1}}}
+    (place / "manifest.json").write_text(json.dumps(about))
+    assert await jobs.listed() == []
+
+
+async def test_a_whole_checkpoint_may_have_folders(jobs: Jobs) -> None:
+    place = jobs.save(1, 10)
+    (place / "shards/0").mkdir(parents=True)
+    (place / "shards/0/part").write_text("p")
+    about = {"step": 10, "at": 5.0, "attempt": 1, "files": {"shards/0/part": {"size": 1}}}
+    (place / "manifest.json").write_text(json.dumps(about))
+    assert [each.size for each in await jobs.listed()] == [1]
+
+
 async def test_what_is_no_plain_file_is_not_copied(jobs: Jobs) -> None:
     place = jobs.save(1)
     os.mkfifo(place / "pipe")

@@ -38,7 +38,8 @@ STEP_NAMES = ("step", "iter", "checkpoint", "ckpt", "snapshot", "epoch")
 
 _OWN = re.compile(r"\d{8,}")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WAY = _FOLDER | os.O_NOFOLLOW
 _BLOCK = 1 << 24
 
 
@@ -137,13 +138,15 @@ def _other(found: Checkpoint, root: str, prefix: str) -> Kept:
 
 
 def _own(root: str, *, links: bool) -> Iterator[Kept]:
-    """Yield the checkpoints of `springtide.training` in the working directory, whose path is ``root``."""
+    """Yield the whole checkpoints of `springtide.training` in the working directory, whose path is ``root``."""
     for name in os.listdir():  # noqa: PTH208 - light to start
         if not _OWN.fullmatch(name):
             continue
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             manifest = _manifest(name, links=links)
-            size = sum(_number(each["size"]) or 0 for each in manifest["files"].values())
+            if not _is_whole(name, manifest["files"], links=links):
+                continue
+            size = sum(each["size"] for each in manifest["files"].values())
             written = _number(manifest["at"])
             values = {
                 str(key)[:100]: number
@@ -163,6 +166,32 @@ def _manifest(name: str, *, links: bool) -> Any:
             return json.loads(file.read(MOST_MANIFEST))
     finally:
         os.close(place)
+
+
+def _is_whole(name: str, files: dict[str, Any], *, links: bool) -> bool:
+    """Return whether a checkpoint has all files of its manifest, in their sizes."""
+    place = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
+    try:
+        return all(_size(path, place, links=links) == about["size"] for path, about in files.items())
+    finally:
+        os.close(place)
+
+
+def _size(path: str, within: int, *, links: bool) -> int | None:
+    """Return the size of a file below a folder; None for what is no plain file. Raises `OSError`, `ValueError`."""
+    *folders, last = path.split("/")
+    if {"", ".", ".."} & {*folders, last}:
+        raise ValueError(f"{path} is no path below a folder")
+    handle = os.dup(within)
+    try:
+        for each in folders:
+            inner = os.open(each, _FOLDER if links else _WAY, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        about = os.stat(last, dir_fd=handle, follow_symlinks=links)
+        return about.st_size if stat.S_ISREG(about.st_mode) else None
+    finally:
+        os.close(handle)
 
 
 def _reported(value: Any) -> float | str | None:
