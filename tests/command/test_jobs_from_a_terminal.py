@@ -442,6 +442,24 @@ def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, d
     assert "You asked for 1000 GPUs per worker" in done.err
 
 
+@pytest.mark.parametrize(
+    ("resume", "why"),
+    [
+        ("--x 'unterminated", "The arguments cannot be read: No closing quotation. Quote them as a shell does."),
+        ("   ", "No arguments are given. An example: --resume checkpoints/last.pt"),
+        ("--from {ckpt}", "“{ckpt}” is no placeholder. Did you mean {checkpoint}?"),
+    ],
+)
+def test_wrong_arguments_to_resume_are_refused_in_a_dry_run_as_for_the_job(
+    run: Run, directory: Path, resume: str, why: str
+) -> None:
+    (directory / "never.py").write_text("")
+    for words in (["--dry-run"], []):
+        done = run("submit", *words, "--resume", resume, "--", "python", "never.py")
+        assert done.code == 2
+        assert f"Error: {why}" in done.err
+
+
 def test_what_is_missing_is_told_at_submission_and_shown_with_the_job(run: Run, directory: Path) -> None:
     (directory / "lacks.py").write_text("import nowhere_to_be_found\n")
     sent = run("submit", "--json", "-e", "TOKEN=hunter2", "--", "python", "lacks.py")
