@@ -81,3 +81,10 @@ def test_too_much_code_is_refused_before_anything_is_sent(run: Run, study: Path)
     assert done.code == 2
     assert "Most are in many (201 files" in done.err
     assert "/many/" in done.err
+
+
+def test_a_folder_is_no_program(run: Run, study: Path) -> None:
+    for words in (["--dry-run"], []):
+        done = run("submit", *words, "--", str(study))
+        assert done.code == 2
+        assert f"There is no program “{study}” that can be run." in done.err
