@@ -45,6 +45,7 @@ def environment_shown(
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),
         tree=request.tree,
+        in_place=(request.cwd or "") if request.in_place else "",
         variables=sorted(request.env),
         requirements=request.requirements,
     )

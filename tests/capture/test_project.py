@@ -397,7 +397,7 @@ def test_the_python_of_a_job_in_place_is_read_for_signs_of_checkpoints(
     captured = capture_words(argv, Here(project, in_place=True, home=project.parent))
     assert not captured.files
     asked = submission(captured, {"in_place": True, "gpus": 1})
-    assert pause_words(asked, captured).startswith(f"{name} knows --resume: name its arguments in the option resume")
+    assert pause_words(asked, captured).startswith(f"{name} knows --resume: name its arguments in")
 
 
 def test_a_program_that_is_not_there_stays_as_it_was_typed(project: Path) -> None:

@@ -572,6 +572,7 @@ def test_the_environment_of_a_job_reads_as_in_a_terminal(gallery: Page, image: s
         packages={"torch": "2.8.0"},
         missing=["timm"],
         variables=["RATE"],
+        in_place="/home/susan/study",
     )
     shown = gallery.evaluate(
         """async ([environment, image]) => {
