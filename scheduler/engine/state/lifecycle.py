@@ -96,6 +96,7 @@ def start(
         gpu_type=gpu_type,
         resumed_from=job.standing.saved_step,
         step_before=job.standing.best_step,
+        had_checkpoint=job.standing.saved is not None,
     )
     started = job.with_standing(
         state=JobState.STARTING,

@@ -239,7 +239,7 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
     saved = ended.resumed_from is not None or any(each.saved is not None for each in before)
     if ended is job.last_run:
         saved = job.standing.saved is not None
-    says_saved = ended.exit_code == RUN_AGAIN
+    says_saved = ended.exit_code == RUN_AGAIN and not job.checkpoints_deleted
     return [
         *([messages.ended_cleanly(saved=saved)] if ended.ended_cleanly else []),
         *([messages.never_saved()] if not (saved or says_saved) else []),
@@ -597,6 +597,7 @@ def attempt(
         exit_signal=record.exit_signal,
         saved=record.saved,
         resumed_from=record.resumed_from,
+        had_checkpoint=record.had_checkpoint,
         why=reason(record.why),
         ended_why=ended,
     )
