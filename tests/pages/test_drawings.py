@@ -525,7 +525,8 @@ LOGS = """async () => {
     const { LogKeeper } = await import("/visuals/live/log_keeper.js");
     const { attemptMark, checkpointWords } = await import("/visuals/base/job_words.js");
     const attempt = (number, more) => ({ number, started: 3600, gpus: [{ node: "node-1" }], ...more });
-    const job = { name: "train\\u001b[2J", attempts: [1, 2, 3].map((number) => attempt(number, { had_checkpoint: number > 1 })) };
+    const begins = (number) => attempt(number, { had_checkpoint: number > 1 });
+    const job = { name: "train\\u001b[2J", attempts: [1, 2, 3].map(begins) };
     const pieces = [["one", 1, 0], ["two\\n", 2, 3], ["three\\n", 2, 7], ["", 3, 13], ["four\\n", 3, 13]];
     const call = async () => {
         const [text, number, offset] = pieces.shift();
