@@ -271,7 +271,7 @@ class ForkCalls:
         step = source.checkpoint.step
         return {
             "saved": source.checkpoint.written,
-            "saved_step": step,
+            "saved_step": step if copied is None else None,
             "checkpoint": copied,
             "best_step": step,
         }

@@ -339,6 +339,7 @@ async def test_a_recognised_checkpoint_is_in_the_place_where_the_fork_looks_for_
     child = await ended(running, answer.json()["id"])
     assert (await log_of(running, child["id"])).strip() == "from 2"
     assert child["state"] == "succeeded"
+    assert child["progress"]["step"] is None, "the program reports no step"
     names = [each["name"] for each in (await checkpoints(running, child["id"])).json()["items"]]
     assert names[0] == "run/ckpt_step_7.pt"
 

@@ -250,6 +250,9 @@ def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project
     done = run("fork", "--step", "1", "--follow", first)
     assert (done.code, done.out) == (0, "has of step 1\n"), done.err
     assert "Nothing passes the checkpoint to its command" in done.err
+    ended = run("jobs", "--json").json["items"][0]
+    assert ended["progress"]["step"] is None
+    assert ended["rerun"]["text"] == "Fork of train at step 1 with nothing changed."
     passed = run("fork", "--step", "1", "--resume", "--from {checkpoint}", "--json", first).json
     assert "Nothing passes" not in passed["rerun"]["text"]
     assert run("wait", passed["id"]).code == 0

@@ -194,6 +194,22 @@ def test_a_copy_comes_into_the_place_where_the_program_looks_for_it(tmp_path: Pa
     assert place_of("last.pt", named, places, seen).seen == "/springtide/job/checkpoints/forked/last.pt"
 
 
+async def test_a_checkpoint_that_waits_for_the_copy_of_a_project_has_its_name_there(jobs: Jobs) -> None:
+    waits = jobs.a.checkpoints / "forked/run"
+    waits.mkdir(parents=True)
+    (waits / "last.ckpt").write_text("w")
+    (jobs.a.checkpoints / "last.ckpt").write_text("its own")
+    tree = ProjectTree(root="/home/susan/study", digest="0" * 64)
+    in_copy = {"cwd": "/home/susan/study", "tree": tree}
+    names = {each.name for each in await jobs.listed(**in_copy)}
+    assert names == {"run/last.ckpt", "../checkpoints/last.ckpt"}
+    made = jobs.a.tree(tree.root)
+    made.mkdir(parents=True)
+    (waits.parent / "run").rename(made / "run")
+    assert {each.name for each in await jobs.listed(**in_copy)} == names
+    assert [each.name for each in await jobs.listed("run/last.ckpt", since=9e9, **in_copy)] == ["run/last.ckpt"]
+
+
 def test_a_copy_of_the_project_has_the_checkpoint_and_links_to_what_lies_beside_it(tmp_path: Path) -> None:
     project, seeds, work = tmp_path / "study", tmp_path / "checkpoints/forked", tmp_path / "work"
     (project / "run").mkdir(parents=True)

@@ -110,15 +110,17 @@ def kept(request: dict[str, Any], base: Base) -> list[Kept]:
         base.enter(request["checkpoints"])
         found = [*_own(request["checkpoints"], links=base.follows)]
     found.sort(key=lambda each: each.name, reverse=True)
-    others = []
-    for number, (root, prefix) in enumerate(request["roots"]):
+    others: list[Kept] = []
+    for root, prefix in request["roots"]:
         with suppress(OSError, ValueError):
             base.enter(root)
-            named = request["named"] if number == 0 else ()
+            named = () if prefix else request["named"]
+            before = {each.path for each in others}
             mine = [
                 (each, whole)
                 for each in recognised(listed(".", links=base.follows), 0.0, named)
-                if each.written >= request["since"] or (number == 0 and each.path == request["also"])
+                if f"{root}/{each.path}" not in before
+                if each.written >= request["since"] or (not prefix and each.path == request["also"])
                 if (whole := completeness(each.path)) is not False
             ]
             busy = written_to([each.path for each, whole in mine if whole is None and _is_young(each)])
