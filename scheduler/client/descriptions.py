@@ -85,7 +85,7 @@ def resumes_from(job: Job, now: float) -> str:
         return ""
     if job.saved is None:
         none = "no checkpoint of it has been seen yet" if job.state == "running" else "it has saved no checkpoint"
-        why = "its checkpoints were deleted" if job.checkpoints_deleted else none
+        why = "its checkpoints were deleted, or are damaged" if job.checkpoints_deleted else none
         return f"nothing: {why}"
     when = ago(job.saved, now)
     if job.checkpoint is None:

@@ -461,6 +461,39 @@ async def test_a_job_without_its_checkpoints_says_that_it_starts_from_the_beginn
     assert [each.had_checkpoint for each in again.attempts] == [False, False]
 
 
+DAMAGES = """
+import os, signal, sys, time
+from springtide.training import current_job
+job = current_job()
+found = job.restore()
+print("from", found and found.step, flush=True)
+if found is None:
+    job.save({"n": 1}, step=3)
+print("wrote", flush=True)
+while not job.should_pause():
+    time.sleep(0.01)
+if job.attempt == 1:
+    os.truncate(job.checkpoint_directory / "00000001/state.pkl", 1)
+sys.exit(75)
+"""
+
+
+async def test_a_job_whose_checkpoints_are_all_damaged_says_that_it_starts_from_the_beginning(machine):
+    job = await submit_own(machine, text=DAMAGES)
+    paused = await pause_and_resume(machine, job)
+    assert (paused.attempts[0].saved is None, paused.saved, paused.saved_step) == (False, None, None)
+    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
+    await machine.log_has(job.id, "Checkpoint 00000001 is damaged")
+    again = await machine.engine.job(job.id)
+    assert [each.had_checkpoint for each in again.attempts] == [False, False]
+    async with asyncio.timeout(PATIENCE_S):
+        while (await machine.engine.job(job.id)).saved_step is None:
+            await asyncio.sleep(0.05)
+    await machine.engine.pause(job.id, "susan")
+    paused = await machine.until(job.id, "paused", attempt=2)
+    assert (paused.saved_step, "No checkpoint is known" in paused.reason.text) == (3, False)
+
+
 async def test_a_checkpoint_that_the_job_reports_counts_more_than_files(machine):
     text = OWN_CHECKPOINTS.replace(
         'print("wrote"',

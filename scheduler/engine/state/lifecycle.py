@@ -347,7 +347,7 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     standing, rerun = job.standing, job.spec.rerun
     if report.saved_at is not None and (standing.deleted is None or report.saved_at > standing.deleted):
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
-    if standing.saved is not None and standing.checkpoint is None:
+    if standing.saved is not None and standing.checkpoint is None and not report.damaged:
         return {}
     forked = None if rerun is None else rerun.fork
     began_with = None if standing.checkpoint is None else standing.checkpoint.written

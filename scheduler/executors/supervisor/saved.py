@@ -160,6 +160,16 @@ def _own(root: str, *, links: bool) -> Iterator[Kept]:
                 yield Kept(name, path, True, step, int(size), written, "", values)
 
 
+def are_damaged(root: str) -> bool:
+    """Return whether `springtide.training` wrote checkpoints to a folder, none of which is whole any more.
+
+    The folder becomes the working directory of this process. Raises `OSError`.
+    """
+    os.chdir(root)
+    names = [each for each in os.listdir() if _OWN.fullmatch(each) and os.path.lexists(f"{each}/{OWN_MANIFEST}")]  # noqa: PTH208
+    return bool(names) and next(_own(root, links=True), None) is None
+
+
 def _manifest(name: str, *, links: bool) -> Any:
     place = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
     try:
