@@ -17,7 +17,7 @@ from springtide.scheduler.population import Population, Range
 from springtide.scheduler.refusal import Refusal
 
 SPACE = {"rate": Range(low=0.001, high=0.1, log=True), "layers": (1, 2, 3)}
-SMALL = {"members": 4, "generations": 3, "every": 10.0, "space": SPACE, "seed": 3}
+SMALL: dict[str, Any] = {"members": 4, "generations": 3, "every": 10.0, "space": SPACE, "seed": 3}
 FILES = {"payload.pkl": b"pickled"}
 
 

@@ -209,6 +209,9 @@ def test_what_a_killed_program_wrote_last_counts_only_if_its_format_says_that_it
     found = newest([str(tmp_path)], START, [], ended=True, killed=killed)
     assert found is not None
     assert found.path == taken
+    (tmp_path / "checkpoint_1.h5").unlink()
+    only = newest([str(tmp_path)], START, [], ended=True, killed=killed)
+    assert only is not None, "a program that replaces its only one all the time loses nothing"
     (tmp_path / "checkpoint_3.npz").write_bytes(zipped())
     last = newest([str(tmp_path)], START, [], ended=True, killed=killed)
     assert last is not None

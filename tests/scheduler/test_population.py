@@ -113,7 +113,7 @@ def test_another_seed_or_generation_draws_otherwise_and_the_same_one_equally():
 def test_ranges_are_drawn_uniformly_and_by_logarithm():
     of = population(members=256, space={"a": Range(low=-1, high=3), "b": Range(low=0.001, high=1000, log=True)})
     drawn = [member.parameters for member in first_generation(of)]
-    a, b = sorted(each["a"] for each in drawn), sorted(each["b"] for each in drawn)
+    a, b = (sorted(float(each[name] or 0) for each in drawn) for name in ("a", "b"))
     assert -1 <= a[0] < -0.8 < 2.8 < a[-1] <= 3
     assert max(after - before for before, after in pairwise(a)) < 0.2
     assert 0.3 < b[128] < 3.5, "the middle of the logarithms is 1"

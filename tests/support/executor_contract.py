@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 
@@ -435,7 +436,9 @@ with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
         reports = await bench.executor.read_reports("job", 0, 100)
         assert reports[-1].step == 7
         assert reports[0].step is None
-        assert reports[0].values == {"d": 4.0}
+        assert set(reports[0].values) == {"a", "d"}
+        assert math.isnan(reports[0].values["a"])
+        assert reports[0].values["d"] == 4.0
         assert reports[1].attempt == 1
         assert ended.exit is not None
         assert reports[1].at < 1e12

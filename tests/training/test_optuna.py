@@ -263,7 +263,7 @@ def falling(trial: Any) -> float:
     """Reports through the job, as a training does that knows nothing of Optuna, and asks after each step."""
     base = trial.suggest_float("base", 0, 10)
     for step in range(10):
-        trials.observe(step, {"loss": base + 1 / (step + 1)})
+        trials.observe(step, None, {"loss": base + 1 / (step + 1)})
         if trial.should_prune():
             raise optuna.TrialPruned
     return base

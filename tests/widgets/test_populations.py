@@ -77,7 +77,11 @@ def nothing_is_left(machine: Machine, tmp_path: Path, monkeypatch: pytest.Monkey
         client = machine.client(user)
         for job in client.all_jobs(state=UNFINISHED, mine=True):
             client.cancel(job.id)
-        until(lambda client=client: not client.jobs(state=UNFINISHED, mine=True).items)
+        until_ended(client)
+
+
+def until_ended(client: Client) -> None:
+    until(lambda: not client.jobs(state=UNFINISHED, mine=True).items)
 
 
 def until(true: Callable[[], object], seconds: float = LIMIT_S) -> None:
@@ -189,11 +193,17 @@ def test_a_service_that_is_killed_between_decision_and_copies_changes_nothing(ma
         time.sleep(0.4 * (generation - 2))
         machine.service.kill()
         machine.service.start()
-        sweep = Pool(Connection(machine.client("susan"))).job(sweep.id)
+        sweep = found_again(machine, sweep)
         until_begun(sweep, generation)
     until(lambda: sweep.info.ended is not None)
     assert kills == 2
     assert is_equal(sweep, undisturbed)
+
+
+def found_again(machine: Machine, sweep: Sweep) -> Sweep:
+    again = Pool(Connection(machine.client("susan"))).job(sweep.id)
+    assert isinstance(again, Sweep)
+    return again
 
 
 def until_copying(sweep: Sweep, generation: int) -> None:
@@ -210,7 +220,7 @@ def test_a_service_that_is_killed_while_members_train_changes_nothing(machine, u
     until(lambda: sweep.info.trials.running > 2)
     machine.service.kill()
     machine.service.start()
-    sweep = Pool(Connection(machine.client("susan"))).job(sweep.id)
+    sweep = found_again(machine, sweep)
     until(lambda: sweep.info.ended is not None)
     assert is_equal(sweep, undisturbed)
 

@@ -236,7 +236,7 @@ def newest(
     Paths below the first one, the working directory, are relative to it; the others are paths from the root.
     Unless the job has ended, those that may still be written to are left out; of a file that is replaced again and
     again, this takes up to `SETTLED` to find out. If a signal ``killed`` it, it may have cut short what it wrote
-    last: a young one counts then only if its format says that it is complete.
+    last: a young one comes then after older ones, unless its format says that it is complete.
     """
     found = []
     for number, root in enumerate(roots):
@@ -250,9 +250,8 @@ def newest(
         complete = whole or (whole is None and (settled or not killed))
         if complete and (settled or ended):
             return checkpoint
-    if ended:
-        return None
-    return next((checkpoint for path, checkpoint in found[:1] if is_whole(path) and not written_to([path])), None)
+    whole_ones = (each for each in found[: MOST_OPENED if ended else 1] if is_whole(each[0]))
+    return next((checkpoint for path, checkpoint in whole_ones if ended or not written_to([path])), None)
 
 
 def written_to(paths: Sequence[str]) -> set[str]:
