@@ -526,3 +526,13 @@ def test_a_checkpoint_in_a_folder_that_jobs_share_is_named(project: Path, here: 
     assert notes_of(below, asked) == below.notes  # that is another folder
     alone = submission(captured, {"gpus": 1, "resume": "--resume new/checkpoint.pkl"})
     assert notes_of(captured, alone) == captured.notes
+
+
+def test_files_beside_a_missing_one_are_named_on_one_line(project: Path, here: Here) -> None:
+    write(project, a_dot_py="", **{"b\nc_dot_py": ""})
+    (project / "d.py").mkdir()
+    with pytest.raises(CaptureError) as refused:
+        capture_words(["python", "train.py"], here)
+    assert str(refused.value).endswith(
+        f"{project} has “a.py” and “b\\nc.py”. Give its path from the working directory."
+    )

@@ -161,7 +161,7 @@ def test_a_job_that_cannot_be_paused_does_not_keep_the_others(run: Run, director
     done = run("pause", ended, job)
     assert done.code == 1
     assert f"{job} long: paus" in done.out
-    assert "there is nothing to pause" in done.err
+    assert "there is nothing to pause.\n" in done.err
     run("cancel", job)
 
 
