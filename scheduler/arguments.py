@@ -471,7 +471,7 @@ def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
     if _is_literal(text):
         return text
     message = f"The argument {given(name, MAX_NAME)} is {article(type(value).__name__)}, {given(text)}."
-    hint = "Give a number, a text, a bool, None, or a list or dictionary of these."
+    hint = "Give a finite number, a text, a bool, None, or a list or dictionary of nothing but these."
     raise BadArgument(name, message, hint)
 
 

@@ -14,7 +14,7 @@ from springtide.scheduler.wording import given
 
 PLACEHOLDER: Final = "{checkpoint}"
 """Stands in the option for the path of the newest recognised checkpoint."""
-_PLACEHOLDERS: Final = re.compile(r"\{\w+\}")
+_PLACEHOLDERS: Final = re.compile(r"\{\w+\}?")
 SHELLS: Final = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 
 

@@ -210,6 +210,10 @@ class Checkpoints:
                 return found
         return None
 
+    def after(self, found: Optional[Checkpoint]) -> List[str]:
+        """Return the names of the checkpoints after one, ascending; of all for None."""
+        return [name for name in map("{:08d}".format, self._numbers()) if found is None or name > found.path.name]
+
     def _prepare(self, beside: Path, *, together: bool) -> Optional[BaseException]:
         """Create an empty directory for the next checkpoint; return the error of a full disk."""
         try:

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Set, Union
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence, Set, Union
 
 from springtide.training import datasets, stacks, trials
 from springtide.training.agreement import Alone
@@ -162,8 +162,16 @@ class Job:
         self.write(lambda directory: write_state(state, directory) if self.rank == 0 else None, step)
 
     def restore(self) -> Optional[Checkpoint]:
-        """Return the newest intact checkpoint (``path``, ``step``, ``state``), None if there is none yet."""
-        return self._checkpoints.latest()
+        """Return the newest intact checkpoint (``path``, ``step``, ``state``), None if there is none yet.
+
+        The first process says in the log which newer ones are damaged.
+        """
+        found = self._checkpoints.latest()
+        damaged = self._checkpoints.after(found)
+        if damaged and self.rank == 0:
+            with suppress(OSError):
+                sys.stderr.write(f"springtide: {_damage(damaged, found)}\n")
+        return found
 
     # ---------- data
 
@@ -373,6 +381,16 @@ def _answer_sigterm(job: Job) -> None:
         release()
 
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=as_ever)
+
+
+def _damage(damaged: Sequence[str], found: Optional[Checkpoint]) -> str:
+    """Return which checkpoints are damaged, and which one is taken instead, in words."""
+    one = len(damaged) == 1
+    which = f"Checkpoint {damaged[0]} is" if one else f"The checkpoints {', '.join(damaged)} are"
+    files = "its files differ" if one else "their files differ"
+    step = "" if found is None or found.step is None else f" of step {found.step:g}"
+    then = "There is no other one to restore" if found is None else f"{found.path.name}{step} is restored instead"
+    return f"{which} damaged: {files} from what was saved. {then}."
 
 
 def _script_name() -> str:

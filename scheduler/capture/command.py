@@ -14,7 +14,7 @@ from pathlib import Path
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
+from springtide.scheduler.capture.imports import Imports, imports_of_cells, imports_of_file, reached_imports
 from springtide.scheduler.capture.program import (
     PYTHON,
     SCRIPT_SUFFIXES,
@@ -45,7 +45,8 @@ class Captured:
     if there is none. ``source`` is its short description for people, ``arguments`` are those of a function or a
     notebook by name, ``notes`` are remarks for the user, ``sizes``
     the bytes of its largest variables, ``imports`` its imports from outside of ``files`` and ``project``. Without
-    a project the job runs in the user's own folder.
+    a project the job runs in the user's own folder; ``in_place`` are the Python files of a command there, which
+    are not sent.
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Captured:
     sizes: Mapping[str, int] = field(default_factory=dict)
     imports: Imports = Imports()  # noqa: RUF009 - frozen
     project: Project | None = None
+    in_place: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def packed(self) -> bytes | None:
@@ -151,14 +153,23 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
     first = Imports(frozenset({option[1], f"{option[1]}.__main__"})) if option else Imports()
     project = project_of(here, _base(here, script), [] if script is None else [script])
     if project is None:
-        modules = {} if script is None else {script.name: sources.read(script)}
-        captured = replace(captured, notes=(*program.notes, in_place_note(here)))
+        modules = _modules_in_place(script, first, here)
+        captured = replace(captured, notes=(*program.notes, in_place_note(here)), in_place=modules)
     else:
         search = search_places(project, _python_of(program.path or words[0], here))
         modules = project.modules(_places(project, here.cwd if script is None else script.parent, search))
         captured = _in_project(captured, project, here, search)
     reached = reached_imports(modules, [script.name] if script else [], first)
     return replace(captured, imports=_elsewhere(reached, here.cwd if script is None else script.parent))
+
+
+def _modules_in_place(script: Path | None, first: Imports, here: Here) -> dict[str, bytes]:
+    """Return the Python files of a command that runs in place: its script and what it imports from its folder."""
+    if script is None:
+        return sources.imported_files(first.all, here.cwd)
+    content = sources.read(script)
+    imported = imports_of_file(content).all if script.suffix == ".py" else ()
+    return {**sources.imported_files(imported, script.parent), script.name: content}
 
 
 def _elsewhere(imports: Imports, folder: Path) -> Imports:
@@ -179,15 +190,19 @@ def _has_module(folder: Path, top: str) -> bool:
 
 
 def _in_project(captured: Captured, project: Project, here: Here, search: Sequence[str]) -> Captured:
-    """Return the command with the places of its project in its words, and the program of the copy if it is one."""
+    """Return the command with the places of its project in its words, and the program of the copy if it is one.
+
+    The word of a program that is not there stays as it was typed, for messages.
+    """
     words, variables = captured.argv, dict(captured.env)
     program = captured.program
+    typed = words[:1] if here.searches and not program else ()
     if program and (place := project.place_of(Path(program))) is not None and project.copies(place):
         program = _at(place)
     env = {**variables, **search_path_variable(project, here, search, variables.get(SEARCH_PATH, ""))}
     return replace(
         captured,
-        argv=tuple(_placed(word, project, here.cwd) for word in words),
+        argv=(*typed, *(_placed(word, project, here.cwd) for word in words[len(typed) :])),
         program=program,
         env=env,
         notes=(*captured.notes, *project.notes(), *_live_notes(words, project)),

@@ -160,7 +160,8 @@ def _texts(request: Submission, captured: Captured) -> Iterator[tuple[str, str]]
     if request.kind != "command":
         yield captured.name or request.kind, captured.source
         return
-    files = {path: content for path, content in captured.files.items() if path.endswith(".py")}
+    own = {**captured.files, **captured.in_place}
+    files = {path: content for path, content in own.items() if path.endswith(".py")}
     if captured.project is not None:
         files |= captured.project.modules(["."])
     for path in _reached(files, request.argv):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.wording import given, listed, plural
+from springtide.scheduler.wording import LONG_GIVEN, given, listed, plural
 
 PYTHON: Final = "python3"
 """The interpreter in commands that name none: every environment and image with a Python has it by this name."""
@@ -239,7 +239,7 @@ def require(path: Path) -> None:
     there = os.path.lexists(path)
     what = "is a directory, not a file" if path.is_dir() else "is no plain file" if there else "does not exist"
     beside = [] if there or not path.parent.is_dir() else path.parent.glob(f"*{path.suffix}")
-    near = sorted(other.name for other in beside)
-    hint = f" {path.parent} has {', '.join(near[:5])}." if near else ""
+    near = sorted(other.name for other in beside if other.is_file())
+    hint = f" {path.parent} has {listed([given(name, LONG_GIVEN) for name in near])}." if near else ""
     msg = f"The file {path} {what}.{hint} Give its path from the working directory."
     raise CaptureError(msg)

@@ -8,9 +8,10 @@ from typing import Any
 
 from springtide.scheduler.capture.command import Captured, placed_path
 from springtide.scheduler.capture.environment import python_environment
+from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.program import GPU_VARIABLES, Here, chosen_by_pool
 from springtide.scheduler.capture.variables import carried, uncarried
-from springtide.scheduler.resuming import named_paths
+from springtide.scheduler.resuming import named_paths, problem
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
 from springtide.scheduler.wire.environments import SEARCH_PATH, missing_text
 from springtide.scheduler.wording import listed, plural
@@ -44,6 +45,7 @@ def environment_shown(
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),
         tree=request.tree,
+        in_place=(request.cwd or "") if request.in_place else "",
         variables=sorted(request.env),
         requirements=request.requirements,
     )
@@ -89,9 +91,13 @@ def submission(
     """Return the request for a job with these options, which are those of `wire.OPTIONS` as requests carry them.
 
     ``key`` makes the request safe to repeat. ``here`` is the place that the job gets its environment from, None if
-    it gets none. Raises `CaptureError` for variables that cannot be carried.
+    it gets none. Raises `CaptureError` for variables that cannot be carried, and for arguments to resume that the
+    program cannot get.
     """
     chosen = dict(options) if here is None else with_carried(options, here)
+    resume = chosen.get("resume")
+    if resume is not None and (wrong := problem(resume, captured.kind, captured.argv)) is not None:
+        raise CaptureError(" ".join(wrong))
     return Submission(
         **{
             **chosen,

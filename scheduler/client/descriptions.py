@@ -47,6 +47,7 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Installed for it", ", ".join(environment.requirements)),
         ("Missing", environment.missing_text),
         ("Files", files_words(environment)),
+        ("Runs in place", in_place_words(environment)),
         ("Project", project_words(environment.tree)),
         ("Read and written in place", names_words(environment.tree, "linked")),
         ("Ignored", names_words(environment.tree, "ignored")),
@@ -80,11 +81,11 @@ def arguments_words(job: Job) -> str:
 def resumes_from(job: Job, now: float) -> str:
     """Return from which checkpoint a job resumes; empty after its end, and for a first start without one."""
     begins = job.started is None and (job.rerun is None or job.rerun.fork is None)
-    if job.ended is not None or begins or job.trials is not None or not job.options.gpus:
+    if job.ended is not None or begins or job.trials is not None:
         return ""
     if job.saved is None:
         none = "no checkpoint of it has been seen yet" if job.state == "running" else "it has saved no checkpoint"
-        why = "its checkpoints were deleted" if job.checkpoints_deleted else none
+        why = "its checkpoints were deleted, or are damaged" if job.checkpoints_deleted else none
         return f"nothing: {why}"
     when = ago(job.saved, now)
     if job.checkpoint is None:
@@ -119,8 +120,14 @@ def python_words(environment: JobEnvironment, image: str | None) -> str:
 def files_words(environment: JobEnvironment) -> str:
     """Return the first files that are sent beside the project, and how many there are."""
     if not environment.file_count:
-        return "" if environment.tree else "none"
+        return "" if environment.tree or environment.in_place else "none"
     return f"{_some(environment.files, environment.file_count)} ({size(environment.file_bytes)})"
+
+
+def in_place_words(environment: JobEnvironment) -> str:
+    """Return in which folder a job runs itself; empty for one that has a copy of its project, or none."""
+    folder = environment.in_place
+    return f"in {folder} itself, with the files as they are when it runs" if folder else ""
 
 
 def project_words(tree: ProjectTree | None) -> str:

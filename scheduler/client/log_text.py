@@ -124,14 +124,15 @@ def whole_text(text: str, *, colours: bool) -> str:
 
 
 def attempt_mark(job: Job, number: int, now: float) -> str:
-    """Return the line between two attempts: ``── attempt 2 of train-3, resumed 14:02 on node-1 ──``."""
+    """Return the line between two attempts: ``── attempt 2 of train-3, started again 14:02 on node-1 ──``.
+
+    It does not say that the program resumes, which only the program knows.
+    """
     name = folded(" ".join(job.name.split()), colours=False)
     attempt = next((each for each in job.attempts if each.number == number), None)
     if attempt is None or attempt.started is None:
         return f"── attempt {number} of {name} ──"
-    earlier = [each for each in job.attempts if each.number < number]
-    resumed = attempt.resumed_from is not None or any(each.saved is not None for each in earlier)
-    how = "resumed" if resumed else "started again"
+    how = "started again with a checkpoint" if attempt.had_checkpoint else "started again"
     return f"── attempt {number} of {name}, {how} {_clock(attempt.started, now)}{_where(attempt)} ──"
 
 

@@ -83,7 +83,8 @@ def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
 def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
     """Return the view of a job's environment, None if nothing was kept."""
     kept = spec.environment
-    if kept is None and spec.tree is None:
+    in_place = (spec.cwd or "") if spec.options.in_place else ""
+    if kept is None and spec.tree is None and not in_place:
         return None
     kept = kept or EnvironmentRecord()
     return wire.JobEnvironment(
@@ -101,4 +102,5 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         variables=sorted(spec.options.env),
         requirements=spec.options.requirements,
         tree=None if spec.options.in_place else spec.tree,
+        in_place=in_place,
     )

@@ -79,7 +79,7 @@ def why_none(job: JobRecord) -> str:
     """Return why a job has no checkpoints, in words."""
     if job.standing.saved is not None or job.checkpoints_deleted:
         by = "by its program, its rules or a person"
-        return f"The checkpoints of the job are not there any more: they were deleted, {by}."
+        return f"The checkpoints of the job are not there any more: they were deleted, {by}, or are damaged."
     if job.standing.attempt == 0:
         return "The job has not started, so it has saved no checkpoint yet."
     if job.state.final:
@@ -271,7 +271,7 @@ class ForkCalls:
         step = source.checkpoint.step
         return {
             "saved": source.checkpoint.written,
-            "saved_step": step,
+            "saved_step": step if copied is None else None,
             "checkpoint": copied,
             "best_step": step,
         }

@@ -208,7 +208,7 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
         ),
         *_variables([each[VARIABLES] for each in options]),
         *_commands(specs),
-        wire.Difference(kind="files", name="files", values=_letters([spec.bundle for spec in specs])),
+        *_files(jobs),
         wire.Difference(kind="files", name="project tree", values=_letters([_tree(spec) for spec in specs])),
     ]
     return [
@@ -216,6 +216,22 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
         for each in found
         if len(set(each.values)) > 1
     ]
+
+
+def _files(jobs: Sequence[JobRecord]) -> Iterator[wire.Difference]:
+    """Yield which jobs have the same files beside their project.
+
+    Those of a function have its arguments in them: runs of one function whose files differ only where its
+    arguments do have the same code, as far as can be seen.
+    """
+    specs = [job.spec for job in jobs]
+    bundles = [spec.bundle for spec in specs]
+    one_function = len({(spec.kind, spec.source) for spec in specs}) == 1 and specs[0].kind == "function"
+    if one_function and None not in map(_tree, specs):
+        arguments = [tuple((name, each.shown) for name, each in sorted(job.arguments.items())) for job in jobs]
+        if len(set(zip(arguments, bundles, strict=True))) == len(set(arguments)):
+            return
+    yield wire.Difference(kind="files", name="files", values=_letters(bundles))
 
 
 def _tree(spec: JobSpec) -> str | None:

@@ -23,7 +23,7 @@ import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.session import Session, SessionSpec
-from springtide.scheduler.executors.supervisor.search import GONE
+from springtide.scheduler.executors.supervisor.search import DAMAGED, GONE
 from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
@@ -226,6 +226,8 @@ class Milestone(StrEnum):
 
     CHECKPOINT_GONE = GONE
     """The checkpoint that was recognised last is no longer there."""
+    CHECKPOINTS_DAMAGED = DAMAGED
+    """No checkpoint that `springtide.training` saved is whole any more."""
     PAUSE_SEEN = "pause-seen"
     """The program has noticed the request to pause."""
     CALLED = "called"
@@ -266,8 +268,9 @@ class Reported:
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when a
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
     sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
-    recognised among its files, None if there is none now. ``extremes`` are those of the reports since then,
-    ``not_finite`` the steps since which metrics are not finite in this attempt.
+    recognised among its files, None if there is none now. ``damaged``: all checkpoints that it reported have been
+    found damaged since. ``extremes`` are those of the reports since then, ``not_finite`` the steps since which
+    metrics are not finite in this attempt.
     """
 
     key: AttemptKey
@@ -280,6 +283,7 @@ class Reported:
     found: Checkpoint | None = None
     extremes: Mapping[str, Extremes] = field(default_factory=dict)
     not_finite: Mapping[str, float | None] = field(default_factory=dict)
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def place_of(name: str, fork: AttemptSpec, places: JobPlaces, seen: JobPlaces) -
     if cwd == PurePosixPath(places.work):
         return Place(places.work / name, name)
     seeds = places.checkpoints / SEEDS
-    if fork.tree is not None and fork.copies_tree and cwd.is_relative_to(places.tree(fork.tree.root)):
+    if _is_in_copy(fork, places):
         return Place(seeds / name, name)
     if PLACEHOLDER not in (fork.options.resume or ""):
         raise ExecutorError(
@@ -84,6 +84,12 @@ def place_of(name: str, fork: AttemptSpec, places: JobPlaces, seen: JobPlaces) -
             f"its copy, such as --resume '--resume-from {PLACEHOLDER}'."
         )
     return Place(seeds / name, str(seen.checkpoints / SEEDS / name))
+
+
+def _is_in_copy(spec: AttemptSpec, places: JobPlaces) -> bool:
+    """Return whether a job runs in its copy of the project, which gets the files below `SEEDS` when it is made."""
+    cwd = PurePosixPath(working_directory(spec, places))
+    return spec.tree is not None and spec.copies_tree and cwd.is_relative_to(places.tree(spec.tree.root))
 
 
 class CheckpointFiles:
@@ -149,6 +155,8 @@ class CheckpointFiles:
     ) -> dict[str, _Kept]:
         plan = search(spec, places)
         roots = list(zip(plan["roots"], ("", *PREFIXES.values()), strict=True))
+        if _is_in_copy(spec, places):
+            roots.insert(1, (str(places.checkpoints / SEEDS), ""))
         request = {
             "do": "list",
             "checkpoints": str(places.checkpoints),

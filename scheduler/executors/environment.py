@@ -77,6 +77,7 @@ def search(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any]:
         "any": takes_any(spec.options.resume),
         "since": spec.since,
         "every": SEARCH_INTERVAL,
+        "own": str(places.checkpoints),
         "reports": str(places.reports),
     }
 

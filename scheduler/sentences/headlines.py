@@ -271,7 +271,7 @@ def _running(p: Params) -> Parts:
     elif p.get("lost"):
         yield f"A pause would lose over {duration(real(p, 'lost'))} of work."
     elif p.get("never_saved"):
-        yield "Its checkpoints were deleted." if p.get("deleted") else "No checkpoint seen yet."
+        yield "Its checkpoints were deleted, or are damaged." if p.get("deleted") else "No checkpoint seen yet."
     if p.get("unused_seconds"):
         yield f"{number(p, 'used_percent')} % used for {duration(real(p, 'unused_seconds'))}."
 

@@ -21,15 +21,15 @@ def rerun_text(name: str, changes: Sequence[tuple[str, str, str]]) -> str:
 
 
 def fork_text(
-    name: str, checkpoint: str, step: float | None, changes: Sequence[tuple[str, str, str]], *, passed: bool
+    name: str, checkpoint: str, step: float | None, changes: Sequence[tuple[str, str, str]], *, advised: bool
 ) -> str:
     """Return ``Fork of train.py at step 40: lr 0.1 → 0.01.``; differences are as in `rerun_text`.
 
-    A checkpoint that is not ``passed`` to the program is one that it has to find by itself.
+    With ``advised`` it says that the checkpoint is not passed to the program, which has to find it by itself.
     """
     at = f"at step {step:g}" if step is not None else f"from its checkpoint {quoted(checkpoint)}"
     said = f"Fork of {quoted(name)} {at}{_changes(changes)}."
-    return said if passed else f"{said} {NOT_PASSED}"
+    return f"{said} {NOT_PASSED}" if advised else said
 
 
 def _changes(changes: Sequence[tuple[str, str, str]]) -> str:

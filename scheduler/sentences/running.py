@@ -50,7 +50,11 @@ def _running(p: Params) -> Sentences:
     if p.get("unused_seconds"):
         yield state(_unused(p))
     if p.get("never_saved"):
-        none = "Its checkpoints were deleted" if p.get("deleted") else "No checkpoint of it has been seen yet"
+        none = (
+            "Its checkpoints were deleted, or are damaged"
+            if p.get("deleted")
+            else "No checkpoint of it has been seen yet"
+        )
         yield state(f"{none}: a pause would start it from the beginning, {OWN_FILES}.")
         if p.get("lost"):
             yield state(f"More than {duration(real(p, 'lost'))} of work would be lost.")

@@ -160,3 +160,5 @@ class JobEnvironment(Answer, frozen=True, kw_only=True):
     """Packages that are installed for the job."""
     tree: ProjectTree | None = None
     """The project of which the job has a copy; None if it runs without one."""
+    in_place: str = ""
+    """The folder that the job runs in itself, by the option ``in_place``; empty without that."""

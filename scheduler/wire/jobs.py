@@ -167,6 +167,8 @@ class Attempt(Answer, frozen=True, kw_only=True):
     saved: float | None = None
     resumed_from: float | None = None
     """The step the attempt continued from, if the job reported one."""
+    had_checkpoint: bool = False
+    """Whether a checkpoint of the job was known when the attempt began; its program may not load it."""
     why: Reason | None = None
     ended_why: Reason | None = None
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+
+from springtide.scheduler.arguments import of_values
+from springtide.scheduler.engine.reruns import differences
+from springtide.scheduler.store.records import JobRecord, JobSpec
+from springtide.scheduler.wire import ProjectTree
 
 
 async def comparison(running: Any, user: str, *ids: str) -> Any:
@@ -101,3 +107,22 @@ async def test_two_to_twenty_jobs_are_compared(running: Any, number: int) -> Non
     answer = await comparison(running, "susan", *(f"job{n}" for n in range(number)), "job0")
     assert (answer.status_code, answer.json()["field"]) == (422, "jobs")
     assert answer.json()["hint"] == "Name 2 to 20 different jobs."
+
+
+def call(a: int, bundle: str, **more: Any) -> JobRecord:
+    """Return a call of a function in a project; its files, with the arguments among them, have this digest."""
+    kept = {"kind": "function", "argv": ("python3",), "tree": ProjectTree(root="/study", digest="0" * 64), **more}
+    spec = JobSpec(id="1", seq=1, user="s", project="s", submitted=0.0, name="f", bundle=bundle, **kept)
+    return JobRecord(msgspec.structs.replace(spec, arguments=of_values({"a": a})))
+
+
+def rows(*jobs: JobRecord) -> dict[str, list[str]]:
+    return {each.name: each.values for each in differences(jobs)}
+
+
+def test_calls_with_other_arguments_are_no_other_files() -> None:
+    assert rows(call(1, "x"), call(2, "y"), call(1, "x")) == {"a": ["1", "2", "1"]}
+    assert rows(call(1, "x"), call(1, "z"), call(2, "y"))["files"] == ["A", "B", "C"], "equal arguments"
+    assert rows(call(1, "x", source="f"), call(2, "y", source="g"))["files"] == ["A", "B"], "another function"
+    assert rows(call(1, "x", tree=None), call(2, "y", tree=None))["files"] == ["A", "B"], "modules are among them"
+    assert rows(call(1, "x", kind="command"), call(2, "y", kind="command"))["files"] == ["A", "B"]

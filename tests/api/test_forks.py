@@ -277,7 +277,8 @@ async def test_a_running_job_whose_checkpoints_were_deleted_is_not_said_to_have_
     found = await running.until("susan", job["id"], lambda found: found["progress"]["step"] > step)
     assert (found["saved"], found["saved_step"], found["checkpoints_deleted"]) == (None, None, True)
     assert "It has saved no checkpoint" not in found["reason"]["text"]
-    assert resumes_from(msgspec.convert(found, wire.Job), 0.0) == "nothing: its checkpoints were deleted"
+    said = resumes_from(msgspec.convert(found, wire.Job), 0.0)
+    assert said == "nothing: its checkpoints were deleted, or are damaged"
     go.touch()
     found = await running.until("susan", job["id"], lambda found: found["saved"])
     assert (found["saved_step"] > step, found["checkpoints_deleted"]) == (True, False)
@@ -339,6 +340,7 @@ async def test_a_recognised_checkpoint_is_in_the_place_where_the_fork_looks_for_
     child = await ended(running, answer.json()["id"])
     assert (await log_of(running, child["id"])).strip() == "from 2"
     assert child["state"] == "succeeded"
+    assert child["progress"]["step"] is None, "the program reports no step"
     names = [each["name"] for each in (await checkpoints(running, child["id"])).json()["items"]]
     assert names[0] == "run/ckpt_step_7.pt"
 

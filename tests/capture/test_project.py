@@ -567,6 +567,30 @@ def test_a_job_in_place_has_no_copy_and_the_note_says_so(project: Path) -> None:
     assert submission(captured, {"in_place": True}).tree is None
 
 
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [(["python", "scripts/train.py"], "train.py"), (["python", "-m", "study.train"], "study/train.py")],
+)
+def test_the_python_of_a_job_in_place_is_read_for_signs_of_checkpoints(
+    project: Path, argv: list[str], name: str
+) -> None:
+    write(project, scripts__train_dot_py="import saving", scripts__saving_dot_py="add('--resume')")
+    write(project, study____init___dot_py="", study__train_dot_py="from . import saving")
+    write(project, study__saving_dot_py="add('--resume')")
+    captured = capture_words(argv, Here(project, in_place=True, home=project.parent))
+    assert not captured.files
+    asked = submission(captured, {"in_place": True, "gpus": 1})
+    assert pause_words(asked, captured).startswith(f"{name} knows --resume: name its arguments in")
+
+
+def test_a_program_that_is_not_there_stays_as_it_was_typed(project: Path) -> None:
+    write(project, data__x_dot_csv="1")
+    here = Here(project, variables={"PATH": "/usr/bin"}, home=project.parent)
+    for typed in (project, project / "data", project / "data/x.csv"):
+        captured = capture_words([str(typed)], here)
+        assert (captured.argv, captured.program) == ((str(typed),), "")
+
+
 def test_checkpoints_of_pytorch_are_data_whatever_their_number(project: Path) -> None:
     for number in range(3):
         (project / f"epoch{number}.pth").write_bytes(b"\x80" * 2000)
@@ -685,3 +709,13 @@ def test_a_checkpoint_in_a_folder_that_jobs_share_is_named(project: Path, here: 
     assert notes_of(below, asked) == below.notes  # that is another folder
     alone = submission(captured, {"gpus": 1, "resume": "--resume new/checkpoint.pkl"})
     assert notes_of(captured, alone) == captured.notes
+
+
+def test_files_beside_a_missing_one_are_named_on_one_line(project: Path, here: Here) -> None:
+    write(project, a_dot_py="", **{"b\nc_dot_py": ""})
+    (project / "d.py").mkdir()
+    with pytest.raises(CaptureError) as refused:
+        capture_words(["python", "train.py"], here)
+    assert str(refused.value).endswith(
+        f"{project} has “a.py” and “b\\nc.py”. Give its path from the working directory."
+    )

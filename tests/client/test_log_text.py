@@ -118,9 +118,10 @@ def test_the_mark_between_attempts_says_when_and_where_the_next_began() -> None:
     now = time.time()
     gpu = GpuRef(node="gpu-node-1", index=0, uuid="GPU-1", label="gpu-node-1 0")
     clock = time.strftime("%H:%M", time.localtime(now))
-    resumed = job(attempt(1, saved=5.0), attempt(2, started=now, gpus=[gpu]))
-    assert attempt_mark(resumed, 2, now) == f"── attempt 2 of train-3, resumed {clock} on gpu-node-1 ──"
-    again = job(attempt(1), attempt(2, started=now))
+    how = f"started again with a checkpoint {clock}"
+    saved = job(attempt(1, saved=5.0), attempt(2, started=now, gpus=[gpu], had_checkpoint=True))
+    assert attempt_mark(saved, 2, now) == f"── attempt 2 of train-3, {how} on gpu-node-1 ──"
+    again = job(attempt(1, saved=5.0), attempt(2, started=now))
     assert attempt_mark(again, 2, now) == f"── attempt 2 of train-3, started again {clock} ──"
     assert attempt_mark(again, 7, now) == "── attempt 7 of train-3 ──"
 

@@ -161,7 +161,7 @@ def test_a_job_that_cannot_be_paused_does_not_keep_the_others(run: Run, director
     done = run("pause", ended, job)
     assert done.code == 1
     assert f"{job} long: paus" in done.out
-    assert "there is nothing to pause" in done.err
+    assert "there is nothing to pause.\n" in done.err
     run("cancel", job)
 
 
@@ -250,6 +250,9 @@ def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project
     done = run("fork", "--step", "1", "--follow", first)
     assert (done.code, done.out) == (0, "has of step 1\n"), done.err
     assert "Nothing passes the checkpoint to its command" in done.err
+    ended = run("jobs", "--json").json["items"][0]
+    assert ended["progress"]["step"] is None
+    assert ended["rerun"]["text"] == "Fork of train at step 1 with nothing changed."
     passed = run("fork", "--step", "1", "--resume", "--from {checkpoint}", "--json", first).json
     assert "Nothing passes" not in passed["rerun"]["text"]
     assert run("wait", passed["id"]).code == 0
@@ -440,6 +443,24 @@ def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, d
     done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
     assert done.code == 2
     assert "You asked for 1000 GPUs per worker" in done.err
+
+
+@pytest.mark.parametrize(
+    ("resume", "why"),
+    [
+        ("--x 'unterminated", "The arguments cannot be read: No closing quotation. Quote them as a shell does."),
+        ("   ", "No arguments are given. An example: --resume checkpoints/last.pt"),
+        ("--from {ckpt}", "“{ckpt}” is no placeholder. Did you mean {checkpoint}?"),
+    ],
+)
+def test_wrong_arguments_to_resume_are_refused_in_a_dry_run_as_for_the_job(
+    run: Run, directory: Path, resume: str, why: str
+) -> None:
+    (directory / "never.py").write_text("")
+    for words in (["--dry-run"], []):
+        done = run("submit", *words, "--resume", resume, "--", "python", "never.py")
+        assert done.code == 2
+        assert f"Error: {why}" in done.err
 
 
 def test_what_is_missing_is_told_at_submission_and_shown_with_the_job(run: Run, directory: Path) -> None:

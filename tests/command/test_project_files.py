@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_a_job_keeps_its_project_and_its_checkpoint_over_a_pause(run: Run, study
     (study / "data" / "x").write_text("new data")
     run("pause", job)
     until("the pause", lambda: run("show", job, "--json").json["state"] == "paused")
+    assert re.search(r"resumes from last\.ckpt \(Lightning, 1 B, ", run("show", job).out)
     run("resume", job)
     done = run("wait", job)
     assert done.code == 0, done.err
@@ -71,6 +73,9 @@ def test_a_job_in_place_reads_and_writes_the_project_itself(run: Run, study: Pat
     assert done.code == 0, done.err
     assert f"The job runs in {study} itself" in done.err
     assert (study / "here").exists()
+    job = run("jobs", "--json").json["items"][0]["id"]
+    assert f"Runs in place: in {study} itself, with the files as they are" in run("show", job).out
+    assert "Runs in place: in" in run("submit", "--in-place", "--dry-run", "--", "python", "write.py").out
 
 
 def test_too_much_code_is_refused_before_anything_is_sent(run: Run, study: Path) -> None:
@@ -81,3 +86,10 @@ def test_too_much_code_is_refused_before_anything_is_sent(run: Run, study: Path)
     assert done.code == 2
     assert "Most are in many (201 files" in done.err
     assert "/many/" in done.err
+
+
+def test_a_folder_is_no_program(run: Run, study: Path) -> None:
+    for words in (["--dry-run"], []):
+        done = run("submit", *words, "--", str(study))
+        assert done.code == 2
+        assert f"There is no program “{study}” that can be run." in done.err

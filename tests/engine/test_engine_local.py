@@ -368,7 +368,8 @@ async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
 
 
 OWN_CHECKPOINTS = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 place = "checkpoints/last.ckpt"
 os.makedirs("checkpoints", exist_ok=True)
 print("arguments:", sys.argv[2:], flush=True)
@@ -407,6 +408,8 @@ async def test_a_frameworks_checkpoint_is_recognised_and_the_next_attempt_gets_t
 ):
     job = await submit_own(machine, resume)
     paused = await pause_and_resume(machine, job)
+    again = await machine.engine.job(job.id)
+    assert [each.had_checkpoint for each in again.attempts] == [False, True]
     assert paused.checkpoint is not None
     assert (paused.checkpoint.path, paused.checkpoint.size) == ("checkpoints/last.ckpt", 7)
     assert "No checkpoint is known" not in paused.reason.text
@@ -436,6 +439,59 @@ async def test_a_checkpoint_is_recognised_while_the_job_runs(machine, monkeypatc
     assert running.state == "running"
     assert running.checkpoint.by == "Lightning"
     assert "No checkpoint of it has been seen yet" not in running.reason.text
+
+
+async def test_a_job_without_its_checkpoints_says_that_it_starts_from_the_beginning(machine, monkeypatch):
+    monkeypatch.setattr(environment, "SEARCH_INTERVAL", 0.2)
+    removes = (
+        'if os.path.exists(os.environ["SPRINGTIDE_PAUSE_FILE"]):\n'
+        "        os.unlink(place)\n"
+        "        sys.exit(75)\n"
+        "    time.sleep(0.01)"
+    )
+    text = OWN_CHECKPOINTS.replace("time.sleep(0.01)", f"\n    {removes}")
+    job = await submit_own(machine, text=text.replace("lambda *_: sys.exit(75)", "signal.SIG_IGN"))
+    async with asyncio.timeout(PATIENCE_S):
+        while (await machine.engine.job(job.id)).checkpoint is None:
+            await asyncio.sleep(0.05)
+    paused = await pause_and_resume(machine, job)
+    assert paused.attempts[0].exit_code == 75
+    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
+    again = await machine.engine.job(job.id)
+    assert [each.had_checkpoint for each in again.attempts] == [False, False]
+
+
+DAMAGES = """
+import os, signal, sys, time
+from springtide.training import current_job
+job = current_job()
+found = job.restore()
+print("from", found and found.step, flush=True)
+if found is None:
+    job.save({"n": 1}, step=3)
+print("wrote", flush=True)
+while not job.should_pause():
+    time.sleep(0.01)
+if job.attempt == 1:
+    os.truncate(job.checkpoint_directory / "00000001/state.pkl", 1)
+sys.exit(75)
+"""
+
+
+async def test_a_job_whose_checkpoints_are_all_damaged_says_that_it_starts_from_the_beginning(machine):
+    job = await submit_own(machine, text=DAMAGES)
+    paused = await pause_and_resume(machine, job)
+    assert (paused.attempts[0].saved is None, paused.saved, paused.saved_step) == (False, None, None)
+    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
+    await machine.log_has(job.id, "Checkpoint 00000001 is damaged")
+    again = await machine.engine.job(job.id)
+    assert [each.had_checkpoint for each in again.attempts] == [False, False]
+    async with asyncio.timeout(PATIENCE_S):
+        while (await machine.engine.job(job.id)).saved_step is None:
+            await asyncio.sleep(0.05)
+    await machine.engine.pause(job.id, "susan")
+    paused = await machine.until(job.id, "paused", attempt=2)
+    assert (paused.saved_step, "No checkpoint is known" in paused.reason.text) == (3, False)
 
 
 async def test_a_checkpoint_that_the_job_reports_counts_more_than_files(machine):

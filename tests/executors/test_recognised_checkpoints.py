@@ -161,8 +161,9 @@ def test_only_arguments_that_name_a_checkpoint_pass_it_on(resume: str | None, an
 
 
 def test_a_placeholder_with_a_slip_of_the_pen_is_refused() -> None:
-    wrong = problem("--resume {chkpoint}", "command", ["python", "train.py"])
-    assert wrong == ("“{chkpoint}” is no placeholder.", "Did you mean {checkpoint}?")
+    for slip in ("{chkpoint}", "{ckpt}", "{checkpoint"):
+        wrong = problem(f"--resume {slip} --more", "command", ["python", "train.py"])
+        assert wrong == (f"“{slip}” is no placeholder.", "Did you mean {checkpoint}?")
     for fine in ("--resume {checkpoint}", "--opts '{\"lr\": 1}' last.pt", "--name {run}"):
         assert problem(fine, "command", ["python", "train.py"]) is None
 

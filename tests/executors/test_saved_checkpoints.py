@@ -93,6 +93,42 @@ async def test_manifests_that_lie_are_left_out_or_count_for_nothing(jobs: Jobs) 
     assert {each.step for each in await jobs.listed()} == {None}
 
 
+@pytest.mark.parametrize("harm", ["cut", "longer", "missing", "a link", "a folder"])
+async def test_a_checkpoint_without_the_files_of_its_manifest_is_neither_listed_nor_copied(
+    jobs: Jobs, harm: str
+) -> None:
+    jobs.save(1, 10, model="one")
+    model = jobs.save(2, 20, model="two") / "model"
+    model.unlink()
+    if harm in {"cut", "longer"}:
+        model.write_text("t" if harm == "cut" else "two and more")
+    elif harm == "a link":
+        model.symlink_to("gone")
+    elif harm == "a folder":
+        model.mkdir()
+    assert [each.name for each in await jobs.listed()] == ["00000001"]
+    with pytest.raises(CheckpointGoneError):
+        await jobs.copy("00000002")
+
+
+@pytest.mark.parametrize("path", ["../00000001/model", "/etc/hostname", "", "./model", "deep/../model"])
+async def test_a_manifest_names_only_files_of_its_own_checkpoint(jobs: Jobs, path: str) -> None:
+    place = jobs.save(1, model="m")
+    (place / "deep").mkdir()
+    about = {"step": 1, "at": 5.0, "attempt": 1, "files": {path: {"size": 1}}}
+    (place / "manifest.json").write_text(json.dumps(about))
+    assert await jobs.listed() == []
+
+
+async def test_a_whole_checkpoint_may_have_folders(jobs: Jobs) -> None:
+    place = jobs.save(1, 10)
+    (place / "shards/0").mkdir(parents=True)
+    (place / "shards/0/part").write_text("p")
+    about = {"step": 10, "at": 5.0, "attempt": 1, "files": {"shards/0/part": {"size": 1}}}
+    (place / "manifest.json").write_text(json.dumps(about))
+    assert [each.size for each in await jobs.listed()] == [1]
+
+
 async def test_what_is_no_plain_file_is_not_copied(jobs: Jobs) -> None:
     place = jobs.save(1)
     os.mkfifo(place / "pipe")
@@ -156,6 +192,22 @@ def test_a_copy_comes_into_the_place_where_the_program_looks_for_it(tmp_path: Pa
         place_of("last.pt", there, places, seen)
     named = spec_of("b", "/home/susan/study", options=JobOptions(resume="--from {checkpoint}"))
     assert place_of("last.pt", named, places, seen).seen == "/springtide/job/checkpoints/forked/last.pt"
+
+
+async def test_a_checkpoint_that_waits_for_the_copy_of_a_project_has_its_name_there(jobs: Jobs) -> None:
+    waits = jobs.a.checkpoints / "forked/run"
+    waits.mkdir(parents=True)
+    (waits / "last.ckpt").write_text("w")
+    (jobs.a.checkpoints / "last.ckpt").write_text("its own")
+    tree = ProjectTree(root="/home/susan/study", digest="0" * 64)
+    in_copy = {"cwd": "/home/susan/study", "tree": tree}
+    names = {each.name for each in await jobs.listed(**in_copy)}
+    assert names == {"run/last.ckpt", "../checkpoints/last.ckpt"}
+    made = jobs.a.tree(tree.root)
+    made.mkdir(parents=True)
+    (waits.parent / "run").rename(made / "run")
+    assert {each.name for each in await jobs.listed(**in_copy)} == names
+    assert [each.name for each in await jobs.listed("run/last.ckpt", since=9e9, **in_copy)] == ["run/last.ckpt"]
 
 
 def test_a_copy_of_the_project_has_the_checkpoint_and_links_to_what_lies_beside_it(tmp_path: Path) -> None:

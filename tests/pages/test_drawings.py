@@ -525,7 +525,8 @@ LOGS = """async () => {
     const { LogKeeper } = await import("/visuals/live/log_keeper.js");
     const { attemptMark, checkpointWords } = await import("/visuals/base/job_words.js");
     const attempt = (number, more) => ({ number, started: 3600, gpus: [{ node: "node-1" }], ...more });
-    const job = { name: "train\\u001b[2J", attempts: [attempt(1, { saved: 1800 }), attempt(2), attempt(3)] };
+    const begins = (number) => attempt(number, { had_checkpoint: number > 1 });
+    const job = { name: "train\\u001b[2J", attempts: [1, 2, 3].map(begins) };
     const pieces = [["one", 1, 0], ["two\\n", 2, 3], ["three\\n", 2, 7], ["", 3, 13], ["four\\n", 3, 13]];
     const call = async () => {
         const [text, number, offset] = pieces.shift();
@@ -538,7 +539,7 @@ LOGS = """async () => {
     }
     const checkpoint = { path: "last.ckpt\\u202e", by: "Lightning", size: 120e6, passed: false };
     const words = [checkpoint, { ...checkpoint, passed: true }, null];
-    const again = { name: "a", attempts: [attempt(1), attempt(2, { gpus: [] })] };
+    const again = { name: "a", attempts: [attempt(1, { saved: 1800 }), attempt(2, { gpus: [] })] };
     return {
         log: keeper.text.replaceAll(/[0-9]{2}:[0-9]{2}/g, "CLOCK"),
         words: words.map((each) => checkpointWords({ checkpoint: each, saved: 3480 }, 3600)),
@@ -550,8 +551,8 @@ LOGS = """async () => {
 def test_a_log_marks_where_an_attempt_begins_and_a_card_names_the_newest_checkpoint(gallery: Page) -> None:
     drawn = gallery.evaluate(LOGS)
     assert drawn["log"] == (
-        "one\n── attempt 2 of train, resumed CLOCK on node-1 ──\ntwo\nthree\n"
-        "── attempt 3 of train, resumed CLOCK on node-1 ──\nfour\n"
+        "one\n── attempt 2 of train, started again with a checkpoint CLOCK on node-1 ──\ntwo\nthree\n"
+        "── attempt 3 of train, started again with a checkpoint CLOCK on node-1 ──\nfour\n"
     )
     assert drawn["words"] == [
         "Newest checkpoint: last.ckpt (Lightning, 120 MB, written 2 min ago).",
@@ -572,6 +573,7 @@ def test_the_environment_of_a_job_reads_as_in_a_terminal(gallery: Page, image: s
         packages={"torch": "2.8.0"},
         missing=["timm"],
         variables=["RATE"],
+        in_place="/home/susan/study",
     )
     shown = gallery.evaluate(
         """async ([environment, image]) => {

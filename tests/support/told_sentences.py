@@ -216,8 +216,8 @@ RULES: list[tuple[str, Rule]] = [
     (r"It could not be started so far\.", _is("state", "starting")),
     (r"The job's files cannot be written: .+", _is("state", "starting")),
     (r"It is tried again\.", _is("state", "starting")),
-    ((r"(?:No checkpoint of it has been seen yet|Its checkpoints were deleted): a pause would start it from the "
-      r"beginning, unless .+\."), _is("state", "running")),
+    ((r"(?:No checkpoint of it has been seen yet|Its checkpoints were deleted, or are damaged): "
+      r"a pause would start it from the beginning, unless .+\."), _is("state", "running")),
     (r"More than [\w ]+ of work would be lost\.", _is("state", "running")),
     (r"Have it save checkpoints, such as with job\.save\(\) of springtide\.training\.", _is("state", "running")),
     (r"Its newest checkpoint is “.+”\.", _is("state", "pausing")),

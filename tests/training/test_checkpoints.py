@@ -12,6 +12,7 @@ import pytest
 
 from springtide.training import CheckpointError
 from springtide.training.checkpoint import Checkpoints, Keep, kept, rule_of
+from springtide.training.job import Job
 
 
 def test_a_checkpoint_is_what_was_written(tmp_path: Path) -> None:
@@ -87,6 +88,29 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(tmp_path: Path, harm: st
     assert found.state == {"n": 1}
     checkpoints.save({"n": 3}, 3)
     assert checkpoints.latest().state == {"n": 3}
+
+
+def test_the_log_says_which_checkpoints_are_damaged_and_which_one_is_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job({}, tmp_path)
+    for step in (10, 20, 30):
+        job.save({"n": step}, step)
+    assert job.restore().step == 30
+    assert capsys.readouterr().err == ""
+    (tmp_path / "00000003/state.pkl").write_bytes(b"")
+    assert job.restore().step == 20
+    assert capsys.readouterr().err == (
+        "springtide: Checkpoint 00000003 is damaged: its files differ from what was saved. "
+        "00000002 of step 20 is restored instead.\n"
+    )
+    for number in (1, 2):
+        (tmp_path / f"0000000{number}/state.pkl").unlink()
+    assert job.restore() is None
+    assert capsys.readouterr().err == (
+        "springtide: The checkpoints 00000001, 00000002, 00000003 are damaged: their files differ from what was "
+        "saved. There is no other one to restore.\n"
+    )
 
 
 def test_only_the_newest_few_stay(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_script_named_by_itself_runs_by_its_first_line(here, tmp_path):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("python trian.py", r"trian\.py does not exist.* has train\.py"),
+        ("python trian.py", r"trian\.py does not exist.* has “train\.py”\."),
         ("python .", "is a directory"),
         ("python 'train.py", "cannot be read"),
         ("", "is empty"),

@@ -250,7 +250,7 @@ def _check_unfinished(job: JobRecord, what: str) -> None:
             409,
             "ended",
             f"The job {given(job.id)} has ended ({job.state.value}); there is nothing to {what}.",
-            hint="Submit it again.",
+            hint="" if job.state is JobState.SUCCEEDED else "Submit it again.",
         )
 
 

@@ -96,6 +96,7 @@ def start(
         gpu_type=gpu_type,
         resumed_from=job.standing.saved_step,
         step_before=job.standing.best_step,
+        had_checkpoint=job.standing.saved is not None,
     )
     started = job.with_standing(
         state=JobState.STARTING,
@@ -346,7 +347,7 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     standing, rerun = job.standing, job.spec.rerun
     if report.saved_at is not None and (standing.deleted is None or report.saved_at > standing.deleted):
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
-    if standing.saved is not None and standing.checkpoint is None:
+    if standing.saved is not None and standing.checkpoint is None and not report.damaged:
         return {}
     forked = None if rerun is None else rerun.fork
     began_with = None if standing.checkpoint is None else standing.checkpoint.written

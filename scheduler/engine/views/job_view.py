@@ -31,7 +31,6 @@ from springtide.scheduler.store.records import (
     BestTrial,
     Generation,
     JobRecord,
-    JobSpec,
     SweepStanding,
     TestRun,
 )
@@ -239,7 +238,7 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
     saved = ended.resumed_from is not None or any(each.saved is not None for each in before)
     if ended is job.last_run:
         saved = job.standing.saved is not None
-    says_saved = ended.exit_code == RUN_AGAIN
+    says_saved = ended.exit_code == RUN_AGAIN and not job.checkpoints_deleted
     return [
         *([messages.ended_cleanly(saved=saved)] if ended.ended_cleanly else []),
         *([messages.never_saved()] if not (saved or says_saved) else []),
@@ -468,7 +467,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         if record.workload is Workload.SWEEP
         else None,
         outcome=None if spec.trial is None else outcome(record),
-        rerun=rerun_of(spec, context.is_deleted),
+        rerun=_rerun_of(record, context.is_deleted),
         test_run=_test_run(standing.test_run),
         tests=spec.tests,
         submitted_by=spec.submitters[-1] if spec.submitters else None,
@@ -491,9 +490,9 @@ def chosen(options: wire.JobOptions) -> list[wire.OptionValue]:
     ]
 
 
-def rerun_of(spec: JobSpec, is_deleted: Callable[[str], bool]) -> wire.RerunOf | None:
+def _rerun_of(job: JobRecord, is_deleted: Callable[[str], bool]) -> wire.RerunOf | None:
     """Return the run that a job repeats, and the differences; None for a job that repeats none."""
-    first = spec.rerun
+    spec, first = job.spec, job.spec.rerun
     if first is None:
         return None
     changes = [wire.OptionChange(name=each.name, before=each.before, after=each.after) for each in first.changes]
@@ -503,7 +502,8 @@ def rerun_of(spec: JobSpec, is_deleted: Callable[[str], bool]) -> wire.RerunOf |
         of = first.fork
         fork = wire.ForkedFrom(checkpoint=of.checkpoint, step=of.step, written=of.written)
         passed = of.own or spec.kind != "command" or spec.options.resume is not None
-        text = sentences.fork_text(first.name, of.checkpoint, of.step, differences, passed=passed)
+        advised = not passed and not job.state.final
+        text = sentences.fork_text(first.name, of.checkpoint, of.step, differences, advised=advised)
     else:
         text = sentences.rerun_text(first.name, differences)
     deleted = is_deleted(first.job)
@@ -597,6 +597,7 @@ def attempt(
         exit_signal=record.exit_signal,
         saved=record.saved,
         resumed_from=record.resumed_from,
+        had_checkpoint=record.had_checkpoint,
         why=reason(record.why),
         ended_why=ended,
     )

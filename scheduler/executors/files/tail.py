@@ -46,6 +46,7 @@ class Tail:
         self._unreported: Report | None = None
         self._saved: Report | None = None
         self._unsaved_at: float | None = None
+        self._damaged = False
         self._trial: TrialReport | None = None
         self._milestones: set[Milestone] = set()
         self._step: float | None = None
@@ -140,8 +141,10 @@ class Tail:
         self._offset = batch.offset
         for report in batch.reports:
             self._found = None if report.milestone is Milestone.CHECKPOINT_GONE else report.found or self._found
-            if report.saved:
-                self._saved, self._unsaved_at = report, None
+            if report.milestone is Milestone.CHECKPOINTS_DAMAGED:
+                self._saved, self._damaged = None, True
+            elif report.saved:
+                self._saved, self._unsaved_at, self._damaged = report, None, False
             elif report.unsaved and report.attempt == self._key.attempt:
                 self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
@@ -179,6 +182,7 @@ class Tail:
                 self._found,
                 extremes,
                 self._not_finite,
+                self._damaged,
             )
         ]
 

@@ -38,7 +38,8 @@ STEP_NAMES = ("step", "iter", "checkpoint", "ckpt", "snapshot", "epoch")
 
 _OWN = re.compile(r"\d{8,}")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WAY = _FOLDER | os.O_NOFOLLOW
 _BLOCK = 1 << 24
 
 
@@ -109,15 +110,17 @@ def kept(request: dict[str, Any], base: Base) -> list[Kept]:
         base.enter(request["checkpoints"])
         found = [*_own(request["checkpoints"], links=base.follows)]
     found.sort(key=lambda each: each.name, reverse=True)
-    others = []
-    for number, (root, prefix) in enumerate(request["roots"]):
+    others: list[Kept] = []
+    for root, prefix in request["roots"]:
         with suppress(OSError, ValueError):
             base.enter(root)
-            named = request["named"] if number == 0 else ()
+            named = () if prefix else request["named"]
+            before = {each.path for each in others}
             mine = [
                 (each, whole)
                 for each in recognised(listed(".", links=base.follows), 0.0, named)
-                if each.written >= request["since"] or (number == 0 and each.path == request["also"])
+                if f"{root}/{each.path}" not in before
+                if each.written >= request["since"] or (not prefix and each.path == request["also"])
                 if (whole := completeness(each.path)) is not False
             ]
             busy = written_to([each.path for each, whole in mine if whole is None and _is_young(each)])
@@ -137,13 +140,15 @@ def _other(found: Checkpoint, root: str, prefix: str) -> Kept:
 
 
 def _own(root: str, *, links: bool) -> Iterator[Kept]:
-    """Yield the checkpoints of `springtide.training` in the working directory, whose path is ``root``."""
+    """Yield the whole checkpoints of `springtide.training` in the working directory, whose path is ``root``."""
     for name in os.listdir():  # noqa: PTH208 - light to start
         if not _OWN.fullmatch(name):
             continue
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             manifest = _manifest(name, links=links)
-            size = sum(_number(each["size"]) or 0 for each in manifest["files"].values())
+            if not _is_whole(name, manifest["files"], links=links):
+                continue
+            size = sum(each["size"] for each in manifest["files"].values())
             written = _number(manifest["at"])
             values = {
                 str(key)[:100]: number
@@ -155,6 +160,16 @@ def _own(root: str, *, links: bool) -> Iterator[Kept]:
                 yield Kept(name, path, True, step, int(size), written, "", values)
 
 
+def are_damaged(root: str) -> bool:
+    """Return whether `springtide.training` wrote checkpoints to a folder, none of which is whole any more.
+
+    The folder becomes the working directory of this process. Raises `OSError`.
+    """
+    os.chdir(root)
+    names = [each for each in os.listdir() if _OWN.fullmatch(each) and os.path.lexists(f"{each}/{OWN_MANIFEST}")]  # noqa: PTH208
+    return bool(names) and next(_own(root, links=True), None) is None
+
+
 def _manifest(name: str, *, links: bool) -> Any:
     place = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
     try:
@@ -163,6 +178,32 @@ def _manifest(name: str, *, links: bool) -> Any:
             return json.loads(file.read(MOST_MANIFEST))
     finally:
         os.close(place)
+
+
+def _is_whole(name: str, files: dict[str, Any], *, links: bool) -> bool:
+    """Return whether a checkpoint has all files of its manifest, in their sizes."""
+    place = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
+    try:
+        return all(_size(path, place, links=links) == about["size"] for path, about in files.items())
+    finally:
+        os.close(place)
+
+
+def _size(path: str, within: int, *, links: bool) -> int | None:
+    """Return the size of a file below a folder; None for what is no plain file. Raises `OSError`, `ValueError`."""
+    *folders, last = path.split("/")
+    if {"", ".", ".."} & {*folders, last}:
+        raise ValueError(f"{path} is no path below a folder")
+    handle = os.dup(within)
+    try:
+        for each in folders:
+            inner = os.open(each, _FOLDER if links else _WAY, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        about = os.stat(last, dir_fd=handle, follow_symlinks=links)
+        return about.st_size if stat.S_ISREG(about.st_mode) else None
+    finally:
+        os.close(handle)
 
 
 def _reported(value: Any) -> float | str | None:

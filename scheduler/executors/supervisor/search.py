@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from .account import become, end_with, forbid_new_privileges
-from .checkpoints import Checkpoint, newest
+from .checkpoints import newest
+from .saved import are_damaged
 from .worker import ANSWERED, IGNORED
 
 SHARE = 20
@@ -22,6 +23,8 @@ PATIENCE = 10.0
 """Maximum time that an ended attempt waits for its last search, in seconds."""
 GONE = "checkpoint-gone"
 """The milestone in the reports by which an earlier checkpoint is no more."""
+DAMAGED = "checkpoints-damaged"
+"""The milestone in the reports by which no checkpoint of `springtide.training` is whole any more."""
 
 
 class Search:
@@ -29,7 +32,7 @@ class Search:
 
     ``plan`` is the part ``search`` of the attempt's spec, None for no search: the folders (``roots``), the paths
     that the job's user named (``named``), the time before which files are not the job's (``since``), the interval
-    in seconds (``every``) and the file of reports (``reports``).
+    in seconds (``every``), the folder of `springtide.training` (``own``) and the file of reports (``reports``).
     """
 
     def __init__(self, spec: dict[str, Any]) -> None:
@@ -125,16 +128,18 @@ class Search:
             )
             present = None if found is None else list(found)
             if present != self._last:
-                append(plan["reports"], self._spec["attempt"], found, time.time())
+                news = {"milestone": GONE} if found is None else {"found": found._asdict()}
+                append(plan["reports"], self._spec["attempt"], news, time.time())
+            if ended and are_damaged(plan["own"]):
+                append(plan["reports"], self._spec["attempt"], {"milestone": DAMAGED}, time.time())
             os.write(3, json.dumps(present).encode())
         except Exception:  # noqa: BLE001 - the child must end here, whatever happened
             os._exit(1)
         os._exit(0)
 
 
-def append(path: str, attempt: int, found: Checkpoint | None, now: float) -> None:
-    """Append to the job's reports which checkpoint is its newest. Raises `OSError`."""
-    news: dict[str, Any] = {"milestone": GONE} if found is None else {"found": found._asdict()}
+def append(path: str, attempt: int, news: dict[str, Any], now: float) -> None:
+    """Append news of a job's checkpoints to its reports. Raises `OSError`."""
     line = json.dumps({"at": now, "attempt": attempt, **news}).encode()
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

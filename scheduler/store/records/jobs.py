@@ -255,8 +255,9 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
     asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
-    least once. ``step_before`` is the highest step of the job when it began, ``borrowed`` the number of its GPUs
-    that were borrowed then, ``gpu_type`` their type. ``counted`` are the steps that give its speed.
+    least once. ``step_before`` is the highest step of the job when it began, ``had_checkpoint`` whether the job
+    had a checkpoint then, ``borrowed`` the number of its GPUs that were borrowed, ``gpu_type`` their type.
+    ``counted`` are the steps that give its speed.
     """
 
     job: str
@@ -278,6 +279,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     saved: float | None = None
     resumed_from: float | None = None
     step_before: float | None = None
+    had_checkpoint: bool = False
     borrowed: int = 0
     gpu_type: str = ""
     counted: CountedSteps | None = None

@@ -15,6 +15,7 @@ export function environmentFacts(environment, image, key = "environment") {
     ["Installed for it", environment.requirements.map(clean).join(", ")],
     ["Missing", clean(environment.missing_text)],
     ["Files", filesWords(environment)],
+    ["Runs in place", inPlaceWords(environment)],
     ...projectFacts(environment.tree),
     ["Image", image ? clean(image) : ""],
     ["Variables", environment.variables.map(clean).join(", ")],
@@ -37,13 +38,13 @@ export function environmentFacts(environment, image, key = "environment") {
 }
 
 /** The environment in a few words, for the summary line of a fold. */
-export function environmentSummary({ python, packages, file_count: sent, tree }) {
+export function environmentSummary({ python, packages, file_count: sent, tree, in_place: folder }) {
   const number = Object.keys(packages).length;
   const files = sent + (tree?.file_count ?? 0);
   return [
     python ? `Python ${clean(python)}` : "",
     number ? count(number, "package") : "",
-    files ? count(files, "file") : "no files",
+    files ? count(files, "file") : folder ? "in place" : "no files",
   ]
     .filter(Boolean)
     .join(", ");
@@ -61,9 +62,13 @@ function pythonWords({ python, path, name, image: submitted }, image) {
   return `${words} where it was submitted${submitted === image ? ", in the same image" : "; the image has its own"}`;
 }
 
-function filesWords({ files, file_count: all, file_bytes: bytes, tree }) {
-  if (!all) return tree ? "" : "none";
+function filesWords({ files, file_count: all, file_bytes: bytes, tree, in_place: folder }) {
+  if (!all) return tree || folder ? "" : "none";
   return `${some(files, all)} (${size(bytes)})`;
+}
+
+function inPlaceWords({ in_place: folder }) {
+  return folder ? `in ${clean(folder)} itself, with the files as they are when it runs` : "";
 }
 
 /** The project of a job: what is copied, what is in place, what is ignored. */

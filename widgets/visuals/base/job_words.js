@@ -188,18 +188,18 @@ export function sentencesOf(reason, wanted = () => true) {
 }
 
 /**
- * The line between the logs of two attempts: `── attempt 2 of train-3, resumed 14:02 on node-1 ──`.
+ * The line between the logs of two attempts: `── attempt 2 of train-3, started again 14:02 on node-1 ──`. It does not say
+ * that the program resumes, which only the program knows.
  * `attempt_mark` of `scheduler/client/log_text.py` is the same for terminals.
  */
 export function attemptMark(job, number, now) {
   const head = `── attempt ${number} of ${clean(job?.name)}`;
   const attempt = job?.attempts.find((each) => each.number === number);
   if (!attempt?.started) return `${head} ──`;
-  const earlier = job.attempts.filter((each) => each.number < number);
-  const resumed = Number.isFinite(attempt.resumed_from) || earlier.some(({ saved }) => saved);
   const nodes = [...new Set(attempt.gpus.map(({ node }) => clean(node)))];
   const where = nodes.length > 1 ? ` on ${nodes.length} nodes` : nodes.map((node) => ` on ${node}`).join("");
-  return `${head}, ${resumed ? "resumed" : "started again"} ${clock(attempt.started, now)}${where} ──`;
+  const how = attempt.had_checkpoint ? "started again with a checkpoint" : "started again";
+  return `${head}, ${how} ${clock(attempt.started, now)}${where} ──`;
 }
 
 /** The newest checkpoint among a job's files, null if none was recognised: `Newest checkpoint: last.ckpt (…).` */
