@@ -200,7 +200,7 @@ async def test_a_checkpoint_that_waits_for_the_copy_of_a_project_has_its_name_th
     (waits / "last.ckpt").write_text("w")
     (jobs.a.checkpoints / "last.ckpt").write_text("its own")
     tree = ProjectTree(root="/home/susan/study", digest="0" * 64)
-    in_copy = {"cwd": "/home/susan/study", "tree": tree}
+    in_copy: dict[str, Any] = {"cwd": "/home/susan/study", "tree": tree}
     names = {each.name for each in await jobs.listed(**in_copy)}
     assert names == {"run/last.ckpt", "../checkpoints/last.ckpt"}
     made = jobs.a.tree(tree.root)
