@@ -480,6 +480,9 @@ sys.exit(75)
 
 async def test_a_job_whose_checkpoints_are_all_damaged_says_that_it_starts_from_the_beginning(machine):
     job = await submit_own(machine, text=DAMAGES)
+    async with asyncio.timeout(PATIENCE_S):
+        while (await machine.engine.job(job.id)).saved_step is None:
+            await asyncio.sleep(0.05)
     paused = await pause_and_resume(machine, job)
     assert (paused.attempts[0].saved is None, paused.saved, paused.saved_step) == (False, None, None)
     assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
