@@ -90,7 +90,7 @@ async def test_the_same_error_is_told_once_and_does_not_drain_a_gpu_again_that_w
 async def test_who_is_told_of_faults_is_everybodys_own_choice(pool: Any) -> None:
     fault = frozenset({NotificationEvent.FAULT})
     await pool.engine.outbox.choose(NotificationChoice("joe", {EMAIL: fault}))
-    await pool.engine.outbox.choose(NotificationChoice("admin", {}))
+    await pool.engine.outbox.choose(NotificationChoice("admin", {EMAIL: frozenset()}))
     await read(pool, GpuSample("GPU-train-0", Reading(lost=True)), GpuSample("GPU-build-0", Reading(lost=True)))
     told = await mails(pool, "joe")
     assert [line.partition(" has")[0] for line in told] == ["The GPU 0 of train", "The GPU 0 of build"]

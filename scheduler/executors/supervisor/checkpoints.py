@@ -263,16 +263,29 @@ def written_to(paths: Sequence[str]) -> set[str]:
     before = {path: _state(path) for path in paths}
     busy = {path for path, state in before.items() if state is None}
     watched = [path for path in paths if path not in busy]
-    deadline = time.monotonic() + SETTLED
-    while watched and time.monotonic() < deadline:
-        time.sleep(LOOK_EVERY)
-        for path in list(watched):
-            now, was = _state(path), before[path]
-            if now != was:
-                watched.remove(path)
-                if now is None or was is None or now[0] == was[0]:
-                    busy.add(path)
+    held = [_held(path) for path in watched]  # the number of a file that is replaced is free once nobody holds it
+    try:
+        deadline = time.monotonic() + SETTLED
+        while watched and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY)
+            for path in list(watched):
+                now, was = _state(path), before[path]
+                if now != was:
+                    watched.remove(path)
+                    if now is None or was is None or now[0] == was[0]:
+                        busy.add(path)
+    finally:
+        for file in held:
+            if file is not None:
+                os.close(file)
     return busy
+
+
+def _held(path: str) -> int | None:
+    try:
+        return os.open(path, _FILE)
+    except OSError:
+        return None
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
