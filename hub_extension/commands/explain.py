@@ -19,7 +19,7 @@ from springtide.scheduler.wording import ago, duration, gpus
 WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
 BACK_OFF = "back-off"
-"""Code of the reason of a job that ended lately and runs again at a time."""
+"""Reason code of a job whose back-off before the next attempt has not ended."""
 WHY = ("state", "cause", "detail")
 """Roles of a reason's sentences that explain it."""
 IN_FIRST_LINE = frozenset({"gpus", "workers"})

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Final
 
 from springtide.scheduler.capture.command import Captured
+from springtide.scheduler.capture.file_use import dotted, file_use
 from springtide.scheduler.capture.imports import MAGIC, imports_of_tree
-from springtide.scheduler.capture.own_files import dotted, own_files
 from springtide.scheduler.wire import Submission
 from springtide.scheduler.wording import LONG_GIVEN, given, listed
 
@@ -125,7 +125,7 @@ def pause_words(request: Submission, captured: Captured) -> str:
         )
     name = next(iter(texts))
     found = [signs_of(text) for text in texts.values()]
-    files = own_files([tree for text in texts.values() if (tree := _tree_of(text)) is not None])
+    files = file_use([tree for text in texts.values() if (tree := _tree_of(text)) is not None])
     resumes = sorted({sign for each in found for sign in each.resumes})
     if files.keeps:
         resumes.append(f"it both reads and writes {listed([given(path, LONG_GIVEN) for path in files.keeps])}")

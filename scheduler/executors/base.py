@@ -504,7 +504,7 @@ class Executor(ABC):
 
     @abstractmethod
     async def remove(self, job: str) -> None:
-        """Delete all files of a job that has ended or was not accepted: logs, checkpoints, outputs.
+        """Delete all files of an ended or refused job: logs, checkpoints, outputs.
 
         Raises `ExecutorError`, also if not all of them could be deleted.
         """
@@ -518,7 +518,7 @@ class Executor(ABC):
         return ()
 
     async def recorded(self, job: str) -> None:  # noqa: B027 - some have nothing to note
-        """Note that the store has a record of a job that was given a checkpoint before."""
+        """Note that the store has the record of a job whose checkpoint was copied before."""
 
     takes_sessions = False
     """Whether `open_session` ever opens one."""

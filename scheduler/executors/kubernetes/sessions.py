@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import deque
 from contextlib import suppress
 
@@ -16,6 +17,9 @@ from springtide.scheduler.executors.supervisor.relay import piece
 from springtide.scheduler.kube import PODS, Api, ApiError
 from springtide.scheduler.kube.pod_programs import PodProgram, run_in_pod
 from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
+from springtide.scheduler.wording import LONG_GIVEN, given
+
+log = logging.getLogger(__name__)
 
 ANSWERS_WITHIN = 30.0
 """Time for the relay to start and the supervisor to start the program, in seconds."""
@@ -24,6 +28,10 @@ ALIVE_EVERY = 15.0
 SILENT = 90.0
 """Time without a piece after which the connection counts as lost, in seconds."""
 LOST = "The connection to the job's pod was lost."
+NO_RELAY = (
+    "The supervisor of the job does not answer: an earlier version of Springtide has started the job, or the job "
+    "is about to end."
+)
 FORBIDDEN, NOT_FOUND = 403, 404
 
 
@@ -78,8 +86,8 @@ class PodSession(Session):
         await self._program.write(piece(relay.REQUEST, request))
         answer = await self._next()
         if answer is None:
-            said = self._program.trouble.strip().splitlines()
-            raise ExecutorError(f"Programs cannot be run in this pod: {said[-1] if said else LOST}")
+            log.warning("The relay of a session did not start: %s", given(self._program.trouble, LONG_GIVEN))
+            raise ExecutorError(NO_RELAY)
         kind, content = answer
         if kind == relay.END:
             raise refused(json.loads(content)) or ExecutorError(LOST)

@@ -263,7 +263,7 @@ def written_to(paths: Sequence[str]) -> set[str]:
     before = {path: _state(path) for path in paths}
     busy = {path for path, state in before.items() if state is None}
     watched = [path for path in paths if path not in busy]
-    held = [_held(path) for path in watched]  # the number of a file that is replaced is free once nobody holds it
+    held = [_held(path) for path in watched]  # an open file keeps its inode number
     try:
         deadline = time.monotonic() + SETTLED
         while watched and time.monotonic() < deadline:

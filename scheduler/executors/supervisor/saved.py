@@ -351,7 +351,7 @@ def main() -> int:
         if request["do"] == "list":
             answer["kept"] = [each._asdict() for each in kept(request, base)]
         elif request["do"] == "copy":
-            end_with(request["parent"])  # a copy that nobody waits for is of no job
+            end_with(request["parent"])  # a copy without the service that waits for it has no job
             copy(request, base, room)
         else:
             delete(request, base)

@@ -30,6 +30,8 @@ from cluster import Cluster, ClusterError
 from control_plane import until
 from traitlets.config.loader import PyFileConfigLoader
 
+from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.spawner.kube import KubeBuildSpawner
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -285,7 +287,7 @@ def test_the_service_runs_the_relay_of_terminals_in_jobs_and_nothing_else(
     home = release.namespace
     path = f"/api/v1/namespaces/{home}/pods"
     cluster.request("POST", path, train_pod("st-exec-1-0"))
-    relay = ("python3", "-I", "-S", "/springtide/program/supervisor", "session", "/springtide/job/attempts/1", "0")
+    relay = manifests.relay_command(AttemptKey("exec", 1), 0)
 
     def entered(*command: str, container: str = "job", how: str = "exec") -> str:
         user = f"system:serviceaccount:{home}:springtide"

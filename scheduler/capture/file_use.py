@@ -52,7 +52,7 @@ Path = str
 
 
 @dataclass(frozen=True, slots=True)
-class OwnFiles:
+class FileUse:
     """The files of a program: those that it ``keeps``, which it both reads and writes.
 
     ``unknown``: it reads and writes files, and some of their paths are not in its text.
@@ -77,7 +77,7 @@ class _Names:
     calls: dict[str, list[tuple[Function | None, ast.Call]]] = field(default_factory=dict)
 
 
-def own_files(trees: Sequence[ast.AST]) -> OwnFiles:
+def file_use(trees: Sequence[ast.AST]) -> FileUse:
     """Return the files of a program with these texts."""
     names = _Names()
     for function, node in _nodes(trees):
@@ -93,7 +93,7 @@ def own_files(trees: Sequence[ast.AST]) -> OwnFiles:
             if use.writes:
                 written |= {_with(path, use.added) for path in paths}
     keeps = sorted(path for path in read & written if path is not None)
-    return OwnFiles(tuple(keeps), unknown=bool(read and written) and None in read | written)
+    return FileUse(tuple(keeps), unknown=bool(read and written) and None in read | written)
 
 
 def _with(path: Path | None, added: str) -> Path | None:

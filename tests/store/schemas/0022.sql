@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0023');
+INSERT INTO "alembic_version" VALUES('0022');
 CREATE TABLE attempts (
 	job VARCHAR(64) NOT NULL, 
 	number INTEGER NOT NULL, 
