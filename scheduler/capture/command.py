@@ -125,7 +125,10 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
     if odd := next((word for word in argv if not _is_text(word)), None):
-        msg = f"{given(odd, LONG_GIVEN)} is no UTF-8, as all words of a command have to be. Rename the file."
+        msg = (
+            f"{given(odd, LONG_GIVEN)} is no UTF-8, as all words of a command have to be. "
+            "If it names a file, rename the file."
+        )
         raise CaptureError(msg)
     program = program_of(argv, here)
     words = list(program.words)

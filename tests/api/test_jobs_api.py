@@ -391,7 +391,7 @@ async def test_several_jobs_are_paused_resumed_and_cancelled_each_by_itself(runn
 @pytest.mark.parametrize(
     "body",
     [
-        {"action": "delete", "jobs": ["a"]},
+        {"action": "destroy", "jobs": ["a"]},
         {"action": "pause", "jobs": []},
         {"action": "pause", "jobs": ["a"] * 201},
     ],

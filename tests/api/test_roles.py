@@ -107,6 +107,14 @@ async def delete_checkpoints(pool: Any, client: httpx.AsyncClient, user: str) ->
     return await client.post(f"/jobs/{await job_of(pool, user)}/checkpoints/delete", json={"names": ["00000001"]})
 
 
+async def delete(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    deleted = await client.delete(f"/jobs/{job}")
+    several = await client.post("/jobs/actions", json={"action": "delete", "jobs": [job]})
+    assert (deleted.status_code in DENIED) is (several.json()["results"][0]["problem"]["status"] in DENIED)
+    return deleted
+
+
 async def tag(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     return await client.patch(f"/jobs/{await job_of(pool, user)}/tags", json={"add": ["best"]})
 
@@ -174,6 +182,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.RERUN: rerun,
     Action.ENTER: enter,
     Action.DELETE_CHECKPOINTS: delete_checkpoints,
+    Action.DELETE: delete,
     Action.HOLD: hold,
     Action.TAG: tag,
     Action.CHANGE_MEMBERS: change_members,
@@ -193,6 +202,7 @@ EXPECTED = {
     Action.RERUN: (False, False, False, False, False),
     Action.ENTER: (False, False, False, False, False),
     Action.DELETE_CHECKPOINTS: (False, False, False, False, False),
+    Action.DELETE: (False, False, False, True, True),
     Action.HOLD: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
@@ -212,6 +222,7 @@ OWN = {
     Action.RERUN: (False, False, True, True, True),
     Action.ENTER: (False, False, True, True, True),
     Action.DELETE_CHECKPOINTS: (True, True, True, True, True),
+    Action.DELETE: (True, True, True, True, True),
     Action.TAG: (True, True, True, True, True),
 }
 CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action for role in Role]

@@ -207,9 +207,7 @@ def test_a_pipe_that_takes_no_more_is_said(state: Path) -> None:
             command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
         )
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "Error: The standard output did not take all of the backup: No space left on device."
-    ]
+    assert done.stderr.splitlines() == ["Error: The standard output cannot be written: No space left on device."]
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.9])

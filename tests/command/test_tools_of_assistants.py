@@ -60,7 +60,7 @@ def test_each_tool_names_its_arguments_and_every_answer_keeps_the_words_of_other
             assert (
                 name.endswith("Texts")
                 or name == "LogText"
-                or not texts & part["properties"].keys() - {"environment"}
+                or not texts & part.get("properties", {}).keys() - {"environment"}
             )
 
 

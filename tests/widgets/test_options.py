@@ -220,7 +220,6 @@ HALF = "x\udc80"
 ASKS = {
     "name": lambda pool: pool.submit(str, 1, name=HALF),
     "env": lambda pool: pool.submit(str, 1, env={"A": HALF}),
-    "command": lambda pool: pool.submit(["echo", HALF]),
     "search": lambda pool: pool.jobs(search=HALF),
 }
 
@@ -229,6 +228,11 @@ ASKS = {
 def test_a_text_with_half_of_a_character_is_refused_with_a_sentence(pool, workdir, ask) -> None:
     with pytest.raises(PoolError, match=r"“x\\udc80” has a part of a character, “\\udc80”\. No request can carry"):
         ASKS[ask](pool)
+
+
+def test_a_word_of_a_command_with_half_of_a_character_is_refused_before_anything_is_sent(pool, workdir) -> None:
+    with pytest.raises(CaptureError, match=r"“x\\udc80” is no UTF-8, as all words of a command have to be\."):
+        pool.submit(["echo", HALF])
 
 
 VALUES = {
