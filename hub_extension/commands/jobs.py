@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -22,59 +23,52 @@ ENDED = 409
 """Status of the refusal to cancel a job that has just ended."""
 
 
+_FILTERS = (
+    click.option("--state", help="Only jobs in this state; several with commas between, such as running,queued."),
+    click.option("--project", help="Only jobs of this project."),
+    click.option("--tag", help="Only jobs with this tag."),
+    click.option("--user", help="Only jobs of this person."),
+    click.option("--mine", is_flag=True, help="Only your own."),
+    click.option("--sweep", help="The trials of this sweep, which are left out otherwise."),
+    click.option(
+        "--where",
+        help="Only jobs whose arguments, metrics and columns are like this: 'lr > 0.1 and val_loss < 0.3'.",
+    ),
+    click.option(
+        "--order", help="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that."
+    ),
+    click.option(
+        "--archived",
+        type=click.Choice(["no", "yes", "all"]),
+        default="no",
+        show_default=True,
+        help="Archived jobs.",
+    ),
+)
+
+
+def filter_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose jobs, as parameters of `Client.jobs`."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def is_filtered(filters: Mapping[str, Any]) -> bool:
+    """Return whether one of the options chooses jobs, rather than their order."""
+    return any(value not in {None, False, "no"} for name, value in filters.items() if name != "order")
+
+
 @click.command()
-@click.option("--state", help="Only jobs in this state; several with commas between, such as running,queued.")
-@click.option("--project", help="Only jobs of this project.")
-@click.option("--tag", help="Only jobs with this tag.")
-@click.option("--user", help="Only jobs of this person.")
-@click.option("--mine", is_flag=True, help="Only your own.")
-@click.option("--sweep", help="The trials of this sweep, which are left out otherwise.")
-@click.option(
-    "--where", help="Only jobs whose arguments, metrics and columns are like this: 'lr > 0.1 and val_loss < 0.3'."
-)
-@click.option("--order", help="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that.")
-@click.option(
-    "--archived",
-    type=click.Choice(["no", "yes", "all"]),
-    default="no",
-    show_default=True,
-    help="Archived jobs.",
-)
+@filter_options
 @click.option("--format", "layout", type=click.Choice(["table", "csv"]), default="table", show_default=True)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
 @click.option("--cursor", help="Continue where a page ended (`next` of --json).")
 @json_option
-def jobs(
-    *,
-    state: str | None,
-    project: str | None,
-    tag: str | None,
-    user: str | None,
-    mine: bool,
-    sweep: str | None,
-    where: str | None,
-    order: str | None,
-    archived: str,
-    layout: str,
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
+def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filters: Any) -> None:
     """List jobs, newest first: springtide jobs --mine --where 'lr > 0.1' --order best.val_loss."""
     with Client() as client:
-        page = client.jobs(
-            state=state,
-            project=project,
-            tag=tag,
-            user=user,
-            mine=mine,
-            sweep=sweep,
-            where=where,
-            order=order,
-            archived=archived,
-            cursor=cursor,
-            limit=limit,
-        )
+        page = client.jobs(**filters, cursor=cursor, limit=limit)
     if as_json:
         print_json(page)
         return
@@ -100,7 +94,7 @@ def jobs(
             for j in page.items
         ],
         empty="No job matches."
-        if any((state, project, tag, user, mine, sweep, where, archived != "no", cursor))
+        if cursor or is_filtered(filters)
         else "No jobs. Send one: springtide submit --gpus 1 -- python train.py",
     )
     if page.next:
