@@ -76,6 +76,9 @@ def export(
     if bool(job_ids) == is_filtered(filters):
         msg = "Name the jobs, or choose them: --mine, --project, --tag, --where and the other options."
         raise click.UsageError(msg)
+    if tool == "csv" and as_json:
+        msg = "--json is for MLflow and W&B; programs read CSV, or `springtide jobs --json`."
+        raise click.UsageError(msg)
     if tool == "csv":
         with Client() as client:
             text = csv_of(list(_chosen(client, job_ids, filters, limit)), time.time())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
@@ -44,8 +45,9 @@ class WandbRun:
     async def write(self, points: Sequence[Point]) -> None:
         """See `Run.write`."""
         assert self._run is not None
-        for point in points:
-            self._run.log(_row(point))
+        with _refused():
+            for point in points:
+                self._run.log(_row(point))
         self.position = points[-1].seq
 
     async def settle(self, job: Job) -> None:
@@ -53,7 +55,8 @@ class WandbRun:
         if self._run is None:
             return
         written = Path(self._run.settings.sync_dir)
-        self._run.finish(exit_code=0 if job.state == JobState.SUCCEEDED else 1)
+        with _refused():
+            self._run.finish(exit_code=0 if job.state == JobState.SUCCEEDED else 1)
         self._run = None
         (written / POSITION).write_bytes(msgspec.json.encode({"position": self.position}))
         self._place.mkdir(exist_ok=True)
@@ -76,10 +79,8 @@ class WandbFolder:
             return WandbRun(None, int(msgspec.json.decode(file.read_bytes())["position"]), self._place)
         if job.state not in FINAL:
             raise NotTakenError("it has not ended, and W&B cannot add to an offline run")
-        try:
+        with _refused():
             return WandbRun(self._new(job), 0, self._place)
-        except wandb.Error as error:
-            raise NotTakenError(str(error)) from error
 
     async def address(self, job: Job) -> str | None:  # noqa: ARG002 - see `Tracker.address`
         """Return None: what is in a folder has no page."""
@@ -105,6 +106,15 @@ class WandbFolder:
         )
         run.define_metric("*", step_metric="step")
         return run
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Raise `NotTakenError` if W&B fails."""
+    try:
+        yield
+    except wandb.Error as error:
+        raise NotTakenError(str(error)) from error
 
 
 def _settings() -> wandb.Settings:
