@@ -36,7 +36,7 @@ def test_jobs_that_are_named_or_chosen_are_a_table(run: Run, job: str, directory
         (["job-1", "--mine", "--to", "csv"], 2, "Name the jobs, or choose them"),
         (["--mine"], 2, "Missing option '--to'"),
         (["--mine", "--to", "csv", "--json"], 2, "--json is for MLflow and W&B"),
-        (["--project", "no", "--to", "csv"], 1, "no"),
+        (["--project", "no", "--to", "csv"], 2, "There is no project “no”."),
         (
             ["--mine", "--to", "csv", "--into", "no/such/folder"],
             1,
