@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from judges.command import Document, plans, simulate
+from judges.command import Document, placements, simulate
 
 Outcome = dict[str, Counter[str]]
 Change = Callable[[Document], tuple[Document, Mapping[str, str]]]
@@ -89,7 +89,7 @@ CHANGES: Mapping[str, Change] = {
 def differences(scenario: Document) -> list[str]:
     """Return what differs after a change that must not matter, with the names of the changes."""
     changed = {name: change(scenario) for name, change in CHANGES.items()}
-    first, *others = plans([scenario, *(each for each, _ in changed.values())])
+    first, *others = placements([scenario, *(each for each, _ in changed.values())])
     before, found = _outcome(scenario, first, {}), []
     for (name, (after, former)), shown in zip(changed.items(), others, strict=True):
         if name == "projects in reverse" and _shares(shown) != _shares(first):
