@@ -1,0 +1,104 @@
+"""Queries of the ledger, for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from springtide.scheduler.store import codec, ledger_writing, schema
+from springtide.scheduler.store.ledger import (
+    SUMS,
+    EndedFact,
+    Group,
+    LedgerEntry,
+    PoolFact,
+    Rollup,
+    Sums,
+    rolled_up,
+)
+from springtide.scheduler.store.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What the ledger says of a span, up to now.
+
+    ``waits`` are the waits of jobs for their first start, in seconds, with when that was and the job's group.
+    """
+
+    sums: list[Rollup]
+    waits: list[tuple[int, Group, float]]
+    facts: list[EndedFact]
+
+
+def accounts(
+    connection: Connection,
+    step: int,
+    start: int,
+    end: int,
+    *,
+    now: float,
+    visible: Callable[[Group], bool] = lambda _: True,
+) -> Accounts:
+    """Return the sums in intervals of ``step`` seconds that begin from ``start`` until before ``end``.
+
+    Only those of groups that are ``visible``. What is not in the stored sums yet is added: recent entries, and
+    what is held up to ``now``.
+    """
+    if connection.dialect.name == "postgresql":  # SQLite reads as of one moment anyway
+        connection = connection.execution_options(isolation_level="REPEATABLE READ")
+    recent = [each for each in _recent(connection, now) if visible(each.group)]
+    groups = _groups(connection, visible)
+    table, waits = schema.ledger_sums, schema.ledger_waits
+    rows = connection.execute(
+        select(table.c.at, table.c.group, *(table.c[name] for name in SUMS)).where(
+            table.c.step == step, table.c.at >= start, table.c.at < end
+        )
+    )
+    sums = [Rollup(step, row[0], groups[row[1]], Sums(*row[2:])) for row in rows if row[1] in groups]
+    waited = connection.execute(
+        select(waits.c.at, waits.c.group, waits.c.wait).where(waits.c.at >= start, waits.c.at < end)
+    )
+    return Accounts(
+        sums + [each for each in rolled_up(recent, (step,)) if start <= each.at < end],
+        [(at, groups[group], wait) for at, group, wait in waited if group in groups]
+        + [
+            (int(each.start), each.group, each.wait)
+            for each in recent
+            if each.wait is not None and start <= each.start < end
+        ],
+        [each for each in _facts(connection, now) if each.end > start and each.start < end],
+    )
+
+
+def entries(connection: Connection, now: float) -> list[LedgerEntry]:
+    """Return all entries that are kept, those of what is held up to ``now`` included."""
+    table = schema.ledger
+    return codec.ledger.read(connection, select(table).order_by(table.c.id)) + _held(connection, now)
+
+
+def _recent(connection: Connection, now: float) -> list[LedgerEntry]:
+    table = schema.ledger
+    summed = ledger_writing.mark(connection, ledger_writing.SUMMED)
+    return codec.ledger.read(connection, select(table).where(table.c.id > summed)) + _held(connection, now)
+
+
+def _held(connection: Connection, now: float) -> list[LedgerEntry]:
+    return [each for holding in Tables.holdings.load(connection).values() for each in holding.entries(now)]
+
+
+def _groups(connection: Connection, visible: Callable[[Group], bool]) -> dict[int, Group]:
+    rows = connection.execute(select(schema.ledger_groups))
+    return {int(row[0]): group for row in rows if visible(group := Group(*row[1:]))}
+
+
+def _facts(connection: Connection, now: float) -> list[EndedFact]:
+    table = schema.ledger_facts
+    ended = codec.ledger_facts.read(connection, select(table).order_by(table.c.id))
+    return ended + [_until(each, now) for each in Tables.pool_facts.load(connection).values()]
+
+
+def _until(fact: PoolFact, now: float) -> EndedFact:
+    return EndedFact(0, fact.kind, fact.project, fact.gpu_type, fact.value, fact.since, max(now, fact.since))
