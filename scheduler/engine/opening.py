@@ -40,6 +40,7 @@ from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.populations import Populations
+from springtide.scheduler.engine.reports import Reports
 from springtide.scheduler.engine.requests import project_admin
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.drains import drain_slow
@@ -388,6 +389,7 @@ def _compose(
             workspaces=workspaces,
             clock=clock.wall,
         ),
+        reports=Reports(store, clock.wall),
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),

@@ -250,6 +250,18 @@ class Rollup:
     sums: Sums = field(default_factory=Sums)
 
 
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What the ledger says of a span, up to now.
+
+    ``waits`` are the waits of jobs for their first start, in seconds, with when that was and the job's group.
+    """
+
+    sums: list[Rollup]
+    waits: list[tuple[int, Group, float]]
+    facts: list[EndedFact]
+
+
 def rolled_up(entries: Iterable[LedgerEntry], steps: Iterable[int] = STEPS) -> list[Rollup]:
     """Return the sums of entries in intervals of these lengths."""
     found: dict[tuple[int, int, Group], Sums] = {}

@@ -15,9 +15,18 @@ from earlier_store import write_earlier
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.store import Store, gpu_usage_writing, ledger_writing, renaming
 from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
-from springtide.scheduler.store.ledger import DAY, HOUR, Group, Held, Holding, LedgerEntry, Piece, rolled_up
+from springtide.scheduler.store.ledger import (
+    DAY,
+    HOUR,
+    Accounts,
+    Group,
+    Held,
+    Holding,
+    LedgerEntry,
+    Piece,
+    rolled_up,
+)
 from springtide.scheduler.store.queries import ledger
-from springtide.scheduler.store.queries.ledger import Accounts
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import Tables
 

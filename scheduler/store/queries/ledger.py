@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
 from springtide.scheduler.store import codec, ledger_writing, schema
 from springtide.scheduler.store.ledger import (
     SUMS,
+    Accounts,
     EndedFact,
     Group,
     LedgerEntry,
@@ -19,18 +19,6 @@ from springtide.scheduler.store.ledger import (
     rolled_up,
 )
 from springtide.scheduler.store.tables import Tables
-
-
-@dataclass(frozen=True, slots=True)
-class Accounts:
-    """What the ledger says of a span, up to now.
-
-    ``waits`` are the waits of jobs for their first start, in seconds, with when that was and the job's group.
-    """
-
-    sums: list[Rollup]
-    waits: list[tuple[int, Group, float]]
-    facts: list[EndedFact]
 
 
 def accounts(
