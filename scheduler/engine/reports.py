@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 from sqlalchemy import Connection
 
@@ -70,12 +70,12 @@ def made(
 ) -> wire.Report:
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
-    start, end = map(report_view.begin, (first, last + timedelta(days=1)))
 
     def visible(group: Group) -> bool:
         return sight.use(group.user, group.project)
 
-    found = ledger.accounts(connection, report_view.step_of(by), start, end, now=now, visible=visible)
+    bounds = report_view.bounds(by, first, last)
+    found = ledger.accounts(connection, report_view.step_of(by), bounds, now=now, visible=visible)
     facts = [each for each in found.facts if each.kind is not FactKind.QUOTA or sight.quota(each.project)]
     return report_view.report(replace(found, facts=facts), by, first, last, now=now)
 

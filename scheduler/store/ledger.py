@@ -8,7 +8,7 @@ entries by hour and day are kept for good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -21,6 +21,8 @@ STEPS = (HOUR, DAY)
 """Lengths of the intervals of sums, in seconds; they begin at full hours and days in UTC."""
 IDLE_BELOW = 0.1
 """Mean utilization in the hours of a holder on a GPU below which they count as idle."""
+PAUSED = "paused"
+"""How an attempt ends that was paused."""
 WORKSPACE = "workspace"
 """Kind of work of a workspace; those of jobs are the members of `Workload`."""
 
@@ -262,29 +264,36 @@ class Accounts:
     facts: list[EndedFact]
 
 
-def rolled_up(entries: Iterable[LedgerEntry], steps: Iterable[int] = STEPS) -> list[Rollup]:
+def rolled_up(entries: Sequence[LedgerEntry], steps: Iterable[int] = STEPS) -> list[Rollup]:
     """Return the sums of entries in intervals of these lengths."""
     found: dict[tuple[int, int, Group], Sums] = {}
-    for entry in entries:
-        for step in steps:
-            for at, sums in _parts(entry, step):
-                found.setdefault((step, at, entry.group), Sums()).add(sums)
+    for step in steps:
+        for entry in entries:
+            _add_parts(found, entry, step)
     return [Rollup(step, at, group, sums) for (step, at, group), sums in found.items()]
 
 
-def _parts(entry: LedgerEntry, step: int) -> Iterator[tuple[int, Sums]]:
-    """Yield the part of an entry in each interval, by the begin of that."""
+def _add_parts(found: dict[tuple[int, int, Group], Sums], entry: LedgerEntry, step: int) -> None:
+    """Add the part of an entry in each interval to the sums of that."""
+    group, gpus, borrowed, price = entry.group, entry.gpus, entry.borrowed, entry.price
     first, last = int(entry.start // step), int(entry.end // step)
     for number in range(first, last + 1):
         at = number * step
         seconds = max(0.0, min(entry.end, at + step) - max(entry.start, at))
-        held = seconds * entry.gpus
-        sums = Sums(held=held, borrowed=seconds * entry.borrowed)
-        if entry.price is not None:
-            sums.priced, sums.cost = held, held / HOUR * entry.price
+        ends = number == last and (entry.ended == PAUSED or entry.lost)
+        if not (seconds or ends or number == first):
+            continue
+        sums = found.get((step, at, group))
+        if sums is None:
+            sums = found[step, at, group] = Sums()
+        held = seconds * gpus
+        sums.held += held
+        sums.borrowed += seconds * borrowed
+        if price is not None:
+            sums.priced += held
+            sums.cost += held / HOUR * price
         if number == first:
-            sums.jobs = int(entry.wait is not None)
-        if number == last:
-            sums.pauses, sums.lost = int(entry.ended == "paused"), entry.lost
-        if held or sums.jobs or sums.pauses or sums.lost:
-            yield at, sums
+            sums.jobs += entry.wait is not None
+        if ends:
+            sums.pauses += entry.ended == PAUSED
+            sums.lost += entry.lost

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, insert, select, update
@@ -97,13 +97,13 @@ def _use_of(connection: Connection, hour: int) -> list[Rollup]:
         func.sum(func.coalesce(table.c.utilization, 0.0) * table.c.seconds).label("used"),
         func.sum(case((table.c.utilization < IDLE_BELOW, table.c.seconds), else_=0)).label("idle"),
     ).where(table.c.step == HOUR, table.c.at == hour, table.c.kind.in_(("job", "workspace")))
-    found = []
+    total: dict[Group, Sums] = {}
     for row in connection.execute(wanted.group_by(*(table.c[name] for name in _USED_BY))):
         group = groups.get((row.job, "", "") if row.kind == "job" else ("", row.user, row.server))
         if group is not None and row.measured:
             sums = Sums(measured=float(row.measured), used=float(row.used), idle=float(row.idle))
-            found += [Rollup(step, hour // step * step, group, sums) for step in STEPS]
-    return found
+            total.setdefault(group, Sums()).add(sums)
+    return [Rollup(step, hour // step * step, group, sums) for group, sums in total.items() for step in STEPS]
 
 
 def _groups_during(connection: Connection, start: int, end: int) -> dict[tuple[str, str, str], Group]:
@@ -120,15 +120,11 @@ def _holder(entry: LedgerEntry) -> tuple[str, str, str]:
     return (entry.job, "", "") if entry.job else ("", entry.user, entry.server)
 
 
-def _add(connection: Connection, rollups: Iterable[Rollup]) -> Mapping[Group, int]:
+def _add(connection: Connection, rollups: Sequence[Rollup]) -> Mapping[Group, int]:
     """Add to the sums that are there; return the numbers of groups."""
-    summed: dict[tuple[int, int, Group], Sums] = {}
-    for each in rollups:
-        summed.setdefault((each.step, each.at, each.group), Sums()).add(each.sums)
-    numbers = _numbers(connection, list(dict.fromkeys(group for _, _, group in summed)))
+    numbers = _numbers(connection, list(dict.fromkeys(each.group for each in rollups)))
     rows = [
-        {"step": step, "at": at, "group": numbers[group], **asdict(sums)}
-        for (step, at, group), sums in summed.items()
+        {"step": each.step, "at": each.at, "group": numbers[each.group], **_columns(each.sums)} for each in rollups
     ]
     if rows:
         table = schema.ledger_sums
@@ -138,6 +134,13 @@ def _add(connection: Connection, rollups: Iterable[Rollup]) -> Mapping[Group, in
             statement.on_conflict_do_update(index_elements=["step", "at", "group"], set_=more), rows
         )
     return numbers
+
+
+_values = attrgetter(*SUMS)
+
+
+def _columns(sums: Sums) -> dict[str, float]:
+    return dict(zip(SUMS, _values(sums), strict=True))
 
 
 def _numbers(connection: Connection, groups: Sequence[Group]) -> Mapping[Group, int]:

@@ -203,7 +203,7 @@ async def test_facts_of_the_pool_last_until_they_change(pool: Any) -> None:
     await pool.engine.delete_project("vision", "admin")
     await pool.restart()
     await pool.later(40.0)
-    found = pool.store.read(ledger.accounts, 86_400, 0, int(2 * T0), now=pool.clock()).facts
+    found = pool.store.read(ledger.accounts, 86_400, (0, int(2 * T0)), now=pool.clock()).facts
     of = {
         key: [(each.start - T0, each.end - T0, each.value) for each in found if (each.kind, each.project) == key]
         for key in (

@@ -74,7 +74,8 @@ def sum_up(store: Store) -> None:
 
 def accounts(store: Store, step: int = DAY, now: float = NOON + 30 * DAY, **more: Any) -> Accounts:
     """Return what the ledger says of all times."""
-    return store.read(ledger.accounts, step, 0, int(NOON + 1_000 * DAY), now=now, **more)
+    whole = range(0, NOON + 1_000 * DAY, step)
+    return store.read(ledger.accounts, step, whole, now=now, **more)
 
 
 def held(found: Accounts, name: str = "held") -> dict[tuple[int, Group], float]:

@@ -52,23 +52,31 @@ def step_of(by: Iterable[ReportBy]) -> int:
     return HOUR if ReportBy.HOUR in by else DAY
 
 
+def bounds(by: Sequence[ReportBy], first: date, last: date) -> list[int]:
+    """Return the begins of all intervals of a report that differ in its columns of times, and its end."""
+    labels, step, end = _Labels(by), step_of(by), begin(last + timedelta(days=1))
+    starts = range(begin(first), end, step)
+    return [*(at for at in starts if at == starts[0] or labels.times(at) != labels.times(at - step)), end]
+
+
 def report(accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, *, now: float) -> wire.Report:
     """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``."""
     rows: dict[Key, _Row] = {}
-    total, labels, step = _Row(), _Labels(by), step_of(by)
+    total, labels = _Row(), _Labels(by)
     for each in accounts.sums:
         person = each.group.user if each.sums.held else None
         for row in (rows.setdefault(labels.of(each.at, each.group), _Row()), total):
             row.sums.add(each.sums)
             if person is not None:
                 row.people.add(person)
-    keys: dict[tuple[int, Group], _Row] = {}
+    found: dict[tuple[Key, Group], list[float]] = {}
     for at, group, wait in accounts.waits:
-        place = at // step, group
-        if place not in keys:
-            keys[place] = rows.setdefault(labels.of(at, group), _Row())
-        keys[place].waits.append(wait)
-        total.waits.append(wait)
+        place = labels.times(at), group
+        waits = found.get(place)
+        if waits is None:
+            waits = found[place] = rows.setdefault(labels.of(at, group), _Row()).waits
+        waits.append(wait)
+    total.waits = [wait for row in rows.values() for wait in row.waits]
     start, end = float(begin(first)), min(float(begin(last + timedelta(days=1))), now)
     quotas = [each for each in accounts.facts if each.kind is FactKind.QUOTA]
     if ReportBy.PROJECT in by and not WITHOUT_QUOTA & set(by):
@@ -93,18 +101,23 @@ class _Labels:
 
     def __init__(self, by: Sequence[ReportBy]) -> None:
         self._by = by
-        self._times: dict[int, dict[ReportBy, str]] = {}
+        self._times: dict[int, Key] = {}
         self._periods = [each for each in by if each in _FORMATS]
         self._step = step_of(by)
 
     def of(self, at: float, group: Group) -> Key:
         """Return the values of the row that something is in."""
+        times = iter(self.times(at))
+        return tuple(next(times) if each in _FORMATS else OF_GROUP[each](group) for each in self._by)
+
+    def times(self, at: float) -> Key:
+        """Return the values of the columns of times."""
         number = int(at // self._step)
-        times = self._times.get(number)
-        if times is None:
+        found = self._times.get(number)
+        if found is None:
             moment = datetime.fromtimestamp(number * self._step, UTC)
-            times = self._times[number] = {each: moment.strftime(_FORMATS[each]) for each in self._periods}
-        return tuple(times[each] if each in times else OF_GROUP[each](group) for each in self._by)
+            found = self._times[number] = tuple(moment.strftime(_FORMATS[each]) for each in self._periods)
+        return found
 
     def boundary(self, at: float) -> float:
         """Return when the interval that a moment is in ends; never if rows are not by time."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, func, literal, select
 
 from springtide.scheduler.store import codec, ledger_writing, schema
 from springtide.scheduler.store.ledger import (
@@ -20,32 +22,34 @@ from springtide.scheduler.store.ledger import (
 )
 from springtide.scheduler.store.tables import Tables
 
+MOST_ADDED_UP = 60
+"""Maximum number of bounds between which the database adds up; beyond it one query is faster than one for each."""
+
 
 def accounts(
     connection: Connection,
     step: int,
-    start: int,
-    end: int,
+    bounds: Sequence[int],
     *,
     now: float,
     visible: Callable[[Group], bool] = lambda _: True,
 ) -> Accounts:
-    """Return the sums in intervals of ``step`` seconds that begin from ``start`` until before ``end``.
+    """Return the sums in intervals of ``step`` seconds, added up between each of the ``bounds`` and the next.
 
     Only those of groups that are ``visible``. What is not in the stored sums yet is added: recent entries, and
     what is held up to ``now``.
     """
     if connection.dialect.name == "postgresql":  # SQLite reads as of one moment anyway
         connection = connection.execution_options(isolation_level="REPEATABLE READ")
+    start, end = bounds[0], bounds[-1]
     recent = [each for each in _recent(connection, now) if visible(each.group)]
     groups = _groups(connection, visible)
-    table, waits = schema.ledger_sums, schema.ledger_waits
-    rows = connection.execute(
-        select(table.c.at, table.c.group, *(table.c[name] for name in SUMS)).where(
-            table.c.step == step, table.c.at >= start, table.c.at < end
-        )
-    )
-    sums = [Rollup(step, row[0], groups[row[1]], Sums(*row[2:])) for row in rows if row[1] in groups]
+    waits = schema.ledger_waits
+    sums = [
+        Rollup(step, row[0], groups[row[1]], Sums(*row[2:]))
+        for row in _sums(connection, step, bounds)
+        if row[1] in groups
+    ]
     waited = connection.execute(
         select(waits.c.at, waits.c.group, waits.c.wait).where(waits.c.at >= start, waits.c.at < end)
     )
@@ -59,6 +63,21 @@ def accounts(
         ],
         [each for each in _facts(connection, now) if each.end > start and each.start < end],
     )
+
+
+def _sums(connection: Connection, step: int, bounds: Sequence[int]) -> Iterator[Row[Any]]:
+    """Yield begin, group and sums; each is of one interval if there are many bounds."""
+    table = schema.ledger_sums
+    values = [table.c[name] for name in SUMS]
+    if len(bounds) > MOST_ADDED_UP:
+        of = select(table.c.at, table.c.group, *values)
+        yield from connection.execute(
+            of.where(table.c.step == step, table.c.at >= bounds[0], table.c.at < bounds[-1])
+        )
+        return
+    for start, end in pairwise(bounds):
+        added = select(literal(start), table.c.group, *map(func.sum, values)).group_by(table.c.group)
+        yield from connection.execute(added.where(table.c.step == step, table.c.at >= start, table.c.at < end))
 
 
 def entries(connection: Connection, now: float) -> list[LedgerEntry]:
