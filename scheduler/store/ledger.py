@@ -235,8 +235,16 @@ class Sums:
 
     def add(self, other: Sums) -> None:
         """Add other sums to these."""
-        for name in SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.held += other.held
+        self.borrowed += other.borrowed
+        self.priced += other.priced
+        self.cost += other.cost
+        self.measured += other.measured
+        self.used += other.used
+        self.idle += other.idle
+        self.jobs += other.jobs
+        self.pauses += other.pauses
+        self.lost += other.lost
 
 
 SUMS = tuple(Sums.__dataclass_fields__)

@@ -64,11 +64,13 @@ def report(accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, 
     rows: dict[Key, _Row] = {}
     total, labels = _Row(), _Labels(by)
     for each in accounts.sums:
-        person = each.group.user if each.sums.held else None
-        for row in (rows.setdefault(labels.of(each.at, each.group), _Row()), total):
-            row.sums.add(each.sums)
-            if person is not None:
-                row.people.add(person)
+        key = labels.of(each.at, each.group)
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = _Row()
+        row.sums.add(each.sums)
+        if each.sums.held:
+            row.people.add(each.group.user)
     found: dict[tuple[Key, Group], list[float]] = {}
     for at, group, wait in accounts.waits:
         place = labels.times(at), group
@@ -76,15 +78,18 @@ def report(accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, 
         if waits is None:
             waits = found[place] = rows.setdefault(labels.of(at, group), _Row()).waits
         waits.append(wait)
-    total.waits = [wait for row in rows.values() for wait in row.waits]
+    for row in rows.values():
+        total.sums.add(row.sums)
+        total.people |= row.people
+        total.waits += row.waits
     start, end = float(begin(first)), min(float(begin(last + timedelta(days=1))), now)
     quotas = [each for each in accounts.facts if each.kind is FactKind.QUOTA]
     if ReportBy.PROJECT in by and not WITHOUT_QUOTA & set(by):
         for fact in quotas:
-            for at, seconds in _parts(max(fact.start, start), min(fact.end, end), labels.boundary):
+            for begun, seconds in _parts(max(fact.start, start), min(fact.end, end), labels.boundary):
                 group = Group(fact.project, "", "", fact.gpu_type)
                 if fact.value is None or fact.value > 0:
-                    row = rows.setdefault(labels.of(at, group), _Row())
+                    row = rows.setdefault(labels.of(begun, group), _Row())
                     row.add_quota(None if fact.value is None else fact.value * seconds)
     return wire.Report(
         start=first.isoformat(),
@@ -112,6 +117,8 @@ class _Labels:
 
     def times(self, at: float) -> Key:
         """Return the values of the columns of times."""
+        if not self._periods:
+            return ()
         number = int(at // self._step)
         found = self._times.get(number)
         if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, literal, select
+from sqlalchemy import Connection, func, literal, select
 
 from springtide.scheduler.store import codec, ledger_writing, schema
 from springtide.scheduler.store.ledger import (
@@ -46,9 +46,9 @@ def accounts(
     groups = _groups(connection, visible)
     waits = schema.ledger_waits
     sums = [
-        Rollup(step, row[0], groups[row[1]], Sums(*row[2:]))
-        for row in _sums(connection, step, bounds)
-        if row[1] in groups
+        Rollup(step, at, groups[group], Sums(*values))
+        for at, group, *values in _sums(connection, step, bounds)
+        if group in groups
     ]
     waited = connection.execute(
         select(waits.c.at, waits.c.group, waits.c.wait).where(waits.c.at >= start, waits.c.at < end)
@@ -65,7 +65,7 @@ def accounts(
     )
 
 
-def _sums(connection: Connection, step: int, bounds: Sequence[int]) -> Iterator[Row[Any]]:
+def _sums(connection: Connection, step: int, bounds: Sequence[int]) -> Iterator[Sequence[Any]]:
     """Yield begin, group and sums; each is of one interval if there are many bounds."""
     table = schema.ledger_sums
     values = [table.c[name] for name in SUMS]
