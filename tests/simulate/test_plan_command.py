@@ -115,3 +115,12 @@ def test_a_job_that_no_node_can_hold_waits_with_that_reason(scenario, planned):
     assert outcome["stable"]
     assert outcome["jobs"]["huge"]["running"] == 0
     assert "8" in outcome["jobs"]["huge"]["reason"]
+
+
+def test_weights_count_however_small_they_are(scenario, planned):
+    jobs = [{"name": f"{project}{at}", "project": project} for project in ("a", "b", "c") for at in range(8)]
+    projects = [{"name": "a", "weight": 1e-305}, {"name": "b", "weight": 1e-305}, {"name": "c", "weight": 0}]
+
+    shown = planned(scenario(*jobs, projects=projects))["projects"]
+
+    assert {name: project["fair_share"] for name, project in shown.items()} == {"a": 4, "b": 4, "c": 0}
