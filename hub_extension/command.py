@@ -69,6 +69,7 @@ COMMANDS = {
     ),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
+    "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),
     "mcp": Entry(f"{HERE}.mcp:mcp", "mcp", "Let an AI assistant use the pool in your name, as its MCP server."),

@@ -45,6 +45,7 @@ class Action(StrEnum):
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
     TAG = "change the tags and the note of a job, pin and archive it"
+    REPORT = "see in reports which GPUs a person held"
     CHANGE_MEMBERS = "add and remove members"
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
@@ -78,6 +79,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.ENTER: Rule(None, own=Role.MEMBER),
         Action.HOLD: Rule(Role.PROJECT_ADMIN),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
+        Action.REPORT: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),

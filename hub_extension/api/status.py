@@ -8,10 +8,11 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from springtide.hub_extension.api.permissions import may_see_of
+from springtide.hub_extension.api.permissions import Action, may, may_see_of
 from springtide.hub_extension.api.routes import Call, Encoded, Who, route
+from springtide.scheduler.engine.reports import Sight
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, UsageReport
+from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, Report, UsageReport
 
 DAY_S = 86_400.0
 LONGEST_HISTORY_S = 400 * DAY_S
@@ -30,6 +31,17 @@ class UsageQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True, kw_only=
     """Query parameters: what use is summed up by, and a time span as in `HistoryQuery`."""
 
     by: Literal["gpu", "job", "workspace", "person", "project"] = "project"
+
+
+class ReportQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: the first and the last day, the present month by default, and what the report is by.
+
+    Days are such as 2026-01-31, in UTC; ``by`` is a list with commas of the values of `ReportBy`.
+    """
+
+    start: str | None = None
+    end: str | None = None
+    by: str = "project"
 
 
 class Health(Struct, frozen=True, omit_defaults=True):
@@ -76,6 +88,20 @@ async def usage(call: Call, query: UsageQuery) -> UsageReport:
     return replace(
         report, items=[each for each in report.items if may_see_of(call.caller, each.user, each.project)]
     )
+
+
+@route("GET", "/report", Who.LOGGED_IN)
+async def report(call: Call, query: ReportQuery) -> Report:
+    """Return GPU-hours, waits and costs: admins see all, project admins their projects, others their own.
+
+    Raises `Refusal` 422 for an invalid day or column.
+    """
+    caller = call.caller
+    sight = Sight(
+        use=lambda user, project: may(caller, Action.REPORT, project, user or None),
+        quota=lambda project: may(caller, Action.REPORT, project),
+    )
+    return await call.pool.engine.reports.report(query.start, query.end, query.by, sight)
 
 
 def _span(query: HistoryQuery, now: float) -> tuple[float, float]:

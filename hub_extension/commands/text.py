@@ -121,9 +121,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     if not cells:
         return []
     widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
-    numeric = [
-        all(row[i].lstrip("-").isdigit() or row[i] in {"", "none"} for row in cells) for i in range(len(header))
-    ]
+    numeric = [all(row[i] in {"", "-", "none"} or _is_number(row[i]) for row in cells) for i in range(len(header))]
     return [
         "  ".join(
             cell.rjust(width) if right else cell.ljust(width)
@@ -131,6 +129,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
         ).rstrip()
         for row in [list(header), *cells]
     ]
+
+
+def _is_number(cell: str) -> bool:
+    return cell.lstrip("-").replace(".", "", 1).isdigit()
 
 
 def say(text: str) -> None:

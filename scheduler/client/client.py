@@ -475,6 +475,16 @@ class Client:
         """Return GPUs over time by project; the last day by default."""
         return self._http.struct(wire.History, "GET", "history", query={"start": start, "end": end})
 
+    def report(
+        self, start: str | None = None, end: str | None = None, by: Sequence[str] = ("project",)
+    ) -> wire.Report:
+        """Return GPU-hours, waits and costs from the day ``start`` to the day ``end``; by default of this month.
+
+        Days are in UTC, such as ``2026-01-31``; ``by`` are values of `wire.ReportBy`.
+        """
+        query = {"start": start, "end": end, "by": ",".join(by)}
+        return self._http.struct(wire.Report, "GET", "report", query=query)
+
     def events(
         self, job: str | None = None, last_event_id: int | None = None, *, stop: threading.Event | None = None
     ) -> Iterator[wire.Event]:

@@ -117,6 +117,7 @@ class Engine:
         self.health = parts.store
         self.events = parts.events
         self.usage = parts.usage
+        self.reports = parts.reports
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox

@@ -40,6 +40,7 @@ from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.populations import Populations
+from springtide.scheduler.engine.reports import Reports
 from springtide.scheduler.engine.requests import project_admin
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.drains import drain_slow
@@ -48,6 +49,7 @@ from springtide.scheduler.engine.requests.outputs import Outputs
 from springtide.scheduler.engine.requests.sessions import JobSessions
 from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.settings import EngineSettings, Stats
+from springtide.scheduler.engine.state import ledger
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner, MakePlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -144,7 +146,7 @@ async def open_engine(
     try:
         mailbox = Mailbox(clock)
         loaded = await threads.read(reading.load)
-        state = State.from_store(loaded, settings.types)
+        state = State.from_store(loaded, settings.types, settings.gpu_hour_prices)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
         if loaded.fresh:
@@ -195,10 +197,14 @@ def _check_new(newest: int, store: str) -> None:
 async def _follow_inventory(
     state: State, nodes: ObservedNodes, statuses: Sequence[AttemptStatus], threads: StoreThreads, now: float
 ) -> None:
-    """Add the nodes' GPU types, and the present places of the held GPUs, which ``statuses`` report."""
+    """Add the nodes' GPU types, and the present places of the held GPUs, which ``statuses`` report.
+
+    The ledger follows what is held and the facts of the pool, such as prices, which may differ from before.
+    """
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
     match_gpus(transaction, {each.key: each.placement for each in statuses})
+    ledger.follow_all(transaction)
     if transaction.must_commit:
         await threads.write(threads.store.commit, write_batch(transaction))
         transaction.apply_to_state()
@@ -383,6 +389,7 @@ def _compose(
             workspaces=workspaces,
             clock=clock.wall,
         ),
+        reports=Reports(store, clock.wall),
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),

@@ -23,6 +23,7 @@ from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.populations import Populations
+from springtide.scheduler.engine.reports import Reports
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -78,6 +79,7 @@ class EngineParts:
     sessions: JobSessions
     events: EventSource
     usage: GpuUsage
+    reports: Reports
     outbox: Outbox
     default_projects: DefaultProjects
     idle_workspaces: IdleWorkspaces

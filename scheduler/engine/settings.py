@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
 
 from springtide.scheduler import model
 from springtide.scheduler.datasets.dataset import Dataset
@@ -123,6 +126,18 @@ class EngineSettings:
         "The time for which files sent with a job are kept after its end, so that it can be run again.",
         unit="days",
         ge=0,
+    )
+    keep_ledger_days: float = setting(
+        400.0,
+        "The time for which the ledger keeps who held which GPUs of which nodes when. Its sums by hour and day, "
+        "from which reports are made, are kept for good.",
+        unit="days",
+        ge=1,
+    )
+    gpu_hour_prices: Mapping[str, Annotated[float, Meta(ge=0)]] = setting(
+        {},
+        "The price of a GPU-hour by GPU type, such as {'t4': 0.4, 'a100': 2.5}, in the currency of your choice, "
+        "for the costs in reports. A new price counts from the restart with it on.",
     )
     test_run_time: float = setting(
         120.0, "A test run that has run for this time without a failure has passed.", unit="seconds", ge=1

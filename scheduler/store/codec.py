@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import Row
 
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.ledger import EndedFact, LedgerEntry
 from springtide.scheduler.store.records import (
     AttemptRecord,
     AuditRecord,
@@ -114,10 +115,11 @@ def attempt_row(attempt: AttemptRecord, project: str) -> dict[str, Any]:
 
 
 def attempt_update(attempt: AttemptRecord) -> dict[str, Any]:
-    """Return an attempt's columns that change."""
+    """Return an attempt's columns that change; a step of the system clock shifts also when it began."""
     return {
         "job_id": attempt.job,
         "attempt_number": attempt.number,
+        "created": attempt.created,
         "ended": attempt.ended,
         "body": as_json(attempt),
     }
@@ -131,3 +133,5 @@ def attempt_record(row: Row[Any]) -> AttemptRecord:
 events = Rows(schema.events, EventRecord)
 audit = Rows(schema.audit, AuditRecord)
 decisions = Rows(schema.decisions, DecisionRecord)
+ledger = Rows(schema.ledger, LedgerEntry)
+ledger_facts = Rows(schema.ledger_facts, EndedFact)

@@ -1,4 +1,4 @@
-"""Another name for a person in the rows of jobs, deliveries, usage and events; keyed state has its own way."""
+"""Another name for a person in the rows of jobs, deliveries, use, ledger and events; not of keyed state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from springtide.scheduler.store.rows import as_json
 
 
 def rename(connection: Connection, old: str, new: str) -> None:
-    """Give the jobs, deliveries, usage and events of a person to the name ``new``.
+    """Give the jobs, deliveries, usage, ledger and events of a person to the name ``new``.
 
     The audit trail, and what reasons say of the past, stay as they were written. The project trees that the person
     has sent are forgotten: clients send them again.
@@ -25,6 +25,8 @@ def rename(connection: Connection, old: str, new: str) -> None:
     theirs = update(deliveries).where(deliveries.c.user == old)
     connection.execute(theirs.values(user=new, notification=notification))
     connection.execute(update(usage).where(usage.c.user == old).values(user=new))
+    for table in (schema.ledger, schema.ledger_groups):
+        connection.execute(update(table).where(table.c.user == old).values(user=new))
     about = update(events).where(events.c.data.contains(named, autoescape=True))
     connection.execute(about.values(data=func.replace(events.c.data, named, renamed)))
 

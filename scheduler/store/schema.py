@@ -23,6 +23,8 @@ from sqlalchemy import (
 
 from springtide.scheduler.gpu_reading import METRICS
 
+_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""Type of the numbers of rows; in SQLite that of the row's own number, which takes no room beside it."""
 MOST_INTEGER: Final = (1 << 31) - 1
 """Highest value of a column of 32 bits."""
 
@@ -195,6 +197,79 @@ gpu_usage = Table(
     *_reading_columns(),
 )
 Index("ix_gpu_usage_job", gpu_usage.c.job, gpu_usage.c.step, gpu_usage.c.at)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("id", _NUMBER, primary_key=True, autoincrement=False),
+    Column("job", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("user", String(255), nullable=False),
+    Column("server", String(255), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("gpu_type", String(128), nullable=False),
+    Column("nodes", Text, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("borrowed", Integer, nullable=False),
+    Column("price", Double, nullable=True),
+    Column("start", Double, nullable=False),
+    Column("end", Double, nullable=False),
+    Column("wait", Double, nullable=True),
+    Column("ended", String(16), nullable=False),
+    Column("lost", Double, nullable=False),
+)
+Index("ix_ledger_end", ledger.c.end)
+
+ledger_facts = Table(
+    "ledger_facts",
+    metadata,
+    Column("id", _NUMBER, primary_key=True, autoincrement=False),
+    Column("kind", String(16), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("gpu_type", String(128), nullable=False),
+    Column("value", Double, nullable=True),
+    Column("start", Double, nullable=False),
+    Column("end", Double, nullable=False),
+)
+
+ledger_groups = Table(
+    "ledger_groups",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("project", String(64), nullable=False),
+    Column("user", String(255), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("gpu_type", String(128), nullable=False),
+)
+
+ledger_sums = Table(
+    "ledger_sums",
+    metadata,
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("group", Integer, primary_key=True, autoincrement=False),
+    Column("held", Double, nullable=False),
+    Column("borrowed", Double, nullable=False),
+    Column("priced", Double, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("measured", Double, nullable=False),
+    Column("used", Double, nullable=False),
+    Column("idle", Double, nullable=False),
+    Column("jobs", Integer, nullable=False),
+    Column("pauses", Integer, nullable=False),
+    Column("lost", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+ledger_waits = Table(
+    "ledger_waits",
+    metadata,
+    Column("entry", _NUMBER, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("group", Integer, nullable=False),
+    Column("wait", Double, nullable=False),
+)
 
 forecasts = Table(
     "forecasts",

@@ -11,6 +11,7 @@ from sqlalchemy import Boolean, Column, Double, Integer, String, Text
 from springtide.scheduler.model import PRIORITIES, Amount, Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.keyed import Table
+from springtide.scheduler.store.ledger import FactKey, Holding, HoldingKey, PoolFact
 
 POOL = "springtide"
 """Author of what the pool does by itself, in the audit trail and of drains."""
@@ -355,6 +356,26 @@ class Tables:
         Column("borrowed", Integer, nullable=False),
         Column("at", Double, nullable=False),
         urgent=False,
+    )
+    holdings = Table[HoldingKey, Holding](
+        "holdings",
+        Holding,
+        Column("job", String(64), primary_key=True),
+        Column("attempt", Integer, primary_key=True),
+        Column("user", String(255), primary_key=True),
+        Column("server", String(255), primary_key=True),
+        Column("since", Double, nullable=False),
+        Column("wait", Double, nullable=True),
+        Column("pieces", Text, nullable=False),
+    )
+    pool_facts = Table[FactKey, PoolFact](
+        "pool_facts",
+        PoolFact,
+        Column("kind", String(16), primary_key=True),
+        Column("project", String(64), primary_key=True),
+        Column("gpu_type", String(128), primary_key=True),
+        Column("value", Double, nullable=True),
+        Column("since", Double, nullable=False),
     )
 
 

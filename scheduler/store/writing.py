@@ -141,6 +141,8 @@ def _journals(connection: Connection, batch: WriteBatch) -> None:
         table = schema.audit
         connection.execute(update(table).where(table.c.id.in_(batch.undone)).values(undone=True))
     codec.decisions.insert(connection, batch.decisions)
+    codec.ledger.insert(connection, batch.entries)
+    codec.ledger_facts.insert(connection, batch.ended_facts)
 
 
 def _set_meta(connection: Connection, values: dict[str, int]) -> None:

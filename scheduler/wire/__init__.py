@@ -126,6 +126,7 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
+from springtide.scheduler.wire.reports import REPORT_COLUMNS, Report, ReportBy, ReportRow
 from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.sessions import (
     JobStack,
@@ -211,6 +212,7 @@ __all__ = [
     "MAX_VARIABLE",
     "MOST_STARTS",
     "OPTIONS",
+    "REPORT_COLUMNS",
     "Admin",
     "Advice",
     "Alternative",
@@ -309,7 +311,10 @@ __all__ = [
     "PythonEnvironment",
     "Reason",
     "ReleaseRequest",
+    "Report",
     "ReportAgain",
+    "ReportBy",
+    "ReportRow",
     "Request",
     "Rerun",
     "RerunOf",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
+from patience import PATIENCE_S
 
 from springtide.hub_extension.api.permissions import TABLE, Action, Role
 from springtide.hub_extension.web.caller import Caller
@@ -174,6 +176,18 @@ async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.
     return read
 
 
+async def report(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    engine = pool.pool.engine
+    job = (await engine.submit(wire.Submission(argv=["sleep", "600"], gpus=1), user, PROJECT)).id
+    async with asyncio.timeout(PATIENCE_S):
+        while (await engine.job(job)).state != "running":
+            await asyncio.sleep(0.01)
+    found = (await client.get("/report", params={"by": "project,person"})).json()
+    await engine.cancel(job, user)
+    seen = {(row["by"]["project"], row["by"]["person"]) for row in found["rows"]}
+    return httpx.Response(200 if (PROJECT, user) in seen else 404)
+
+
 TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Response]]] = {
     Action.SEE: see,
     Action.SUBMIT: submit,
@@ -185,6 +199,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.DELETE: delete,
     Action.HOLD: hold,
     Action.TAG: tag,
+    Action.REPORT: report,
     Action.CHANGE_MEMBERS: change_members,
     Action.CHANGE_CHILD: change_child,
     Action.CHANGE_PROJECT: change_project,
@@ -205,6 +220,7 @@ EXPECTED = {
     Action.DELETE: (False, False, False, True, True),
     Action.HOLD: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
+    Action.REPORT: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
     Action.CHANGE_CHILD: (False, False, False, True, True),
     Action.CHANGE_PROJECT: (False, False, False, False, True),
@@ -224,6 +240,7 @@ OWN = {
     Action.DELETE_CHECKPOINTS: (True, True, True, True, True),
     Action.DELETE: (True, True, True, True, True),
     Action.TAG: (True, True, True, True, True),
+    Action.REPORT: (True, True, True, True, True),
 }
 CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action for role in Role]
 CELLS += [(action, role, may[role], NAMES[role]) for action, may in OWN.items() for role in Role]

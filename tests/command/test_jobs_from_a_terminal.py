@@ -368,6 +368,25 @@ def test_projects_nodes_and_the_pool_are_shown(run: Run) -> None:
     assert run("top", "--once", "--json").json["train_gpus"] == 8
 
 
+def test_a_report_is_a_table_or_csv_or_json(run: Run, directory: Path) -> None:
+    (directory / "short.py").write_text("print('ran')\n")
+    assert run("submit", "--follow", "--gpus", "1", "--", "python", "short.py").code == 0
+    head, row = run("report").out.splitlines()[:2]
+    assert head.split()[:3] == ["PROJECT", "HELD", "h"]
+    assert row.split()[0] == "susan"
+    lines = run("report", "--by", "person,kind,month", "--format", "csv").out.splitlines()
+    assert lines[0].startswith("person,kind,month,gpu_hours_held,gpu_hours_measured,gpu_hours_used,")
+    assert lines[1].startswith("susan,training,20")
+    found = run("report", "--by", "type", "--json").json
+    assert found["total"]["jobs"] >= 1
+    assert run("report", "--by", "type", "--format", "json").json["by"] == ["type"]
+    empty = run("report", "--from", "2001-01-01", "--to", "2001-01-31")
+    assert empty.out == "Nobody whose use you may see held GPUs from 2001-01-01 to 2001-01-31.\n"
+    wrong = run("report", "--from", "yesterday")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err == "Error: start: “yesterday” is not a day. Give year, month and day, such as 2026-01-31.\n"
+
+
 def test_the_project_of_jobs_that_name_none_is_chosen(run: Run) -> None:
     assert run("default-project").out.startswith("None. ")
     assert run("default-project", "susan").out == "susan\n"
@@ -413,6 +432,7 @@ def test_all_commands_take_json() -> None:
         "tag",
         "projects",
         "nodes",
+        "report",
         "top",
     ):
         assert "--json" in called(command, "--help").out, command
@@ -422,9 +442,9 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = called("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit advise rerun checkpoints fork jobs show logs exec stack wait result outputs download tag pause "
-        "resume hold release finish cancel delete projects default-project datasets nodes drain undrain free top "
-        "explain mcp env image-contents replay renumber doctor backup restore plan simulate"
+        "up submit advise rerun checkpoints fork jobs runs show logs exec stack wait result outputs download tag "
+        "pause resume hold release finish cancel delete projects default-project datasets nodes drain undrain "
+        "free report top explain mcp env image-contents replay renumber doctor backup restore plan simulate"
     )
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from springtide.scheduler.model import Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Overlay, Overlays, Table
+from springtide.scheduler.store.ledger import FactKind, Held, Holding, Piece, PoolFact
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import (
@@ -42,6 +44,7 @@ VISION = ProjectRecord(
     ranges=JobRanges(10, 60, 4, 3600.0, ("lab/*",)),
 )
 DESK = WorkspaceRecord("susan", "", "build", (0, 2), 100.0, "l4", ("GPU-0", "GPU-2"))
+SHARE = Held("vision", "susan", "training", "t4", {"train": 2, "other": 1}, 1, 0.25)
 ADDRESSES = {"webhook": "https://x"}
 EVENTS = {"email": frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED})}
 
@@ -67,6 +70,14 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     Tables.hub_users: (HubUser("susan", "2026"), HubUser("joe", "2027", HubStanding.LEFT)),
     Tables.hub_groups: (HubGroup("vision", ("joe", "susan")), HubGroup("research", ())),
     Tables.deleted_jobs: (DeletedJob("a", 2.0, 1.0, ("a", "at1")), DeletedJob("b", 3.0, 2.5, ())),
+    Tables.holdings: (
+        Holding("job1", 2, "", "", 0.0, 7.5, (Piece(1.5, SHARE), Piece(2.5, structs.replace(SHARE, borrowed=0)))),
+        Holding("", 0, "susan", "täst 🌊", 100.0, None, (Piece(100.0, SHARE),)),
+    ),
+    Tables.pool_facts: (
+        PoolFact(FactKind.QUOTA, "vision", "a100", None, 1.5),
+        PoolFact(FactKind.PRICE, "", "t4", 0.5, 2.5),
+    ),
     Tables.recent_use: (RecentUse("vision", "t4", True, 1.5, 2, 3.0), RecentUse("vision")),
 }
 

@@ -401,7 +401,7 @@ class Loop:
     def _commit_failed(self, tick: Tick, observations: list[EngineObservation], error: StoreError) -> None:
         """Refuse all requests of the tick, which was not written, and keep its observations for the next one.
 
-        Those of nodes are taken in already, and need no store unless the pool's GPU types follow them.
+        Those of nodes are taken in already, and need no store unless the pool's GPU types or numbers follow them.
         """
         self._store_failed(error)
         refusal = store_refusal(error)
@@ -414,7 +414,7 @@ class Loop:
         kept: list[EngineObservation] = [
             item for item in observations if not isinstance(item, InventoryChanged | NodesObserved)
         ]
-        if tick.transaction.new_types is not None:
+        if tick.transaction.new_types is not None or tick.transaction.pool_facts.changes:
             kept.append(NodesObserved(self._parts.ticks.nodes.all))
         self._retry_later(kept)
 

@@ -1,4 +1,4 @@
-"""Removal of old records, so that the store stays bounded."""
+"""Removal of old records, so that the store stays bounded, and the sums of the ledger that stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import DAY
-from springtide.scheduler.store import StoreError, pruning
+from springtide.scheduler.store import StoreError, ledger_writing, pruning
 from springtide.scheduler.store.queries import reading, trials
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ BUNDLES_EVERY = 60.0
 
 class Pruner:
     """Deletes ended jobs with their files, old events, decisions and audit entries, and files of no job.
+
+    Entries of the ledger are summed up each minute, and deleted after a time.
 
     ``settle`` deletes the copies of checkpoints for jobs that were not accepted.
     """
@@ -51,7 +53,7 @@ class Pruner:
         pruned = float("-inf")
         while True:
             now = asyncio.get_running_loop().time()
-            due = [self._deletions.finish, self._settle, self._drop_files]
+            due = [self._deletions.finish, self._settle, self._drop_files, self.sum_up]
             if now >= pruned + self._settings.prune_every:
                 pruned = now
                 due.append(self.prune)
@@ -71,6 +73,15 @@ class Pruner:
         ended_before = now - settings.keep_files_days * DAY
         await self._threads.write(self._store.drop_bundles, ended_before, settings.ended_bytes_per_user, now)
 
+    async def sum_up(self) -> None:
+        """Add what is new in the ledger, and measured use, to the sums by hour and day. Raises `StoreError`."""
+        for pending, add in (
+            (ledger_writing.has_entries, ledger_writing.add_entries),
+            (ledger_writing.has_use, ledger_writing.add_use),
+        ):
+            while await self._threads.read(pending):
+                await self._threads.write(self._store.write, add)
+
     async def prune(self) -> None:
         """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""
         now, settings = self._clock(), self._settings
@@ -82,6 +93,7 @@ class Pruner:
             await self._remove(ids)
         await self._deletions.forget(now - settings.keep_days * DAY)
         await self._threads.write(self._prune_journals, now)
+        await self._threads.write(self._store.write, ledger_writing.prune, now - settings.keep_ledger_days * DAY)
 
     async def _remove(self, ids: Sequence[str]) -> None:
         """Delete jobs with their files."""

@@ -22,7 +22,7 @@ from springtide.scheduler.engine.loop.mailbox import (
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt, match_gpus, numbering
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.settings import EngineSettings, Stats
-from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state import ledger, lifecycle
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.engine.state.line_without_gpus import LineName, line_of
@@ -284,6 +284,7 @@ class TickBuilder:
                     if numbered_otherwise:
                         match_gpus(tick.transaction)
                 tick.transaction.follow_types()
+                ledger.follow_facts(tick.transaction)
             case StartChecked(job=job_id, attempt=attempt, refused=refused):
                 self._observe_check(tick, job_id, attempt, refused)
             case LaunchFailed(key=key, detail=detail):

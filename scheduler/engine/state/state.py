@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -81,7 +82,8 @@ class State(Tables):
     ``unmatched`` holds the jobs whose live attempt has no place in the present inventory.
     ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``records`` are those of keyed state by table; a transaction replaces the mapping of a changed table.
-    ``clock`` is the anchor of the system clock that all times refer to.
+    ``clock`` is the anchor of the system clock that all times refer to. ``prices`` are those of a GPU-hour by GPU
+    type.
     """
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
@@ -109,11 +111,22 @@ class State(Tables):
     last_event: int = 0
     last_audit: int = 0
     last_decision: int = 0
+    last_entry: int = 0
+    last_fact: int = 0
+    prices: Mapping[str, float] = field(default_factory=dict)
     _borrowing: Borrowing | None = None
 
     @classmethod
-    def from_store(cls, loaded: Loaded, declared: DeclaredTypes = DeclaredTypes()) -> State:  # noqa: B008 - frozen
-        """Return the state that the store holds; jobs name the GPU types that are ``declared`` now."""
+    def from_store(
+        cls,
+        loaded: Loaded,
+        declared: DeclaredTypes = DeclaredTypes(),  # noqa: B008 - frozen
+        prices: Mapping[str, float] = MappingProxyType({}),
+    ) -> State:
+        """Return the state that the store holds; jobs name the GPU types that are ``declared`` now.
+
+        ``prices`` are those of a GPU-hour by GPU type.
+        """
         known = {environment: loaded.gpu_types.get(environment, ()) for environment in Environment}
         state = cls(
             types=KnownTypes(known[Environment.TRAIN], known[Environment.BUILD], declared),
@@ -124,6 +137,9 @@ class State(Tables):
             last_event=loaded.last_event,
             last_audit=loaded.last_audit,
             last_decision=loaded.last_decision,
+            last_entry=loaded.last_entry,
+            last_fact=loaded.last_fact,
+            prices={declared.of(gpu_type): price for gpu_type, price in prices.items()},
             parameters={each.sweep: each.each_trial() for each in loaded.sweep_parameters},
         )
         for job in loaded.jobs:

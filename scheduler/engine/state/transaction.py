@@ -29,6 +29,7 @@ from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
 from springtide.scheduler.refusal import unknown_job
 from springtide.scheduler.store.keyed import Overlays
+from springtide.scheduler.store.ledger import EndedFact, LedgerEntry
 from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, JobSpec, SweepParameters
 from springtide.scheduler.store.tables import POOL, TABLES, DeletedJob, Tables
 
@@ -44,7 +45,8 @@ class Transaction(Tables):
     executor, after the commit. ``marked`` are jobs with other tags or marks. ``counted_trials`` are ids of
     trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
     ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on, ``deleted``
-    ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials.
+    ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials. ``entries`` and
+    ``ended_facts`` are for the ledger.
     """
 
     state: State
@@ -71,6 +73,8 @@ class Transaction(Tables):
     counted_trials: set[str] = field(default_factory=set)
     sweep_parameters: list[SweepParameters] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
+    ended_facts: list[EndedFact] = field(default_factory=list)
     new_types: KnownTypes | None = None
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
@@ -212,6 +216,10 @@ class Transaction(Tables):
             self.idle_records.put(record.shifted(step))
         for use in self.state.recent_use.values() if step else ():
             self.recent_use.put(structs.replace(use, at=use.at + step))
+        for holding in self.state.holdings.values() if step else ():
+            self.holdings.put(holding.shifted(step))
+        for fact in self.state.pool_facts.values() if step else ():
+            self.pool_facts.put(fact.shifted(step))
         return step
 
     def put_report(self, job: JobRecord) -> None:
@@ -233,14 +241,14 @@ class Transaction(Tables):
             same_quotas = not self.projects.changes and self.new_types is None
             bounds = self.state.borrowing().bounds_except(holding) if same_quotas else {}
             self._bounds, self._bounds_version = bounds, self.projects.version
-        return Borrowing(self._live_in, self._quota, bounds)
+        return Borrowing(self.live_in, self._quota, bounds)
 
     @property
     def _known_bounds(self) -> Bounds | None:
         """The bounds that were computed, unless projects have changed since."""
         return self._bounds if self._bounds_version == self.projects.version else None
 
-    def _live_in(self, project: str) -> Iterator[JobRecord]:
+    def live_in(self, project: str) -> Iterator[JobRecord]:
         """Return a project's live jobs after the changes, in the order in which they fill its quota."""
         changed = (job for job in self.jobs.values() if job.spec.project == project and job.live is not None)
         others = (job for job in self.state.live_by_project.get(project, ()) if job.id not in self.jobs)
@@ -312,6 +320,9 @@ class Transaction(Tables):
                 self.records[table].rename(old, new)
         for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
             self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
+        for holding in list(self.holdings.values()):
+            if holding.job and (renamed := holding.renamed(old, new)) is not holding:
+                self.holdings.put(renamed)
 
     def give_job(self, job: JobRecord, user: str) -> None:
         """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
@@ -375,4 +386,6 @@ class Transaction(Tables):
         if self._known_bounds is not None:
             state.know_bounds(self._known_bounds)
         state.last_job += len(self.new_jobs)
+        state.last_entry += len(self.entries)
+        state.last_fact += len(self.ended_facts)
         state.last_audit += len(self.audit)

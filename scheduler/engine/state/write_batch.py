@@ -1,13 +1,18 @@
-"""The writes of a transaction, as the store takes them."""
+"""The writes of a transaction, as the store takes them, the ledger's among them."""
 
 from __future__ import annotations
 
+from springtide.scheduler.engine.state import ledger
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.store.records import JobRecord, WriteBatch
 
 
 def write_batch(transaction: Transaction) -> WriteBatch:
-    """Return the writes of a transaction, and the reports that earlier ones did not write."""
+    """Return the writes of a transaction, and the reports that earlier ones did not write.
+
+    Call it once: what the transaction changes of held GPUs joins it as changes of the ledger.
+    """
+    ledger.follow(transaction)
     batch = WriteBatch(
         bundles=transaction.bundles,
         audit=transaction.audit,
@@ -20,6 +25,8 @@ def write_batch(transaction: Transaction) -> WriteBatch:
         sweep_parameters=transaction.sweep_parameters,
         superseded=transaction.superseded,
         deleted_jobs=transaction.deleted_ids,
+        entries=transaction.entries,
+        ended_facts=transaction.ended_facts,
         marked_jobs=[transaction.jobs.get(job_id, job) for job_id, job in transaction.marked.items()],
     )
     for job in transaction.jobs.values():

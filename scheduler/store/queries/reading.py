@@ -80,6 +80,8 @@ def load(connection: Connection) -> Loaded:
         last_event=_highest(connection, schema.events.c.id),
         last_audit=_highest(connection, schema.audit.c.id),
         last_decision=_highest(connection, schema.decisions.c.id),
+        last_entry=_highest(connection, schema.ledger.c.id),
+        last_fact=_highest(connection, schema.ledger_facts.c.id),
         gpu_types=_gpu_types(connection),
         sweep_parameters=trials.unfinished_parameters(connection),
     )

@@ -10,6 +10,7 @@ from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import Environment
 from springtide.scheduler.notifications import Delivery
 from springtide.scheduler.store.keyed import Table
+from springtide.scheduler.store.ledger import EndedFact, LedgerEntry
 from springtide.scheduler.store.records.jobs import AttemptRecord, JobRecord
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
 from springtide.scheduler.store.records.sweeps import SweepParameters
@@ -32,8 +33,8 @@ class WriteBatch:
     ``gpu_types`` are the complete types of its environments, in the pool's order. ``superseded`` are
     ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks, ``given_jobs``
     those with another owner, ``deleted_jobs`` ids of ended ones to forget. ``records`` are changes of keyed state
-    by table; None removes a record. ``renamed`` are former and new names of people: their jobs and deliveries are
-    changed in this order, before all else.
+    by table; None removes a record. ``entries`` and ``ended_facts`` are appended to the ledger. ``renamed`` are
+    former and new names of people: their jobs and deliveries are changed in this order, before all else.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -54,6 +55,8 @@ class WriteBatch:
     marked_jobs: list[JobRecord] = field(default_factory=list)
     given_jobs: list[JobRecord] = field(default_factory=list)
     deleted_jobs: list[str] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
+    ended_facts: list[EndedFact] = field(default_factory=list)
     clock: ClockAnchor | None = None
     next_age: int | None = None
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
@@ -81,5 +84,7 @@ class Loaded(Tables):
     last_event: int
     last_audit: int
     last_decision: int
+    last_entry: int
+    last_fact: int
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
     sweep_parameters: tuple[SweepParameters, ...] = ()

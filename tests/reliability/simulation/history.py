@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from simulation.accounts import disagreements
 from simulation.faults import Faults
 from simulation.pool import Pool
 from simulation.script import node
@@ -123,7 +124,7 @@ class History:
         records = {record.id: record for record in await pool.records()}
         trials = {job_id: await pool.trials(job_id) for job_id, job in self.jobs.items() if job.trials}
         await pool.close()
-        problems = [*world.violations, *pool.breaches]
+        problems = [*world.violations, *pool.breaches, *self.bed.reading(lambda file: list(disagreements(file)))]
         if records.keys() != self.jobs.keys():
             problems.append(f"accepted were {sorted(self.jobs)}, there are {sorted(records)}")
         for job_id, expected in self.jobs.items():

@@ -46,19 +46,20 @@ class StoreBed:
         self._writer, self._reader = opening.connect(self._url)
         opening.migrate(self._writer)
         self._empty = sqlite3.connect(":memory:", check_same_thread=False)
-        self._raw(lambda file: file.backup(self._empty))
+        self.reading(lambda file: file.backup(self._empty))
 
-    def _raw(self, work: Callable[[sqlite3.Connection], None]) -> None:
+    def reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return the result of a function of the database's file."""
         connection = self._writer.raw_connection()
         try:
-            work(connection.driver_connection)
+            return work(connection.driver_connection)
         finally:
             connection.close()
 
     def clear(self) -> None:
         """Empty the store."""
         self.trouble = ""
-        self._raw(self._empty.backup)
+        self.reading(self._empty.backup)
 
     def open(self, points: CrashPoints) -> SimulatedStore:
         """Open the store as a new owner. Raises `StoreError`."""

@@ -1,0 +1,119 @@
+"""``springtide report``."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from springtide.hub_extension.commands.text import one_line, print_json, print_table, say
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import REPORT_COLUMNS, Report, ReportBy, ReportRow
+from springtide.scheduler.wording import duration
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of cells that spreadsheets take for formulas."""
+NOT_NAMED = {ReportBy.PROJECT: "(no project)", ReportBy.PERSON: "(not known)", ReportBy.TYPE: "(not known)"}
+TITLES = {
+    "gpu_hours_held": "HELD h",
+    "gpu_hours_measured": "MEASURED h",
+    "gpu_hours_used": "USED h",
+    "gpu_hours_quota": "QUOTA h",
+    "gpu_hours_borrowed": "BORROWED h",
+    "idle_held_hours": "IDLE h",
+    "jobs": "JOBS",
+    "people": "PEOPLE",
+    "wait_p50_s": "WAIT 50 %",
+    "wait_p95_s": "WAIT 95 %",
+    "pauses": "PAUSES",
+    "lost_gpu_hours": "LOST h",
+    "cost": "COST",
+}
+
+
+@click.command()
+@click.option(
+    "--from", "start", metavar="DAY", help="The first day, such as 2026-01-01; by default that of the month."
+)
+@click.option("--to", "end", metavar="DAY", help="The last day, which is part of the report; today by default.")
+@click.option(
+    "--by",
+    default="project",
+    show_default=True,
+    metavar="COLUMNS",
+    help=f"What rows are by, with commas between: any of {', '.join(ReportBy)}.",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(("table", "csv", "json")),
+    default="table",
+    show_default=True,
+    help="A table for people, or CSV or JSON with all digits for programs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def report(*, start: str | None, end: str | None, by: str, shape: str, as_json: bool) -> None:
+    """Report GPU-hours held, used and borrowed, waits, pauses and costs.
+
+    Days are in UTC. Admins see all, admins of projects their projects, others what they held themselves.
+    """
+    with Client() as client:
+        found = client.report(start, end, by.split(","))
+    if as_json or shape == "json":
+        print_json(found)
+    elif shape == "csv":
+        _print_csv(found)
+    else:
+        _print_table(found)
+
+
+def _print_table(found: Report) -> None:
+    columns = [name for name in REPORT_COLUMNS if any(getattr(row, name) is not None for row in found.rows)]
+    rows = [[*_names(found, row), *(_cell(name, getattr(row, name)) for name in columns)] for row in found.rows]
+    if len(rows) > 1:
+        total = ["TOTAL", *("" for _ in found.by[1:])] if found.by else []
+        rows.append([*total, *(_cell(name, getattr(found.total, name)) for name in columns)])
+    header = [*(each.upper() for each in found.by), *(TITLES[name] for name in columns)]
+    span = f"on {found.start}" if found.start == found.end else f"from {found.start} to {found.end}"
+    print_table(header, rows, empty=f"Nobody whose use you may see held GPUs {span}.")
+    for note in found.notes:
+        say(note)
+
+
+def _names(found: Report, row: ReportRow) -> list[str]:
+    return [row.by[each] or NOT_NAMED.get(each, "") for each in found.by]
+
+
+def _cell(name: str, value: float | None) -> str:
+    """Return a number as people read it: hours and costs with one or two digits, waits as durations."""
+    if value is None:
+        return "-"
+    if name.startswith("wait"):
+        return duration(value)
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.2f}" if name == "cost" else f"{value:.1f}"
+
+
+def _print_csv(found: Report) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*found.by, *REPORT_COLUMNS])
+    for row in found.rows:
+        writer.writerow([*map(_harmless, (row.by[each] for each in found.by)), *_values(row)])
+    for note in found.notes:
+        say(note)
+
+
+def _values(row: ReportRow) -> Iterator[Any]:
+    for name in REPORT_COLUMNS:
+        value = getattr(row, name)
+        yield "" if value is None else value
+
+
+def _harmless(name: str) -> str:
+    """Return a name as a cell of a spreadsheet that is no formula."""
+    text = one_line(name)
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,0 +1,307 @@
+"""The ledger of held GPUs: open holdings and present facts as keyed state, closed ones as entries; pure.
+
+A *holding* is what an attempt or a workspace holds now. It consists of pieces: another begins when something of
+what is held changes. Pieces become entries of the ledger when the holding ends, so that no entry ever changes:
+an attempt may have ended before the last change, and a step of the system clock shifts what is open. Sums of
+entries by hour and day are kept for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+HOUR = 3_600
+DAY = 86_400
+STEPS = (HOUR, DAY)
+"""Lengths of the intervals of sums, in seconds; they begin at full hours and days in UTC."""
+IDLE_BELOW = 0.1
+"""Mean utilization in the hours of a holder on a GPU below which they count as idle."""
+PAUSED = "paused"
+"""How an attempt ends that was paused."""
+WORKSPACE = "workspace"
+"""Kind of work of a workspace; those of jobs are the members of `Workload`."""
+
+
+class Group(NamedTuple):
+    """What entries are summed up by."""
+
+    project: str
+    user: str
+    kind: str
+    gpu_type: str
+
+
+class Held(Struct, frozen=True, omit_defaults=True):
+    """What is held at a moment, by whom and for which kind of work.
+
+    ``borrowed`` of the ``gpus`` are beyond the project's quota, ``nodes`` has the number on each node, ``price``
+    is that of a GPU-hour, None if there is none.
+    """
+
+    project: str
+    user: str
+    kind: str
+    gpu_type: str
+    nodes: Mapping[str, int]
+    borrowed: int = 0
+    price: float | None = None
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs."""
+        return sum(self.nodes.values())
+
+
+class Piece(Struct, frozen=True):
+    """What is held from ``start`` until the next piece, or the end of the holding."""
+
+    start: float
+    held: Held
+
+
+HoldingKey: TypeAlias = tuple[str, int, str, str]
+"""Job and attempt; or user and server of a workspace, for which job and attempt are empty and 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The GPUs that a live attempt or a workspace has held so far.
+
+    ``since`` is when the GPUs of a workspace were reserved, 0 for an attempt. ``wait`` is the time from the
+    submission of the job to its first start, in seconds, if that is the start of this attempt.
+    """
+
+    job: str
+    attempt: int
+    user: str
+    server: str
+    since: float
+    wait: float | None
+    pieces: tuple[Piece, ...]
+
+    def held_from(self, start: float, held: Held) -> Holding:
+        """Return the holding after a change of what is held."""
+        last = self.pieces[-1] if self.pieces else None
+        if last is None:
+            return replace(self, pieces=(Piece(start, held),))
+        if last.held == held:
+            return self
+        if start <= last.start:
+            return replace(self, pieces=(*self.pieces[:-1], Piece(last.start, held)))
+        return replace(self, pieces=(*self.pieces, Piece(start, held)))
+
+    def shifted(self, step: float) -> Holding:
+        """Return the holding after the system clock was set by ``step`` seconds."""
+        return replace(self, pieces=tuple(Piece(each.start + step, each.held) for each in self.pieces))
+
+    def renamed(self, old: str, new: str) -> Holding:
+        """Return the holding of an attempt after its owner got another name."""
+        pieces = tuple(
+            Piece(each.start, structs.replace(each.held, user=new) if each.held.user == old else each.held)
+            for each in self.pieces
+        )
+        return replace(self, pieces=pieces) if pieces != self.pieces else self
+
+    def entries(self, end: float, *, ended: str = "", lost: float = 0.0, first_id: int = 0) -> list[LedgerEntry]:
+        """Return the entries of the holding if it ends at ``end``; ``first_id`` is the id of the first of them."""
+        lasting = [each for each in self.pieces if each.start < end]
+        found = []
+        for number, piece in enumerate(lasting):
+            is_last = piece is lasting[-1]
+            held = piece.held
+            found.append(
+                LedgerEntry(
+                    id=first_id + number,
+                    job=self.job,
+                    attempt=self.attempt,
+                    user=held.user,
+                    server=self.server,
+                    project=held.project,
+                    kind=held.kind,
+                    gpu_type=held.gpu_type,
+                    nodes=held.nodes,
+                    gpus=held.gpus,
+                    borrowed=held.borrowed,
+                    price=held.price,
+                    start=piece.start,
+                    end=end if is_last else lasting[number + 1].start,
+                    wait=self.wait if number == 0 else None,
+                    ended=ended if is_last else "",
+                    lost=lost if is_last else 0.0,
+                )
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """GPUs that were held from ``start`` to ``end`` without a change.
+
+    The first entry of a job's first start has its ``wait``, the last one of each attempt the state in which it
+    ``ended``, and the GPU-seconds that are ``lost`` with it: those since its last known checkpoint.
+    """
+
+    id: int
+    job: str
+    attempt: int
+    user: str
+    server: str
+    project: str
+    kind: str
+    gpu_type: str
+    nodes: Mapping[str, int]
+    gpus: int
+    borrowed: int
+    price: float | None
+    start: float
+    end: float
+    wait: float | None = None
+    ended: str = ""
+    lost: float = 0.0
+
+    @property
+    def group(self) -> Group:
+        """What the entry is summed up by."""
+        return Group(self.project, self.user, self.kind, self.gpu_type)
+
+
+class FactKind(StrEnum):
+    """Facts of the pool: numbers of GPUs, and the price of a GPU-hour."""
+
+    QUOTA = "quota"
+    LIMIT = "limit"
+    GPUS = "gpus"
+    BUILD_GPUS = "build-gpus"
+    PRICE = "price"
+
+
+FactKey: TypeAlias = tuple[FactKind, str, str]
+"""Kind of a fact, the project and the GPU type; the project is empty for facts of the whole pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFact:
+    """A fact that holds ``since`` a moment; None is an unlimited quota, or no limit."""
+
+    kind: FactKind
+    project: str
+    gpu_type: str
+    value: float | None
+    since: float
+
+    def shifted(self, step: float) -> PoolFact:
+        """Return the fact after the system clock was set by ``step`` seconds."""
+        return replace(self, since=self.since + step)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFact:
+    """A fact that held from ``start`` to ``end``."""
+
+    id: int
+    kind: FactKind
+    project: str
+    gpu_type: str
+    value: float | None
+    start: float
+    end: float
+
+
+@dataclass(slots=True)
+class Sums:
+    """Sums over an interval, in GPU-seconds unless noted.
+
+    GPUs were ``held``, for ``borrowed`` of it beyond quotas, and for ``priced`` of it at a price, which comes to
+    ``cost``. They have reported their utilization for ``measured``, computed for ``used``, and were ``idle``.
+    ``jobs`` is how many jobs started for the first time, ``pauses`` how many attempts ended paused, ``lost`` the
+    time of paused and lost attempts since their last known checkpoint.
+    """
+
+    held: float = 0.0
+    borrowed: float = 0.0
+    priced: float = 0.0
+    cost: float = 0.0
+    measured: float = 0.0
+    used: float = 0.0
+    idle: float = 0.0
+    jobs: int = 0
+    pauses: int = 0
+    lost: float = 0.0
+
+    def add(self, other: Sums) -> None:
+        """Add other sums to these."""
+        self.held += other.held
+        self.borrowed += other.borrowed
+        self.priced += other.priced
+        self.cost += other.cost
+        self.measured += other.measured
+        self.used += other.used
+        self.idle += other.idle
+        self.jobs += other.jobs
+        self.pauses += other.pauses
+        self.lost += other.lost
+
+
+SUMS = tuple(Sums.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """The sums of a group in the ``step`` seconds from ``at``."""
+
+    step: int
+    at: int
+    group: Group
+    sums: Sums = field(default_factory=Sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What the ledger says of a span, up to now.
+
+    ``waits`` are the waits of jobs for their first start, in seconds, with when that was and the job's group.
+    """
+
+    sums: list[Rollup]
+    waits: list[tuple[int, Group, float]]
+    facts: list[EndedFact]
+
+
+def rolled_up(entries: Sequence[LedgerEntry], steps: Iterable[int] = STEPS) -> list[Rollup]:
+    """Return the sums of entries in intervals of these lengths."""
+    found: dict[tuple[int, int, Group], Sums] = {}
+    for step in steps:
+        for entry in entries:
+            _add_parts(found, entry, step)
+    return [Rollup(step, at, group, sums) for (step, at, group), sums in found.items()]
+
+
+def _add_parts(found: dict[tuple[int, int, Group], Sums], entry: LedgerEntry, step: int) -> None:
+    """Add the part of an entry in each interval to the sums of that."""
+    group, gpus, borrowed, price = entry.group, entry.gpus, entry.borrowed, entry.price
+    first, last = int(entry.start // step), int(entry.end // step)
+    for number in range(first, last + 1):
+        at = number * step
+        seconds = max(0.0, min(entry.end, at + step) - max(entry.start, at))
+        ends = number == last and (entry.ended == PAUSED or entry.lost)
+        if not (seconds or ends or number == first):
+            continue
+        sums = found.get((step, at, group))
+        if sums is None:
+            sums = found[step, at, group] = Sums()
+        held = seconds * gpus
+        sums.held += held
+        sums.borrowed += seconds * borrowed
+        if price is not None:
+            sums.priced += held
+            sums.cost += held / HOUR * price
+        if number == first:
+            sums.jobs += entry.wait is not None
+        if ends:
+            sums.pauses += entry.ended == PAUSED
+            sums.lost += entry.lost

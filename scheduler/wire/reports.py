@@ -1,0 +1,66 @@
+"""Reports of the use of the pool, from its ledger."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from springtide.scheduler.wire.shapes import Answer
+
+
+class ReportBy(StrEnum):
+    """What a report has rows by; those of times are in UTC."""
+
+    PROJECT = "project"
+    PERSON = "person"
+    TYPE = "type"
+    KIND = "kind"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    YEAR = "year"
+
+
+class ReportRow(Answer, frozen=True, kw_only=True):
+    """A row of a report. ``by`` has the value of each `ReportBy` that the report is by.
+
+    Hours are GPU-hours. In those that are ``measured`` the GPUs have reported their utilization: ``used`` is the
+    part in which they computed, ``idle`` that of hours in which a holder used a GPU less than 10 %; None if
+    nothing was measured. ``gpu_hours_quota`` is None where quotas say nothing, as for people. ``jobs`` started for
+    the first time, after waits with these percentiles. ``pauses`` counts attempts that ended paused,
+    ``lost_gpu_hours`` has the run time of paused and lost attempts after their last known checkpoint. ``cost`` is
+    that of the GPU-hours that had a price, None if none had one.
+    """
+
+    by: dict[str, str]
+    gpu_hours_held: float = 0.0
+    gpu_hours_measured: float = 0.0
+    gpu_hours_used: float | None = None
+    gpu_hours_quota: float | None = None
+    gpu_hours_borrowed: float = 0.0
+    idle_held_hours: float | None = None
+    jobs: int = 0
+    people: int = 0
+    wait_p50_s: float | None = None
+    wait_p95_s: float | None = None
+    pauses: int = 0
+    lost_gpu_hours: float = 0.0
+    cost: float | None = None
+
+
+REPORT_COLUMNS = tuple(name for name in ReportRow.__struct_fields__ if name != "by")
+"""The columns of a report after those that it is by."""
+
+
+class Report(Answer, frozen=True, kw_only=True):
+    """The use of the pool that the caller may see, from the day ``start`` to the day ``end``, included, in UTC.
+
+    ``total`` sums up all rows. ``notes`` are sentences about what the numbers leave out.
+    """
+
+    start: str
+    end: str
+    by: list[ReportBy]
+    rows: list[ReportRow]
+    total: ReportRow
+    notes: list[str]
