@@ -7,9 +7,12 @@ import { powerTicks } from "./curve_shape.js";
 import { attemptsOf, finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
 
-/** Width and height of a chart and the margins of its plot, in units of the drawing. */
+/** Width and height of a chart and the least margins of its plot, in units of the drawing. */
 const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
 const WIDEST_LABEL = 60;
+const LABEL_GAP = 8;
+/** Width of a character of a label where the drawing is narrow, and its text the largest. */
+const WIDEST_CHARACTER = 10.5;
 const MOST_DRAWN = 1200;
 
 /**
@@ -28,9 +31,9 @@ export function renderMetricChart(element, data) {
   )
     return;
   Object.assign(drawn, data);
-  const stepped = data.across === "step" && data.points.every((point) => Number.isFinite(point.step));
-  const along = stepped ? (point) => point.step : (point) => point.at - data.start;
   const points = finiteOf(data.points, data.name);
+  const stepped = data.across === "step" && points.every((point) => Number.isFinite(point.step));
+  const along = stepped ? (point) => point.step : (point) => point.at - data.start;
   const last = lastOf(data.points, data.name);
   stage(element, "st-metric");
   if (points.length < 2) {
@@ -95,8 +98,8 @@ function metricWords(points, name, last) {
 }
 
 /**
- * The scales of a plot for its points and `bounds`, over steps or seconds: `x` and `y` of a value, marks `xs` and `ys`,
- * `label` of a mark. With `powers` the values are powers of ten.
+ * The scales of a plot for its points and `bounds`, over steps or seconds: `x` and `y` of a value, its margin `left`, which
+ * fits the labels, marks `xs` and `ys`, `label` of a mark. With `powers` the values are powers of ten.
  */
 export function plotOf(points, name, along, stepped, bounds, powers = false) {
   const range = (values) => [
@@ -108,25 +111,29 @@ export function plotOf(points, name, along, stepped, bounds, powers = false) {
   const ys = powers ? powerTicks(low, high, ticks) : ticks(low, high);
   const bottom = Math.min(low, ys[0]);
   const top = Math.max(high, ys.at(-1));
-  const width = SIZE.width - SIZE.left - SIZE.right;
+  const label = powers ? (value) => amount(10 ** value) : amount;
+  const longest = Math.max(...ys.map((value) => label(value).length));
+  const left = Math.max(SIZE.left, 2 * LABEL_GAP + WIDEST_CHARACTER * longest);
+  const width = SIZE.width - left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
     stepped,
-    label: powers ? (value) => amount(10 ** value) : amount,
+    label,
+    left,
     ys,
     xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
-    x: (value) => SIZE.left + width * fraction(value, from, to),
+    x: (value) => left + width * fraction(value, from, to),
     y: (value) => SIZE.top + height * (1 - fraction(value, bottom, top)),
   };
 }
 
 /** A mark of the vertical axis with its line. */
-function drawRow(value, { y, label }) {
+function drawRow(value, { y, label, left }) {
   return s(
     "g",
     { key: `row ${value}` },
-    s("line", { class: "st-grid", x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: y(value), y2: y(value) }),
-    s("text", { x: SIZE.left - 8, y: y(value) + 4, "text-anchor": "end" }, label(value)),
+    s("line", { class: "st-grid", x1: left, x2: SIZE.width - SIZE.right, y1: y(value), y2: y(value) }),
+    s("text", { x: left - LABEL_GAP, y: y(value) + 4, "text-anchor": "end" }, label(value)),
   );
 }
 
