@@ -83,5 +83,5 @@ def test_others_see_the_list_without_buttons_and_an_empty_one_says_why(
     service.until(plain.id, lambda found: found.state == "succeeded")
     page = visit("susan", f"jobs/{plain.id}")
     expect(page.get_by_test_id("no-checkpoints")).to_have_text(
-        "No checkpoint of the job is known: it has saved none, or they were deleted."
+        "No checkpoints: the job saved none, or they were deleted."
     )
