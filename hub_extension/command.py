@@ -35,6 +35,7 @@ COMMANDS = {
     "checkpoints": Entry(f"{HERE}.forks:checkpoints", "", "List the checkpoints of a job, or delete some."),
     "fork": Entry(f"{HERE}.forks:fork", "", "Continue a job from a checkpoint, with other arguments or code."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
+    "runs": Entry(f"{HERE}.runs:runs", "", "Export runs with their metrics to MLflow, W&B or CSV."),
     "show": Entry(f"{HERE}.jobs:show", "", "Show a job: its state, request and outputs."),
     "logs": Entry(f"{HERE}.jobs:logs", "", "Show the log of a job."),
     "exec": Entry(f"{HERE}.exec:exec_in_job", "", "Open a terminal in a running job, or run a command in it."),

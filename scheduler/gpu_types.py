@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
 
 from springtide.scheduler.model import Amount, Node, Project, Standing
+from springtide.scheduler.settings import SettingError, entries_by_name
 from springtide.scheduler.wording import given
 
 UNKNOWN = "gpu"
@@ -178,3 +182,17 @@ class DeclaredTypes:
             *(gpu_type for gpu_type in self.declared if gpu_type in found),
             *(t for t in found if t not in self.declared),
         )
+
+
+def declared_types(types: Iterable[Mapping[str, Any]] | Mapping[str, Sequence[str]]) -> DeclaredTypes:
+    """Return the GPU types of the setting ``gpu_types``: models by type, or a list with name and models of each.
+
+    Raises `SettingError` for a model of two types.
+    """
+    if not isinstance(types, Mapping):
+        by_name = entries_by_name(types, "gpu_types")
+        types = {name: fields.get("models", []) for name, fields in by_name.items()}
+    try:
+        return DeclaredTypes.of_setting(msgspec.convert(types, dict[str, list[str]]))
+    except (DeclarationError, msgspec.ValidationError) as error:
+        raise SettingError(f"Springtide.gpu_types: {error}") from error

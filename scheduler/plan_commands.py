@@ -61,8 +61,9 @@ JSON_OPTION = click.option("--json", "as_json_", is_flag=True, help="Print JSON,
 @click.command("plan")
 @click.argument("files", metavar="FILE...", type=PATH, nargs=-1, required=True)
 @click.option("--forecast", "forecasting", is_flag=True, help="Add when each waiting job is expected to start.")
+@click.option("--placements-only", is_flag=True, help="Leave out reasons and starts_if, which take long.")
 @JSON_OPTION
-def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
+def plan(files: tuple[Path, ...], *, forecasting: bool, placements_only: bool, as_json_: bool) -> None:
     """Show where each scenario FILE comes to rest under the pool's policy, one JSON object per line.
 
     Exits 2, naming file, field and expected value, if a scenario cannot be used; the others are still shown.
@@ -77,7 +78,7 @@ def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
                 click.echo(f"springtide plan: {error}", err=True)
                 failed = True
                 continue
-            shown = planned(scenario, str(file))
+            shown = planned(scenario, str(file), placements_only=placements_only)
         if forecasting:
             shown["forecast"] = _forecast(scenario)
         click.echo(json.dumps(shown, ensure_ascii=False))

@@ -49,7 +49,11 @@ _CONSTANTS: Final[Mapping[str, Value]] = {
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A job as a row of the table. ``gpus`` are those of all its workers."""
+    """A job as a row of the table. ``gpus`` are those of all its workers.
+
+    ``forked_from`` has the id and the name of the job from whose checkpoint, of the step ``fork_step``, it began;
+    ``generation`` and ``member`` are of a trial of a population.
+    """
 
     id: str
     seq: int
@@ -64,6 +68,10 @@ class Run(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     note: str = ""
     step: float | None = None
+    forked_from: tuple[str, ...] = ()
+    fork_step: float | None = None
+    generation: int | None = None
+    member: int | None = None
     arguments: Mapping[str, Argument] = {}
     values: Values = {}
     extremes: Mapping[str, Extremes] = {}
@@ -94,6 +102,10 @@ FIELDS: Final[Mapping[str, Callable[[Run, float], Cell]]] = {
     "tag": lambda run, _: run.tags,
     "note": lambda run, _: run.note,
     "step": lambda run, _: run.step,
+    "forked_from": lambda run, _: run.forked_from,
+    "fork_step": lambda run, _: run.fork_step,
+    "generation": lambda run, _: run.generation,
+    "member": lambda run, _: run.member,
     "submitted": lambda run, _: run.submitted,
     "started": lambda run, _: run.started,
     "duration": lambda run, now: None if run.started is None else (run.ended or now) - run.started,

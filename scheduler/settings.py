@@ -6,7 +6,7 @@ group may be a group itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
@@ -90,3 +90,22 @@ def _fields(group: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """Yield name, type and metadata of each field; only settings have metadata."""
     hints = get_type_hints(group, include_extras=True)
     return ((each.name, hints[each.name], each.metadata) for each in fields(group))
+
+
+def entries_by_name(
+    entries: Iterable[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]], setting: str
+) -> dict[str, dict[str, Any]]:
+    """Return the fields of each entry of a setting by its name; the setting is a list, or a mapping by name.
+
+    Raises `SettingError` for an entry of a list without a name.
+    """
+    if isinstance(entries, Mapping):
+        return {name: dict(fields) for name, fields in entries.items()}
+    return dict(_named(entries, setting))
+
+
+def _named(entries: Iterable[Mapping[str, Any]], setting: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for entry in entries:
+        if not isinstance(entry.get("name"), str):
+            raise SettingError(f"Springtide.{setting}: {entry} has no name.")
+        yield entry["name"], {key: value for key, value in entry.items() if key != "name"}

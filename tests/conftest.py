@@ -13,8 +13,9 @@ import gc
 import os
 import secrets
 import shutil
+import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def soak(request: pytest.FixtureRequest) -> int:
     """How many times as much is to be proven; 0 for the usual suite."""
     return request.config.getoption("--soak", default=None) or 0
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, also where the tests were started in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,7 +13,7 @@ from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
-from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Job, JobActed, TagsEdit
+from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Job, JobActed, Outcome, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of
 from springtide.scheduler.wording import ago, amount, count, size
 
@@ -22,59 +23,53 @@ ENDED = 409
 """Status of the refusal to cancel a job that has just ended."""
 
 
+_FILTERS = (
+    click.option("--state", help="Only jobs in this state; several with commas between, such as running,queued."),
+    click.option("--project", help="Only jobs of this project."),
+    click.option("--tag", help="Only jobs with this tag."),
+    click.option("--user", help="Only jobs of this person."),
+    click.option("--mine", is_flag=True, help="Only your own."),
+    click.option("--sweep", help="The trials of this sweep, which are left out otherwise."),
+    click.option(
+        "--where",
+        help="Only jobs whose arguments, metrics and columns are like this: 'lr > 0.1 and val_loss < 0.3'.",
+    ),
+    click.option(
+        "--order", help="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that."
+    ),
+    click.option(
+        "--archived",
+        type=click.Choice(["no", "yes", "all"]),
+        default="no",
+        show_default=True,
+        help="Archived jobs.",
+    ),
+)
+
+
+def filter_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose jobs, as parameters of `Client.jobs`."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def is_filtered(filters: Mapping[str, Any]) -> bool:
+    """Return whether one of the options chooses jobs, rather than their order."""
+    chooses = {name: value for name, value in filters.items() if name not in {"order", "archived"}}
+    return any(chooses.values()) or filters["archived"] != "no"
+
+
 @click.command()
-@click.option("--state", help="Only jobs in this state; several with commas between, such as running,queued.")
-@click.option("--project", help="Only jobs of this project.")
-@click.option("--tag", help="Only jobs with this tag.")
-@click.option("--user", help="Only jobs of this person.")
-@click.option("--mine", is_flag=True, help="Only your own.")
-@click.option("--sweep", help="The trials of this sweep, which are left out otherwise.")
-@click.option(
-    "--where", help="Only jobs whose arguments, metrics and columns are like this: 'lr > 0.1 and val_loss < 0.3'."
-)
-@click.option("--order", help="Value that sorts the jobs, such as best.val_loss; a minus before it reverses that.")
-@click.option(
-    "--archived",
-    type=click.Choice(["no", "yes", "all"]),
-    default="no",
-    show_default=True,
-    help="Archived jobs.",
-)
+@filter_options
 @click.option("--format", "layout", type=click.Choice(["table", "csv"]), default="table", show_default=True)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
 @click.option("--cursor", help="Continue where a page ended (`next` of --json).")
 @json_option
-def jobs(
-    *,
-    state: str | None,
-    project: str | None,
-    tag: str | None,
-    user: str | None,
-    mine: bool,
-    sweep: str | None,
-    where: str | None,
-    order: str | None,
-    archived: str,
-    layout: str,
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
+def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filters: Any) -> None:
     """List jobs, newest first: springtide jobs --mine --where 'lr > 0.1' --order best.val_loss."""
     with Client() as client:
-        page = client.jobs(
-            state=state,
-            project=project,
-            tag=tag,
-            user=user,
-            mine=mine,
-            sweep=sweep,
-            where=where,
-            order=order,
-            archived=archived,
-            cursor=cursor,
-            limit=limit,
-        )
+        page = client.jobs(**filters, cursor=cursor, limit=limit)
     if as_json:
         print_json(page)
         return
@@ -82,8 +77,13 @@ def jobs(
         click.echo(csv_of(page.items, time.time()), nl=False)
         return
     now = time.time()
+    lineage = [column for column in LINEAGE if any(column.text(j) for j in page.items)]
     print_table(
-        ("JOB", "NAME", "USER", "PROJECT", "STATE", "GPUS", "PROGRESS", "SENT", "STARTS", "WHY"),
+        (
+            *("JOB", "NAME", "USER", "PROJECT", "STATE", "GPUS", "PROGRESS"),
+            *(column.head for column in lineage),
+            *("SENT", "STARTS", "WHY"),
+        ),
         [
             (
                 j.id,
@@ -93,6 +93,7 @@ def jobs(
                 j.state,
                 asked(j),
                 progress(j),
+                *(column.text(j) for column in lineage),
                 ago(j.submitted, now),
                 starts(j, now),
                 headline(j),
@@ -100,7 +101,7 @@ def jobs(
             for j in page.items
         ],
         empty="No job matches."
-        if any((state, project, tag, user, mine, sweep, where, archived != "no", cursor))
+        if cursor or is_filtered(filters)
         else "No jobs. Send one: springtide submit --gpus 1 -- python train.py",
     )
     if page.next:
@@ -121,6 +122,51 @@ def progress(job: Job) -> str:
     if job.progress.step is None:
         return ""
     return f"{job.progress.step:g}/{job.progress.of:g}" if job.progress.of else f"{job.progress.step:g}"
+
+
+def forked_from(job: Job) -> str:
+    """Return the job and the step of the checkpoint that a fork began with: ``train at step 3``; else empty."""
+    if job.rerun is None or (fork := job.rerun.fork) is None:
+        return ""
+    return job.rerun.name if fork.step is None else f"{job.rerun.name} at step {fork.step:g}"
+
+
+def generation(job: Job) -> str:
+    """Return the generation of a trial of a population, or of the population: ``3 of 10``; else empty."""
+    if job.trials is not None and (population := job.trials.population) is not None:
+        return f"{population.generation} of {population.generations}"
+    return _of_trial(job, lambda outcome: outcome.generation)
+
+
+def _of_trial(job: Job, read: Callable[[Outcome], int | None]) -> str:
+    """Return a number of a trial; empty if the job is none, or has no such number."""
+    value = None if job.outcome is None else read(job.outcome)
+    return "" if value is None else str(value)
+
+
+def member(job: Job) -> str:
+    """Return the member of a population that a trial is of; else empty."""
+    return _of_trial(job, lambda outcome: outcome.member)
+
+
+def copy_of(job: Job) -> str:
+    """Return the member of a population whose copy a trial is; else empty."""
+    return _of_trial(job, lambda outcome: outcome.copied_from)
+
+
+class LineageColumn(NamedTuple):
+    """A column that is there if one of the jobs has a text for it."""
+
+    head: str
+    text: Callable[[Job], str]
+
+
+LINEAGE = (
+    LineageColumn("FORKED FROM", forked_from),
+    LineageColumn("GENERATION", generation),
+    LineageColumn("MEMBER", member),
+    LineageColumn("COPY OF", copy_of),
+)
 
 
 def starts(job: Job, now: float) -> str:
@@ -164,7 +210,6 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
     """Return the facts about a job, by label; a fact that it does not have is empty."""
     values = ", ".join(f"{name}={value:g}" for name, value in job.progress.values.items())
     best = None if job.trials is None else job.trials.best
-    population = None if job.trials is None else job.trials.population
     return {
         "project": job.project,
         "user": job.user,
@@ -182,7 +227,9 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "progress": progress(job),
         "reported": values,
         "resumes from": descriptions.resumes_from(job, now),
-        "generation": "" if population is None else f"{population.generation} of {population.generations}",
+        "generation": generation(job),
+        "member": member(job),
+        "copy of": copy_of(job),
         "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
         "attempts": str(job.attempt or ""),
         "sent by": "" if job.submitted_by is None else f"job {job.submitted_by}",

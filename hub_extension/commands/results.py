@@ -99,7 +99,10 @@ def result(*, job_id: str, timeout: float | None, as_json: bool) -> None:
 def printed(value: Any, *, as_json: bool) -> str:
     """Return a result as it is printed: JSON, or a text as it is unless it has parts of characters."""
     is_plain = isinstance(value, str) and not as_json and _is_text(value)
-    return printable(value) if is_plain else json.dumps(value)
+    if is_plain:
+        return printable(value)
+    with _long_numbers():
+        return json.dumps(value)
 
 
 def _result(job: Job) -> Any:
@@ -144,15 +147,24 @@ class NumberError(ValueError):
 
 def read(content: bytes) -> Any:
     """Return the value that a text of JSON stands for. Raises `ValueError` for another text, and `NumberError`."""
-    return json.loads(content, parse_int=_whole, parse_float=_finite)
+    with _long_numbers():
+        return json.loads(content, parse_int=_whole, parse_float=_finite)
+
+
+@contextmanager
+def _long_numbers() -> Iterator[None]:
+    """Read and write whole numbers of up to `MAX_DIGITS` digits, more than Python does by itself."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(MAX_DIGITS)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def _whole(digits: str) -> int:
-    """Return a whole number, which may have more digits than Python reads by itself."""
     if len(digits) > MAX_DIGITS:
         raise NumberError(f"a number of {len(digits):,} digits")
-    if len(digits) > sys.get_int_max_str_digits() > 0:
-        sys.set_int_max_str_digits(MAX_DIGITS)
     return int(digits)
 
 

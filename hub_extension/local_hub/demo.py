@@ -5,17 +5,22 @@ All of it is configuration; a file given with ``--config`` may change any of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from springtide.scheduler.telemetry import GpuCount
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user who can log in, and the user's own project with its quota and build quota, in GPUs."""
+    """A user who can log in, and the user's own project with its quota and build quota, in GPUs.
+
+    The quota is a number for each type if the machine has train GPUs of several types.
+    """
 
     name: str
     project: str
-    quota: int
+    quota: GpuCount
     build_quota: int
 
 
@@ -32,20 +37,24 @@ def build_gpus(gpus: int) -> int:
     return min(BUILD_GPUS, round(gpus * BUILD_GPUS / SIMULATED_GPUS))
 
 
-def people(gpus: int, build: int) -> tuple[Person, ...]:
-    """Return the people of a machine with ``gpus`` GPUs, ``build`` of them for build notebooks.
+def people(train: Mapping[str, int], build: int) -> tuple[Person, ...]:
+    """Return the people of a machine with these train GPUs of each type, and ``build`` GPUs for build notebooks.
 
     The train GPUs are shared out equally as quotas. GPUs too few for all are the quotas of the first people.
     """
-    train = max(0, gpus - build)
-    equal, rest = divmod(train, len(NAMES))
     return tuple(
-        Person(name, name, quota=equal or int(place < rest), build_quota=int(place < build))
+        Person(name, name, quota=_quota(train, place), build_quota=int(place < build))
         for place, name in enumerate(NAMES)
     )
 
 
-def projects(people: Iterable[Person]) -> list[dict[str, str | int]]:
+def _quota(train: Mapping[str, int], place: int) -> GpuCount:
+    shares = {gpu_type: divmod(gpus, len(NAMES)) for gpu_type, gpus in train.items()}
+    quota = {gpu_type: equal or int(place < rest) for gpu_type, (equal, rest) in shares.items()}
+    return sum(quota.values()) if len(quota) < 2 else quota
+
+
+def projects(people: Iterable[Person]) -> list[dict[str, object]]:
     """Return the projects, for ``c.Springtide.projects``."""
     return [{"name": p.project, "quota": p.quota, "build_quota": p.build_quota} for p in people]
 

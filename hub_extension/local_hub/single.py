@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CalledProcessError
-from typing import Any
+from typing import Any, TypedDict
 
 from traitlets.config import Config
 
@@ -16,8 +16,11 @@ from springtide.hub_extension.local_hub import demo
 from springtide.hub_extension.local_hub.orphans import PROXY
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
+from springtide.scheduler.gpu_types import declared_types
+from springtide.scheduler.model import Environment
 from springtide.scheduler.own_files import make_own_directory
-from springtide.scheduler.telemetry import DEFAULT_SIMULATED_TRAIN, count_gpus
+from springtide.scheduler.settings import SettingError
+from springtide.scheduler.telemetry import GpuCount, TelemetryError, count_gpus, discover
 
 HUB_HOST = "localhost"
 """Host name of a hub on this machine; those of services and notebook servers end with it."""
@@ -58,6 +61,13 @@ time.
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
 
+class SharedOut(TypedDict):
+    """Train GPUs by type, and the number of build GPUs or a number for each type."""
+
+    train_gpus: Mapping[str, int]
+    build_gpus: GpuCount
+
+
 def prepare(
     c: Config,
     *,
@@ -65,13 +75,13 @@ def prepare(
     port: int,
     hub_port: int,
     proxy_port: int,
-    gpus: int,
-    build_gpus: int,
+    train_gpus: Mapping[str, int],
+    build_gpus: GpuCount,
     allowed_hosts: Sequence[str] = (),
 ) -> None:
     """Configure the hub and the demonstration: its users and, on the first start, the members of its projects.
 
-    ``gpus`` is the number of GPUs that the demonstration shares out, ``build_gpus`` of them for build notebooks.
+    The demonstration shares out the ``train_gpus`` of each type, and ``build_gpus`` for build notebooks.
     ``allowed_hosts`` are names of this machine in addition to those of the loopback address.
     """
     state = StateDir(Path(state_dir))
@@ -87,37 +97,48 @@ def prepare(
     c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]
     _prepare_notebooks(c, state)
     c.Springtide.allowed_hosts = [*LOOPBACK_NAMES, *allowed_hosts]
-    _prepare_story(c, state, gpus, build_gpus)
+    _prepare_story(c, state, train_gpus, build_gpus)
 
 
-def share_out(c: Config, settings: Mapping[str, object], *, prepared: Mapping[str, int]) -> None:
+def share_out(c: Config, settings: Mapping[str, Any], *, prepared: SharedOut) -> None:
     """Share out the GPUs again if the configuration names other numbers than were ``prepared``.
 
     ``settings`` take precedence over it. Projects and build GPUs that it names itself stay as they are.
     """
-    named = {name: c.Springtide[name] for name in ("simulated_gpus",) if name in c.Springtide}
+    named = {name: c.Springtide[name] for name in ("simulated_gpus", "gpu_types") if name in c.Springtide}
     keeps_build = c.Springtide.build_gpus == prepared["build_gpus"]
     if not keeps_build:
         named["build_gpus"] = c.Springtide.build_gpus
     shared = shared_out({**named, **settings})
-    if c.Springtide.projects == demo.projects(demo.people(prepared["gpus"], prepared["build_gpus"])):
-        c.Springtide.projects = demo.projects(demo.people(shared["gpus"], shared["build_gpus"]))
+    if c.Springtide.projects == _projects(prepared):
+        c.Springtide.projects = _projects(shared)
     if keeps_build:
         c.Springtide.build_gpus = shared["build_gpus"]
 
 
-def shared_out(settings: Mapping[str, object]) -> dict[str, int]:
-    """Return how many GPUs the demonstration shares out, and how many of them are for build notebooks."""
-    build, simulated = (_number(settings.get(name)) for name in ("build_gpus", "simulated_gpus"))
-    gpus = simulated if simulated is not None else count_gpus()
-    if not gpus:
-        gpus = demo.SIMULATED_GPUS if build is None else DEFAULT_SIMULATED_TRAIN + build
-    return {"gpus": gpus, "build_gpus": demo.build_gpus(gpus) if build is None else build}
+def shared_out(settings: Mapping[str, Any]) -> SharedOut:
+    """Return which train GPUs the demonstration shares out, and how many GPUs are for build notebooks.
+
+    No train GPUs if the machine cannot be divided like that: the service says why.
+    """
+    simulated, build = settings.get("simulated_gpus"), settings.get("build_gpus")
+    if build is None:
+        build = demo.build_gpus((count_gpus() or demo.SIMULATED_GPUS) if simulated is None else total(simulated))
+    try:
+        nodes = discover(simulated, build, declared_types(settings.get("gpu_types", ()))).nodes
+    except (TelemetryError, SettingError):
+        nodes = ()
+    train = {node.gpu_type: node.gpus for node in nodes if node.environment is Environment.TRAIN and node.gpus}
+    return {"train_gpus": train, "build_gpus": build}
 
 
-def _number(gpus: object) -> int | None:
+def total(gpus: GpuCount) -> int:
     """Return a number of GPUs, given as such or by type."""
-    return sum(gpus.values()) if isinstance(gpus, Mapping) else gpus if isinstance(gpus, int) else None
+    return gpus if isinstance(gpus, int) else sum(gpus.values())
+
+
+def _projects(shared: SharedOut) -> list[dict[str, object]]:
+    return demo.projects(demo.people(shared["train_gpus"], total(shared["build_gpus"])))
 
 
 def give_hosts(c: Config, *, port: int) -> None:
@@ -167,14 +188,14 @@ def _first(place: str, variable: str) -> str:
     return os.pathsep.join(filter(None, [place, os.environ.get(variable)]))
 
 
-def _prepare_story(c: Config, state: StateDir, gpus: int, build_gpus: int) -> None:
+def _prepare_story(c: Config, state: StateDir, train_gpus: Mapping[str, int], build_gpus: GpuCount) -> None:
     c.JupyterHub.authenticator_class = "dummy"
     c.DummyAuthenticator.password = state.password()
     c.Authenticator.allowed_users = set(demo.NAMES)
     c.Authenticator.admin_users = {demo.ADMIN}
     if not (state.hub / "jupyterhub.sqlite").exists():
         c.JupyterHub.load_groups = demo.groups()
-    c.Springtide.projects = demo.projects(demo.people(gpus, build_gpus))
+    c.Springtide.projects = _projects({"train_gpus": train_gpus, "build_gpus": build_gpus})
     c.Springtide.build_gpus = build_gpus
 
 

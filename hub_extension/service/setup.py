@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +21,8 @@ from springtide.scheduler.engine.requests import acceptance
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local.limits import Limits, LimitSettings
-from springtide.scheduler.gpu_types import DeclarationError, DeclaredTypes
-from springtide.scheduler.settings import SettingError, declared
+from springtide.scheduler.gpu_types import DeclaredTypes, declared_types
+from springtide.scheduler.settings import SettingError, declared, entries_by_name
 from springtide.scheduler.wire import ImageContents
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -57,7 +57,7 @@ class Setup:
 def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
     """Return the set-up with these settings. Raises `SettingError` for settings that contradict each other."""
     state_dir = Path(settings.state_dir).expanduser().absolute()
-    types = _gpu_types(settings)
+    types = declared_types(settings.gpu_types)
     on_cluster = settings.executor == "kubernetes"
     _refuse_unused(settings)
     settings.tracking.check()
@@ -69,7 +69,7 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
         state_dir=state_dir,
         database_url=settings.database_url or f"sqlite:///{state_dir / 'springtide.sqlite'}",
         prefix=prefix,
-        projects=_by_name(settings.projects, "projects"),
+        projects=entries_by_name(settings.projects, "projects"),
         engine=replace(
             settings.engine,
             types=types,
@@ -94,18 +94,6 @@ def _jobs_url(settings: ServiceSettings, prefix: str) -> str | None:
         return None
     host = LOOPBACK if settings.ip in EVERY_ADDRESS else settings.ip
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}{prefix}".rstrip("/")
-
-
-def _gpu_types(settings: ServiceSettings) -> DeclaredTypes:
-    """Return the declared GPU types. Raises `SettingError` for a model of two types."""
-    types = settings.gpu_types
-    if not isinstance(types, Mapping):
-        by_name = _by_name(types, "gpu_types")
-        types = {name: fields.get("models", []) for name, fields in by_name.items()}
-    try:
-        return DeclaredTypes.of_setting(msgspec.convert(types, dict[str, list[str]]))
-    except (DeclarationError, msgspec.ValidationError) as error:
-        raise SettingError(f"Springtide.gpu_types: {error}") from error
 
 
 def _refuse_unused(settings: ServiceSettings) -> None:
@@ -165,19 +153,3 @@ def _contents(pattern: str, file: Path) -> ImageContents:
         f"Springtide.image_contents: {given(str(file), LONG_GIVEN)}, of {given(pattern, LONG_GIVEN)}, cannot be "
         f"read: {problem}."
     )
-
-
-def _by_name(
-    entries: Iterable[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]], setting: str
-) -> dict[str, dict[str, Any]]:
-    """Return the fields of each entry of a setting by its name; the setting is a list, or a mapping by name."""
-    if isinstance(entries, Mapping):
-        return {name: dict(fields) for name, fields in entries.items()}
-    return dict(_named(entries, setting))
-
-
-def _named(entries: Iterable[Mapping[str, Any]], setting: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for entry in entries:
-        if not isinstance(entry.get("name"), str):
-            raise SettingError(f"Springtide.{setting}: {entry} has no name.")
-        yield entry["name"], {key: value for key, value in entry.items() if key != "name"}

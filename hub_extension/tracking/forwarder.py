@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
-from springtide.hub_extension.tracking.tracker import NotTakenError, Run, Tracker, TrackerDownError
+from springtide.hub_extension.tracking.tracker import NotTakenError, Run, Tracker, TrackerDownError, record
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.engine import Engine, JobFilter
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import Point
 
 log = logging.getLogger("springtide")
 
@@ -149,10 +151,11 @@ class Forwarder:
         if job.tests is None and job_id not in self._not_taken:
             if job_id not in self._runs:
                 self._runs[job_id] = await self._tracker.open(job)
-            run = self._runs[job_id]
-            while points := (await self._engine.points(job_id, run.position, PAGE)).items:
-                await run.write(points)
-            await run.settle(job)
+
+            async def reports(after: int) -> Sequence[Point]:
+                return (await self._engine.points(job_id, after, PAGE)).items
+
+            await record(self._runs[job_id], job, reports)
             self._answered()
         if job.state in FINAL:
             self._forget(job_id)

@@ -13,13 +13,13 @@ from typing import Any, Final
 import httpx
 
 from springtide.hub_extension.tracking.tracker import (
-    MlflowSettings,
     NotTakenError,
     TrackerDownError,
+    about,
     metric_name,
+    parameters,
     whole_step,
 )
-from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.metrics import NotFinite
 from springtide.scheduler.wire import Job, Point
 
@@ -67,8 +67,7 @@ class MlflowRun:
         status = STATUSES.get(job.state, "RUNNING")
         if status == self._status:
             return
-        parameters = {} if job.outcome is None else job.outcome.parameters or {}
-        params = _pairs({metric_name(name): argument_of(value).value for name, value in parameters.items()})
+        params = _pairs(parameters(job))
         await self._server.call("POST", "runs/log-batch", run_id=self.id, params=params, tags=_pairs(_tags(job)))
         end = {} if job.ended is None else {"end_time": _milliseconds(job.ended)}
         await self._server.call("POST", "runs/update", run_id=self.id, status=status, **end)
@@ -76,20 +75,23 @@ class MlflowRun:
 
 
 class Mlflow:
-    """The server; see `Tracker`."""
+    """The server at the address ``uri``, which browsers open at ``page``; see `Tracker`.
+
+    ``credentials`` are ``user:password``, a token, or empty. With ``trust_env`` the environment may name a proxy.
+    """
 
     name = "MLflow"
 
-    def __init__(self, settings: MlflowSettings) -> None:
-        user, colon, password = settings.credentials.partition(":")
+    def __init__(self, uri: str, page: str, credentials: str, *, trust_env: bool = False) -> None:
+        user, colon, password = credentials.partition(":")
         bearer = {"Authorization": f"Bearer {user}"} if user and not colon else {}
-        self._page = settings.page
+        self._page = page
         self._client = httpx.AsyncClient(
-            base_url=f"{settings.uri}/api/2.0/mlflow/",
+            base_url=f"{uri}/api/2.0/mlflow/",
             auth=(user, password) if colon else None,
             headers=bearer,
             verify=ssl.create_default_context(),
-            trust_env=False,
+            trust_env=trust_env,
             timeout=TIMEOUT_S,
         )
         self._experiments: dict[str, str] = {}
@@ -162,28 +164,15 @@ class Mlflow:
         made = await self.call(
             "POST", "runs/create", experiment_id=experiment, run_name=job.name, start_time=start, tags=tags
         )
-        return MlflowRun(self, made["run"]["info"]["run_id"], 0, "RUNNING")
+        run_id = made["run"]["info"]["run_id"]
+        if params := _pairs(parameters(job)):
+            await self.call("POST", "runs/log-batch", run_id=run_id, params=params)
+        return MlflowRun(self, run_id, 0, "RUNNING")
 
 
 def _tags(job: Job) -> dict[str, object]:
     """Return the tags of a run, which describe its job."""
-    tags: dict[str, object] = {
-        "name": job.name,
-        "project": job.project,
-        "user": job.user,
-        "kind": job.kind,
-        "workers": job.options.workers,
-        "gpus": job.options.gpus,
-        "min_workers": job.options.min_workers,
-        "priority": job.options.priority,
-        "gpu_type": job.gpu_type,
-        "image": job.options.image,
-        "sweep": job.sweep,
-        "trial": job.trial,
-        "attempts": job.attempt,
-        "tags": ", ".join(job.options.tags),
-    }
-    return {f"springtide.{name}": value for name, value in tags.items() if value not in {None, ""}}
+    return {f"springtide.{name}": value for name, value in about(job).items()}
 
 
 def _pairs(values: Mapping[str, object]) -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import httpx
 
+from springtide.scheduler.arguments import Value
 from springtide.scheduler.settings import SettingError, setting
 from springtide.scheduler.wire import Job, Point
 from springtide.scheduler.wording import given
@@ -104,16 +105,24 @@ class TrackingSettings:
             _ = self.tensorboard.directory, self.tensorboard.page
 
 
+def server_address(text: str) -> httpx.URL | None:
+    """Return the address of a server; None for any other text."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        return None
+    if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
+        return None
+    return url
+
+
 def _address(setting: str, text: str) -> str:
     """Return an address without a slash at the end. Raises `SettingError` for any other text.
 
     The message does not repeat it: it may hold a password.
     """
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL("")
-    if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
+    url = server_address(text)
+    if url is None:
         raise SettingError(f"Springtide.{setting} is no address of a server, such as https://example.org:5000.")
     if url.userinfo:
         raise SettingError(
@@ -162,6 +171,47 @@ class Tracker(Protocol):
 
     async def close(self) -> None:
         """Release connections."""
+
+
+async def record(run: Run, job: Job, reports: Callable[[int], Awaitable[Sequence[Point]]]) -> int:
+    """Add the reports that a run lacks, and the state of the job; return the number of reports.
+
+    ``reports`` returns those after a position, empty if there are none. Raises as `Run.write`.
+    """
+    written = 0
+    while points := await reports(run.position):
+        await run.write(points)
+        written += len(points)
+    await run.settle(job)
+    return written
+
+
+def about(job: Job) -> dict[str, object]:
+    """Return the facts about a job that trackers keep with its reports, by name; without empty ones."""
+    facts: dict[str, object] = {
+        "name": job.name,
+        "project": job.project,
+        "user": job.user,
+        "kind": job.kind,
+        "state": job.state,
+        "workers": job.options.workers,
+        "gpus": job.options.gpus,
+        "min_workers": job.options.min_workers,
+        "priority": job.options.priority,
+        "gpu_type": job.gpu_type,
+        "image": job.options.image,
+        "sweep": job.sweep,
+        "trial": job.trial,
+        "attempts": job.attempt,
+        "tags": ", ".join(job.options.tags),
+        "note": job.note,
+    }
+    return {name: value for name, value in facts.items() if value not in {None, ""}}
+
+
+def parameters(job: Job) -> dict[str, Value]:
+    """Return the arguments of a job by the names of trackers, without those that are hidden."""
+    return {metric_name(name): each.value for name, each in job.arguments.items() if not each.hidden}
 
 
 def metric_name(name: str) -> str:

@@ -11,7 +11,7 @@ def open_trackers(settings: TrackingSettings) -> tuple[Tracker, ...]:
     if settings.mlflow.mlflow_tracking_uri:
         from springtide.hub_extension.tracking.mlflow import Mlflow  # noqa: PLC0415 - only if it is set
 
-        found.append(Mlflow(settings.mlflow))
+        found.append(Mlflow(settings.mlflow.uri, settings.mlflow.page, settings.mlflow.credentials))
     if settings.tensorboard.tensorboard_dir:
         from springtide.hub_extension.tracking.tensorboard import Tensorboard  # noqa: PLC0415 - its extra
 

@@ -15,14 +15,17 @@ from springtide.scheduler.simulate.settle import Rest, opened, opening, settle
 from springtide.scheduler.simulate.starts_if import EFFORT, Diagnosis, Origin
 
 
-def planned(scenario: Scenario, file: str, effort: int = EFFORT) -> dict[str, object]:
-    """Return the output of `springtide plan` for one file; ``effort`` bounds the planning for ``starts_if``."""
+def planned(
+    scenario: Scenario, file: str, effort: int = EFFORT, *, placements_only: bool = False
+) -> dict[str, object]:
+    """Return the output of `springtide plan` for one file; ``effort`` bounds the planning for ``starts_if``.
+
+    With ``placements_only`` jobs have no reasons and no ``starts_if``, whose search takes most of the time.
+    """
     start = opening(scenario)
     rest = settle(start)
-    diagnosis = diagnosis_of(start, rest, effort)
     standing = rest.planner.standing()
-    reasons = _reasons(rest)
-    amounts = {project.name: (project.quota, project.limit) for project in start.projects}
+    why = dict[str, dict[str, object]]() if placements_only else _why_all(start, rest, effort)
     return {
         "file": file,
         "stable": rest.stable,
@@ -32,11 +35,17 @@ def planned(scenario: Scenario, file: str, effort: int = EFFORT) -> dict[str, ob
             job.id: {
                 "running": len(job.placement),
                 "nodes": [worker.node for worker in job.placement],
-                **_why(rest, diagnosis, amounts, job, reasons[job.id]),
+                **why.get(job.id, {}),
             }
             for job in rest.jobs.values()
         },
     }
+
+
+def _why_all(start: Snapshot, rest: Rest, effort: int) -> dict[str, dict[str, object]]:
+    diagnosis, reasons = diagnosis_of(start, rest, effort), _reasons(rest)
+    amounts = {project.name: (project.quota, project.limit) for project in start.projects}
+    return {job.id: _why(rest, diagnosis, amounts, job, reasons[job.id]) for job in rest.jobs.values()}
 
 
 def diagnosis_of(start: Snapshot, rest: Rest, effort: int = EFFORT) -> Diagnosis:

@@ -68,8 +68,8 @@ class MeEdit(Request, frozen=True, kw_only=True):
 class ProjectEdit(Request, frozen=True, kw_only=True):
     """A new project, or a change to one: fields left out stay as they are.
 
-    ``quota``, ``limit`` and ``build_quota`` are numbers of GPUs, or tables by GPU type if the pool has several;
-    a type left out of a table has quota 0, no limit and build quota 0.
+    ``quota``, ``limit`` and ``build_quota`` are numbers of GPUs, or tables by GPU type if the pool has several. A
+    type left out of a table stays as it is; a new project has quota 0, no limit and build quota 0 of it.
 
     ``ranges`` is replaced as a whole. ``version`` is the version that was shown to the editor; a change based on
     an old one is refused.

@@ -27,6 +27,10 @@ COLUMNS: Final = (
     "gpu_hours",
     "tags",
     "note",
+    "forked_from",
+    "fork_step",
+    "generation",
+    "member",
 )
 
 
@@ -51,11 +55,14 @@ def csv_of(jobs: Sequence[Job], now: float) -> str:
 
 def _own(job: Job, now: float) -> list[object]:
     options = job.options
+    fork, trial = job.rerun and job.rerun.fork, job.outcome
     duration = None if job.started is None else round((job.ended or now) - job.started, 1)
     return [
         *(job.id, job.name, job.state, job.user, job.project),
         *(_moment(job.submitted), _moment(job.started), _moment(job.ended), duration),
         *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
+        *(job.rerun.job if job.rerun and fork else None, fork and fork.step),
+        *((trial.generation, trial.member) if trial else (None, None)),
     ]
 
 

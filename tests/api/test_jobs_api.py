@@ -298,6 +298,16 @@ async def test_a_large_output_comes_whole_and_in_order(running):
     assert all(content[at] == at >> 20 for at in range(0, BIG, 1 << 19))
 
 
+@pytest.mark.parametrize("size", [257 << 20, 5 << 30])
+async def test_an_output_is_given_however_large_it_is(running, size):
+    leaves = f"import os; os.truncate(os.open(os.environ['SPRINGTIDE_OUTPUT_DIR'] + '/big', 65), {size})"
+    job = await running.submit("susan", "python3", "-c", leaves)
+    await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    async with running.as_("susan").stream("GET", f"/jobs/{job['id']}/output/big") as answer:
+        assert (answer.status_code, answer.headers["Content-Length"]) == (200, str(size))
+        assert await anext(answer.aiter_raw(1)) == b"\0"
+
+
 async def test_one_person_fetches_so_many_outputs_at_a_time_and_no_more(running):
     path = await a_big_output(running)
     async with contextlib.AsyncExitStack() as stack:

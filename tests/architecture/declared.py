@@ -22,7 +22,10 @@ def providers() -> Mapping[str, frozenset[str]]:
     return {
         name: frozenset(canonicalize_name(each) for each in names)
         for name, names in packages_distributions().items()
-    } | {"airflow": frozenset({"apache-airflow-core"})}  # which has an environment of its own
+    } | {
+        "airflow": frozenset({"apache-airflow-core"}),
+        "wandb": frozenset({"wandb"}),
+    }  # which have environments of their own
 
 
 def requirements(extras: Collection[str]) -> list[Requirement]:

@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 from product_modules import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FILES = ("constraints.txt", "tests/support/airflow_packages.txt")
-"""The environment of everything but Airflow, which has one of its own."""
+FILES = ("constraints.txt", "tests/support/airflow_packages.txt", "tests/support/tracking_packages.txt")
+"""The environment of everything but Airflow and W&B, which have their own."""
 LINES = [line for file in FILES for line in (ROOT / file).read_text().splitlines() if not line.startswith("#")]
 PINNED = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in LINES[::-1])}
 DECLARED = [

@@ -30,7 +30,10 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands.replay": ("hub",),
     "hub_extension.commands.up": ("hub",),
     "hub_extension.doctor.cluster": ("hub", "kubernetes"),
+    "hub_extension.tracking.mlflow": (),
     "hub_extension.tracking.tensorboard": ("hub", "tracking"),
+    "hub_extension.tracking.tracker": (),
+    "hub_extension.tracking.wandb": ("wandb",),
     "hub_extension.train_jobs": ("hub", "kubernetes"),
     "scheduler": ("hub",),
     "scheduler.capture": (),
@@ -58,7 +61,10 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "widgets.job": (),  # and what it imports: tasks of Airflow use it, without the extra
     "widgets.submission.capture": (),
 }
-IN_ANOTHER_ENVIRONMENT = {("airflow",): "tests/frameworks/test_airflow.py"}
+IN_ANOTHER_ENVIRONMENT = {
+    ("airflow",): "tests/frameworks/test_airflow.py",
+    ("wandb",): "tests/frameworks/test_run_export.py",
+}
 """Extras whose packages are not installed here, and what imports their modules where they are."""
 FRAMEWORKS = {"torch", "lightning", "transformers", "keras", "orbax", "sklearn", "xgboost", "lightgbm"}
 """What the adapters of the training library import, where a job has it."""
@@ -143,7 +149,7 @@ def test_what_tests_and_benchmarks_import_is_declared_for_developers(folder: str
     files = sorted(path for path in (ROOT / folder).rglob("*.py") if not path.is_relative_to(CORPUS))
     of_tests = [path for path in (ROOT / "tests").rglob("*.py") for path in (path, path.parent)]
     ours = {path.stem for path in (*of_tests, *files)}
-    found = {name for path in files for name in undeclared(path, ("dev", "airflow"), at_once=False)}
+    found = {name for path in files for name in undeclared(path, ("dev", "airflow", "wandb"), at_once=False)}
     assert found - ours - OF_TESTS == set()
 
 

@@ -128,6 +128,7 @@ def test_a_reader_that_leaves_and_an_input_that_nobody_reads_end_the_command(
     assert done.stderr == b""
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_command_without_a_terminal_ends_in_the_job(
     environment: dict[str, str], job: str, directory: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import subprocess
 import venv
@@ -207,6 +209,12 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     done = run("fork", "--step", "2", "--argument", "rate=0.5", "--argument", "--fast=true", "--follow", first)
     assert (done.code, done.out) == (0, "has 2 --rate 0.5 --fast\n"), done.err
     assert "Fork of train at step 2: rate 0.1 → 0.5, fast none → true." in done.err
+    heads, row = run("jobs", "--mine", "--where", "forked_from = train and fork_step = 2").out.splitlines()
+    assert row[heads.index("FORKED FROM") :].startswith("train at step 2  ")
+    assert "GENERATION" not in heads
+    assert "FORKED FROM" not in run("jobs", "--mine", "--where", "not forked_from").out
+    [told] = csv.DictReader(io.StringIO(run("jobs", "--where", f"forked_from = {first}", "--format", "csv").out))
+    assert (told["forked_from"], told["fork_step"], told["generation"]) == (first, "2.0", "")
     done = run("fork", "--follow", first, "--", "bash", "-c", "echo by a shell; ls train.py")
     assert (done.code, done.out) == (0, "by a shell\ntrain.py\n"), done.err
     (directory / "train.py").write_text("print('other code')\n")

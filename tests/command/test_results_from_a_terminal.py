@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,12 +129,14 @@ LARGE = f"1{'0' * 6000}"
     ],
 )
 def test_a_result_is_printed_exactly_or_refused_in_a_sentence(content: str, code: int, said: str) -> None:
+    digits = sys.get_int_max_str_digits()
     if code:
         with pytest.raises(ValueError, match=r"has|a number|the number|Expecting") as error:
             results.read(content.encode())
         assert said.startswith(f"has {error.value}") or said == "is no JSON"
     else:
         assert results.printed(results.read(content.encode()), as_json=False) == said
+    assert sys.get_int_max_str_digits() == digits
 
 
 def test_a_function_and_a_sweep_have_results_for_programs_that_are_not_in_python(

@@ -142,6 +142,22 @@ async def test_a_limit_lowered_below_a_job_never_lets_it_start_until_it_is_remov
     assert "limit" not in (await pool.job(job.id)).reason.text
 
 
+async def test_a_limit_that_paused_a_job_is_told_as_past_once_it_is_removed(pool, members):
+    job = await pool.submit("susan", gpus=8)
+    await pool.state(job.id, "running")
+    await pool.engine.edit_project("susan", wire.ProjectEdit(limit=4), "admin", members=members)
+    await pool.state(job.id, "paused")
+    other = await pool.submit("joe", gpus=2)
+    await pool.state(other.id, "running")
+    assert "may hold at most 4 GPUs" in (await pool.job(job.id)).reason.text
+    await pool.engine.edit_project("susan", wire.ProjectEdit(limit=None), "admin", members=members)
+    await pool.idle()
+    paused = await pool.job(job.id)
+    assert paused.state == "paused"
+    assert paused.reason.text.startswith("The limit of the project susan was lowered to 4 GPUs, and it held 8. ")
+    assert paused.reason.text.count("limit") == 1
+
+
 async def test_what_happens_next_is_not_called_a_failure_when_the_job_asked_to_be_run_again(pool):
     job = await pool.submit("susan", gpus=1)
     await pool.state(job.id, "running")

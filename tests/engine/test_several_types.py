@@ -100,6 +100,37 @@ async def test_models_and_types_mean_the_same_in_an_edit(two, members):
     assert view(two, "joe").by_type["t4"].quota == 2
 
 
+async def test_a_table_in_an_edit_changes_the_types_that_it_names(two, members):
+    changed = await two.engine.edit_project(
+        "joe", edit(quota={"a100": 1}, limit={"t4": 5}), "admin", members=members
+    )
+    assert quotas(changed) == {"t4": (2, 5), "a100": (1, 2)}
+    freed = await two.engine.edit_project(
+        "joe", edit(quota={"t4": 0}, limit={"a100": None}), "admin", members=members
+    )
+    assert quotas(freed) == {"t4": (0, 5), "a100": (1, None)}
+
+
+async def test_changes_of_one_type_after_the_other_are_taken_back_one_after_the_other(two, members):
+    before = quotas(view(two, "joe"))
+    await two.engine.edit_project("joe", edit(quota={"a100": 1}, limit={"t4": 5}), "admin", members=members)
+    await two.engine.edit_project("joe", edit(quota={"t4": 0}, limit={"a100": None}), "admin", members=members)
+    second, first = (await two.engine.audit(None, 2)).items
+    await two.engine.undo(second.id, "admin", members=members)
+    assert quotas(view(two, "joe")) == {"t4": (2, 5), "a100": (1, 2)}
+    await two.engine.undo(first.id, "admin", members=members)
+    assert quotas(view(two, "joe")) == before
+
+
+async def test_a_table_changes_a_persons_build_quota_of_the_types_that_it_names(two):
+    members = {"susan": ["susan"], "joe": []}
+    await two.engine.edit_person("susan", wire.PersonEdit(build_quota={"t4": 2}), "admin", members=members)
+    changed = await two.engine.edit_person(
+        "susan", wire.PersonEdit(build_quota={"a100": 1}), "admin", members=members
+    )
+    assert {name: numbers.own_build_quota for name, numbers in changed.by_type.items()} == {"t4": 2, "a100": 1}
+
+
 async def test_zero_and_none_need_no_type(two, members):
     changed = await two.engine.edit_project("joe", edit(quota=0, limit=None), "admin", members=members)
     assert quotas(changed) == {

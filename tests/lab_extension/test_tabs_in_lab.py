@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hub_people import until
 from lab_bench import Lab, card
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+from pool_process import ServiceProcess
 
+from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job
+from springtide.widgets.connection import Connection
+from springtide.widgets.job import Job as Handle
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
@@ -113,3 +118,35 @@ def test_a_job_that_is_not_there_is_said_to_be_missing(lab: Lab, context: Browse
     tab.evaluate(RUN, ["springtide:open-job", {"job": "unknown00000"}])
     expect(tab.get_by_test_id("tab-words")).to_contain_text("There is no job")
     expect(tab.get_by_test_id("tab-again")).to_be_visible()
+
+
+def test_an_ended_job_is_deleted_on_its_tab_and_on_its_card_after_a_question(
+    lab: Lab, context: BrowserContext, submit: Submit, service: ServiceProcess
+) -> None:
+    with Client(service.url, "susan") as susan:
+        jobs = [submit(name, program="print('all done')") for name in ("in a tab", "on a card")]
+        for job in jobs:
+            until("its end", lambda: susan.job(job.id).ended)  # noqa: B023 - called at once
+        output = Handle(jobs[1].id, Connection(susan))._repr_mimebundle_()
+        lab.write("deletes.ipynb", ("job", output))
+        tab = lab.open(context, "deletes.ipynb")
+        expect(card(tab).get_by_test_id("job-name")).to_have_text("on a card")
+        delete(card(tab), "on a card")
+        expect(tab.get_by_text("The job was deleted.")).to_be_visible()
+
+        tab.evaluate(RUN, ["springtide:open-job", {"job": jobs[0].id}])
+        page = tab.locator(f"[data-job-tab='{jobs[0].id}']")
+        delete(page, "in a tab")
+        expect(page.get_by_text("The job was deleted.")).to_be_visible()
+        for job in jobs:
+            with pytest.raises(PoolError, match="There is no job"):
+                susan.job(job.id)
+
+
+def delete(place: Locator, name: str) -> None:
+    """Press *Delete…* of the card in a place, first to keep the job."""
+    place.get_by_test_id("job-delete").click()
+    expect(place.get_by_text(f"Delete “{name}” with")).to_contain_text("of files? This cannot be undone.")
+    place.get_by_test_id("job-keep").click()
+    place.get_by_test_id("job-delete").click()
+    place.get_by_test_id("job-delete-now").click()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from judges import counterfactuals, histories, rest, streams, symmetries
-from judges.command import Document, plan
+from judges.command import Document, placements
 from judges.minimise import minimised
 from judges.random_pools import KINDS, pool_of_seed
 
@@ -25,7 +25,7 @@ MINIMISED_FOR = 20.0
 Judge = Callable[[Document], list[str]]
 
 JUDGES: dict[str, Judge] = {
-    "at rest": lambda scenario: rest.breaches(scenario, plan(scenario)),
+    "at rest": lambda scenario: rest.breaches(scenario, placements([scenario])[0]),
     "counterfactuals": counterfactuals.untrue,
     "symmetries": symmetries.differences,
 }

@@ -45,6 +45,42 @@ OTHERWISE = {
         job("owner", "d2", 2, 10),
         job("younger", "d0t0", 1, 52, workers=2, placed=["n0", "n0"]),
     ),
+    "symmetry: of two nodes with one free GPU the smaller is used, so that the other can still hold a wide job": {
+        **pool(
+            [3, 3, 1],
+            {
+                "d0": {"limit": 4},
+                "d0t0": {"parent": "d0"},
+                "d1": 7,
+                "d1t0": {"parent": "d1", "quota": 1, "limit": 6},
+                "d1t1": {"parent": "d1", "limit": 7},
+            },
+            job("narrow", "d1t1", 1, 17),
+            job("running", "d1t1", 2, 13, placed=["n1"]),
+            job("wide", "d1t1", 3, 19),
+            job("borrows", "d0t0", 2, 54, placed=["n0"]),
+            job("never", "d1t0", 4, 46),
+        ),
+        "surplus": "least-served",
+    },
+    "symmetry: numbers of GPUs do not decide whether a job pauses that the waiting one does not need": pool(
+        [1, 4],
+        {"p0": {"weight": 3}, "p2": {"weight": 2}},
+        job("urgent", "p2", 2, 26, priority=75),
+        job("second", "p2", 1, 20, placed=["n1"]),
+        job("waits", "p2", 1, 12),
+        job("other", "p0", 1, 56, placed=["n0"]),
+        job("narrow", "p2", 1, 51, placed=["n1"]),
+        job("wide", "p2", 2, 43, placed=["n1"]),
+    ),
+    "symmetry: numbers of GPUs do not decide whether a gang shrinks that the waiting one does not need": pool(
+        [4, 4],
+        {"p2": 0, "p3": 0, "p1": 5},
+        job("grows", "p1", 1, 45, workers=3, min_workers=2),
+        job("elastic", "p3", 1, 40, workers=2, min_workers=1, placed=["n0", "n0"]),
+        job("whole", "p1", 4, 23),
+        job("rigid", "p2", 1, 36, workers=2, placed=["n0", "n0"]),
+    ),
 }
 
 

@@ -59,6 +59,16 @@ def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service,
     line.get_by_role("link", name="Its parent").click()
     page.wait_for_url(re.compile(trained.id))
 
+    page.goto(f"{service.url}?show=all")
+    row = page.locator(f"[data-testid=job-row][data-job='{fork.id}']")
+    expect(row.locator("[data-column='forked from']")).to_have_text("train at step 2")
+    parent = page.locator(f"[data-testid=job-row][data-job='{trained.id}']")
+    expect(parent.locator("[data-column='forked from']")).to_have_attribute("data-none", "")
+    page.get_by_test_id("search-jobs").fill("forked_from = train and fork_step < 3")
+    expect(page.get_by_test_id("job-row")).to_have_count(1)
+    row.get_by_test_id("forked-from").click()
+    page.wait_for_url(re.compile(trained.id))
+
 
 def test_a_checkpoint_is_deleted_after_a_question(visit: Visit, trained: wire.Job) -> None:
     page = visit("susan", f"jobs/{trained.id}")

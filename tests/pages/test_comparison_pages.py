@@ -33,6 +33,20 @@ for step in (1, 2):
 time.sleep(600)
 """
 
+STEPPING = """
+import json, os, pathlib, sys, time
+def report(steps):
+    with open(os.environ["SPRINGTIDE_REPORT"], "a") as file:
+        for step in steps:
+            values = {"loss": 1 / step, "error": 2 / step}
+            file.write(json.dumps({"at": time.time(), "step": step, "values": values}) + "\\n")
+report(range(1, 101))
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.05)
+report(range(101, 201))
+time.sleep(600)
+"""
+
 
 @pytest.fixture
 def tagged(service: Service) -> None:
@@ -102,7 +116,9 @@ def test_selected_jobs_are_compared(visit: Visit, runs: list[wire.Job]) -> None:
     expect(loss).to_contain_text("step")
     expect(page.get_by_test_id("code-change").first).to_contain_text("+rate = 0.2")
     page.get_by_test_id("metrics-across").select_option("time")
-    expect(loss).to_contain_text("time since the first report")
+    expect(loss).to_contain_text("time since the start")
+    page.get_by_test_id("metrics-across").select_option("running")
+    expect(loss).to_contain_text("time since the start, without pauses")
     assert not Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
     page.get_by_test_id("compare-without").nth(1).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Comparison of 2 jobs")
@@ -135,6 +151,41 @@ def test_compared_curves_are_smoothed_on_a_logarithmic_axis_and_within_a_span(
     page.get_by_test_id("shape-from").fill("1000")
     page.get_by_test_id("shape-from").press("Enter")
     expect(page.get_by_test_id("section-curves")).to_contain_text("loss: nothing to draw here.")
+    page.get_by_test_id("metrics-across").select_option("time")  # its numbers are others
+    expect(page.get_by_test_id("shape-from")).to_have_value("")
+    expect(line).to_be_visible()
+
+
+def test_a_drag_over_a_curve_zooms_all_curves_while_reports_come(
+    visit: Visit, service: Service, tmp_path: Path
+) -> None:
+    words = ("python3", "-c", STEPPING, str(tmp_path / "go"))
+    jobs = [service.submit("susan", *words, name=name) for name in ("one", "two")]
+    page = visit("susan", compared(jobs))
+    plot = page.get_by_test_id("overlay-loss")
+    expect(plot.get_by_test_id("overlay-run")).to_have_count(2)
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box
+    across, down = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(across - box["width"] / 8, down)
+    page.mouse.down()
+    page.mouse.move(across + box["width"] / 8, down)
+    page.mouse.up()
+    shown = [float(page.get_by_test_id(f"shape-{end}").input_value()) for end in ("from", "to")]
+    assert 0 < shown[0] < shown[1] < 100
+    other = page.get_by_test_id("overlay-error").locator("text")
+    marks = other.all_text_contents()
+    assert "100" not in marks
+
+    (tmp_path / "go").touch()
+    first = page.get_by_test_id("section-curves").locator("li", has_text="one").first
+    expect(first).to_contain_text("0.005")  # the newest report
+    assert [float(page.get_by_test_id(f"shape-{end}").input_value()) for end in ("from", "to")] == shown
+    assert other.all_text_contents() == marks
+    plot.dblclick()
+    expect(page.get_by_test_id("shape-from")).to_have_value("")
+    expect(other.filter(has_text=re.compile("^200$"))).to_have_count(1)
 
 
 def test_the_curves_of_a_comparison_are_live(visit: Visit, service: Service, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_numbers_of_any_size_are_short_and_break_no_curve(gallery: Page, values:
             const points = values.map((loss, seq) => ({ seq, step: loss, at: seq, attempt: 1, values: { loss } }));
             const places = ["step", "time"].map((across) => {
                 const place = document.createElement("div");
-                renderMetricChart(place, { points, name: "loss", across, start: 0 });
+                renderMetricChart(place, { points, name: "loss", across, started: 0 });
                 return place;
             });
             const curve = document.createElement("div");
@@ -210,10 +210,10 @@ def test_curves_have_a_gap_where_a_value_is_not_finite(gallery: Page) -> None:
             const run = { place: 0, name: "one", points };
             const lost = points.slice(2, 3);
             return {
-                metric: draw(renderMetricChart, { points, name: "loss", across: "step", start: 0 }),
+                metric: draw(renderMetricChart, { points, name: "loss", across: "step", started: 0 }),
                 curve: draw(renderLossCurve, { points }),
                 overlay: draw(renderOverlayChart, { runs: [run], name: "loss", across: "step" }),
-                lost: draw(renderMetricChart, { points: lost, name: "loss", across: "step", start: 0 }),
+                lost: draw(renderMetricChart, { points: lost, name: "loss", across: "step", started: 0 }),
                 amounts: ["NaN", "Infinity", "-Infinity", NaN, null, undefined, 2].map(amount),
             };
         }"""
@@ -513,7 +513,7 @@ def test_the_marks_of_an_axis_of_time_are_whole_and_different(
             const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
             const place = document.createElement("div");
             const points = [0, seconds].map((at) => ({ at, attempt: 1, values: { loss: at } }));
-            renderMetricChart(place, { points, name: "loss", across: "time", start: 0 });
+            renderMetricChart(place, { points, name: "loss", across: "time", started: 0 });
             return [...place.querySelectorAll("text:not(.st-axis-name)")].map((text) => text.textContent);
         }""",
         seconds,

@@ -73,7 +73,7 @@ def test_pages_show_use_within_what_is_held_and_say_what_is_not_used(visit: Visi
     expect(page.get_by_test_id("job-use")).to_contain_text("GPUs used")
     charts = page.get_by_test_id("use-chart")
     expect(charts.last).to_contain_text("GPU memory (MiB, simulated)")
-    expect(charts.last).to_contain_text("time since the first measurement")
+    expect(charts.last).to_contain_text("time since the start")
     pool = visit("susan", "pool")
     expect(pool.get_by_test_id("pool-used")).to_contain_text("4 train GPUs held")
     expect(pool.get_by_test_id("pool-used")).to_contain_text("(simulated)")

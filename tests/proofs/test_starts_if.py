@@ -40,6 +40,82 @@ def test_all_kinds_of_claims_are_made():
     assert not [what for what in ALTERNATIVES if not found[what]]
 
 
+EQUALS = [{"name": "a"}, {"name": "b"}]
+
+SEEN_UNTRUE: dict[str, Document] = {
+    "the end of other jobs of a parent, of which only others stand in the way": {
+        "nodes": [{"name": "n0", "gpus": 8}],
+        "projects": [{"name": "d0"}, {"name": "d1", "limit": 9}, {"name": "team", "parent": "d1"}],
+        "jobs": [
+            {"name": "o", "project": "d0"},
+            {"name": "w", "project": "team", "gpus": 8},
+            {"name": "v", "project": "team", "gpus": 3},
+        ],
+    },
+    "the end of other jobs of a project that runs none": {
+        "nodes": [{"name": "n0", "gpus": 8}],
+        "projects": [
+            {"name": "susan", "quota": 4},
+            {"name": "research", "quota": 4},
+            {"name": "vision", "parent": "research", "quota": 2},
+            {"name": "speech", "parent": "research", "quota": 2},
+        ],
+        "jobs": [
+            {"name": "borrowed", "project": "vision", "gpus": 4, "placed": ["n0"]},
+            {"name": "own", "project": "susan", "gpus": 4, "placed": ["n0"]},
+            {"name": "w", "project": "speech", "gpus": 3, "submitted": 1},
+        ],
+    },
+    "less demand of other projects, beside the end of jobs of its own": {
+        "nodes": [{"name": "n0", "gpus": 1}, {"name": "n1", "gpus": 3}],
+        "projects": EQUALS,
+        "jobs": [
+            {"name": "a1", "project": "a"},
+            {"name": "b1", "project": "b", "submitted": 1},
+            {"name": "b2", "project": "b", "gpus": 2, "submitted": 2},
+            {"name": "w", "project": "b", "gpus": 3, "submitted": 3},
+        ],
+    },
+    "less demand of other projects, while its own job is in the way": {
+        "nodes": [{"name": "n0", "gpus": 8}],
+        "projects": EQUALS,
+        "jobs": [
+            {"name": "a1", "project": "a"},
+            {"name": "b1", "project": "b", "gpus": 2, "submitted": 1},
+            {"name": "w", "project": "a", "gpus": 8, "submitted": 2},
+        ],
+    },
+    "a quota, where the nodes are not wide enough for it": {
+        "nodes": [{"name": "n0", "gpus": 3}, {"name": "n1", "gpus": 1}],
+        "projects": [{"name": f"p{at}"} for at in range(4)],
+        "jobs": [
+            {"name": "j0", "project": "p2", "gpus": 2},
+            {"name": "w", "project": "p2", "gpus": 2, "submitted": 3},
+            {"name": "j6", "project": "p1", "submitted": 6},
+            {"name": "j7", "project": "p0", "submitted": 7},
+            {"name": "j10", "project": "p3", "gpus": 3, "submitted": 10},
+        ],
+    },
+    "the end of a job, while what it requires is nowhere": {
+        "nodes": [{"name": "n0", "gpus": 4}],
+        "projects": EQUALS,
+        "jobs": [
+            {"name": "w", "project": "a", "gpus": 2, "require": "row", "submitted": 2},
+            {"name": "b1", "project": "b", "gpus": 2, "submitted": 3},
+        ],
+    },
+}
+"""Pools of which a sentence of this kind was once untrue, of the job w."""
+
+
+@pytest.mark.parametrize("pool", SEEN_UNTRUE.values(), ids=SEEN_UNTRUE.keys())
+def test_what_was_said_without_being_true_is_not_said(pool):
+    made = [claim for claim in claims(pool) if claim.job == "w"]
+
+    assert made
+    assert [claim for claim in made if not claim.true] == []
+
+
 def pool_with(*jobs: Document, nodes: int = 1, **more: object) -> Document:
     return {
         "nodes": [{"name": f"n{at}", "gpus": 8, "labels": {"rack": f"r{at}"}} for at in range(nodes)],

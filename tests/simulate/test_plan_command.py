@@ -115,3 +115,25 @@ def test_a_job_that_no_node_can_hold_waits_with_that_reason(scenario, planned):
     assert outcome["stable"]
     assert outcome["jobs"]["huge"]["running"] == 0
     assert "8" in outcome["jobs"]["huge"]["reason"]
+
+
+def test_placements_alone_are_those_of_the_whole_plan(scenario, planned):
+    pool = scenario(
+        {"name": "runs", "project": "susan", "gpus": 6, "preemptible": True},
+        {"name": "waits", "project": "susan", "gpus": 6, "submitted": 1, "preemptible": True},
+    )
+
+    whole, alone = planned(pool), planned(pool, "--placements-only")
+
+    assert all("reason" in job for job in whole["jobs"].values())
+    jobs = {name: {key: job[key] for key in ("running", "nodes")} for name, job in whole["jobs"].items()}
+    assert {**whole, "file": "", "jobs": jobs} == {**alone, "file": ""}
+
+
+def test_weights_count_however_small_they_are(scenario, planned):
+    jobs = [{"name": f"{project}{at}", "project": project} for project in ("a", "b", "c") for at in range(8)]
+    projects = [{"name": "a", "weight": 1e-305}, {"name": "b", "weight": 1e-305}, {"name": "c", "weight": 0}]
+
+    shown = planned(scenario(*jobs, projects=projects))["projects"]
+
+    assert {name: project["fair_share"] for name, project in shown.items()} == {"a": 4, "b": 4, "c": 0}

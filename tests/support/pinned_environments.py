@@ -68,8 +68,8 @@ class PinnedEnvironment:
 
 AIRFLOW = PinnedEnvironment("airflow", "Apache Airflow", "200 MB")
 """What the extra ``airflow`` asks for and nothing else: our modules of Airflow are imported without the rest."""
-TRACKING = PinnedEnvironment("tracking", "MLflow with TensorBoard", "800 MB")
-"""The service needs neither."""
+TRACKING = PinnedEnvironment("tracking", "MLflow with TensorBoard and W&B", "850 MB")
+"""The service needs none of them; our command needs W&B for exports to it, and its own libraries."""
 
 if __name__ == "__main__":
     for each in (AIRFLOW, TRACKING):

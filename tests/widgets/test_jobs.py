@@ -354,14 +354,6 @@ def test_waiting_shows_the_bar_and_may_end_early(pool, workdir, capsys):
     assert capsys.readouterr().out
 
 
-@pytest.fixture
-def interruptible():
-    """Let SIGINT interrupt, also where the tests were started in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until, monkeypatch):
     job = pool.submit(SLEEP)

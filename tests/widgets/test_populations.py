@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from pool_process import ServiceProcess
+from terminal import called
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.population import Population, first_generation
@@ -114,6 +115,27 @@ def undisturbed(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> A
     rows = sweep.trials()
     assert [row.attempt for row in rows] == [1] * 24
     return outcome(sweep), (sweep.best.trial, sweep.best.value, sweep.best.parameters), sweep.results()
+
+
+def test_a_terminal_shows_generations_members_and_copies(machine: Machine, undisturbed: Any) -> None:
+    susan = machine.client("susan")
+    sweep = next(job for job in susan.all_jobs(mine=True, state="succeeded") if job.trials is not None)
+
+    def column(head: str, *words: str) -> list[str]:
+        done = called("jobs", *words, env={"SPRINGTIDE_URL": susan.url, "JUPYTERHUB_API_TOKEN": "susan"})
+        assert done.code == 0, done.err
+        heads, *rows = done.out.splitlines()
+        place = heads.index(head)
+        return [row[place : place + len(head)].strip() for row in rows]
+
+    chosen = ("--sweep", sweep.id, "--where", "generation = 2", "--order", "member")
+    rows = [row for row in susan.trials(sweep.id).items if row.generation == 2]
+    assert column("MEMBER", *chosen) == [str(row.member) for row in rows]
+    assert column("GENERATION", *chosen) == ["2"] * 8
+    copies = ["" if row.copied_from is None else str(row.copied_from) for row in rows]
+    assert column("COPY OF", *chosen) == copies
+    assert any(copies)
+    assert "3 of 3" in column("GENERATION", "--mine", "--where", f"id = {sweep.id}")
 
 
 def is_equal(sweep: Sweep, undisturbed: Any) -> bool:

@@ -2,12 +2,13 @@
 
 import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";
-import { drawShapeFields, FIRST_SHAPE } from "./jobs/shape_fields.js";
+import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState } from "./visuals/base/glyphs.js";
 import { oncePerFrame } from "./visuals/base/pace.js";
 import { clean, count } from "./visuals/base/words.js";
+import { PLAIN } from "./visuals/charts/curve_shape.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderOverlayChart } from "./visuals/charts/overlay_chart.js";
 import { JobList } from "./visuals/live/job_list.js";
@@ -16,8 +17,9 @@ const MOST_JOBS = 20;
 const MOST_CURVES = 12;
 
 const ids = [...new Set(new URLSearchParams(window.location.search).getAll("job"))];
-const shown = { differences: [], code: [], across: "step", shape: FIRST_SHAPE };
+const shown = { differences: [], code: [], across: "step", shape: PLAIN };
 const redraw = oncePerFrame(draw);
+const zoom = zoomOf(shown, redraw);
 const page = document.getElementById("page");
 const feed = followPool();
 const compared = new JobList(feed, compare, () => false);
@@ -86,7 +88,13 @@ function draw() {
 }
 
 function drawMetrics(jobs) {
-  const runs = jobs.map((job, place) => ({ place, name: clean(job.name) || job.id, points: feed.curves.of(job) }));
+  const { across, shape } = shown;
+  const runs = jobs.map((job, place) => ({
+    place,
+    name: clean(job.name) || job.id,
+    points: feed.curves.of(job),
+    started: job.started,
+  }));
   const names = curveNames(runs.flatMap((run) => run.points));
   if (!names.length)
     return emptyState(
@@ -112,10 +120,7 @@ function drawMetrics(jobs) {
       common
         .slice(0, MOST_CURVES)
         .map((name) =>
-          h("div", {
-            key: name,
-            draw: (node) => renderOverlayChart(node, { runs, name, across: shown.across, shape: shown.shape }),
-          }),
+          h("div", { key: name, draw: (node) => renderOverlayChart(node, { runs, name, across, shape, zoom }) }),
         ),
     ),
     names.length > MOST_CURVES &&

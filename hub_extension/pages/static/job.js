@@ -3,6 +3,7 @@
 import { drawAcross } from "./jobs/across.js";
 import { drawEvents } from "./jobs/events.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
+import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
 import { call, followPool, jobPath, openFile, section, showMessage, showTitle, site } from "./site.js";
@@ -12,6 +13,7 @@ import { emptyState } from "./visuals/base/glyphs.js";
 import { wordsLast } from "./visuals/base/job_words.js";
 import { whileInSight } from "./visuals/base/pace.js";
 import { agoLasts, clean, clockNow } from "./visuals/base/words.js";
+import { PLAIN } from "./visuals/charts/curve_shape.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderMetricChart } from "./visuals/charts/metric_chart.js";
 import { CheckpointBrowser } from "./visuals/live/checkpoint_browser.js";
@@ -26,9 +28,10 @@ const LOOK_AGAIN_MS = 30_000;
 const LOG_TAIL = 256 * 1024;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
-const shown = { across: "step" };
+const shown = { across: "step", shape: PLAIN };
 let view = null;
 const redraw = () => view?.draw();
+const zoom = zoomOf(shown, redraw);
 const outputs = new OutputBrowser(call, openFile, path, redraw);
 const trackers = new TrackerLinks(path, redraw);
 const use = new UseCharts(path, redraw);
@@ -108,14 +111,16 @@ function drawSweep(job, now) {
 function drawJob(job, now) {
   const { log, points } = live;
   const { colour } = live.feed.about(job.project);
+  const { started } = job;
+  const { across, shape } = shown;
   const names = curveNames(points).slice(0, MOST_CURVES);
   const metrics = names.map((name) =>
     h("div", {
       key: name,
-      draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }),
+      draw: (node) => renderMetricChart(node, { points, name, colour, across, started, shape, zoom }),
     }),
   );
-  const charts = [...metrics, ...use.draw(job, colour)];
+  const charts = [...metrics, ...use.draw(job, colour, shown, zoom)];
   use.follow(job);
   outputs.follow(job);
   checkpoints.follow(job);
@@ -123,7 +128,7 @@ function drawJob(job, now) {
     drawCard({ results: outputs }),
     charts.length > 0 &&
       section("curves", "Metrics", [
-        names.length > 0 && [drawAcross(shown, redraw), trackers.draw()],
+        names.length > 0 && [drawAcross(shown, redraw), trackers.draw(), drawShapeFields(shown, redraw)],
         h("div", { key: "curves", class: "st-curves" }, charts),
       ]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),

@@ -38,14 +38,15 @@ def editable_fields(record: ProjectRecord) -> dict[str, Any]:
     return {**fields, "ranges": msgspec.to_builtins(ranges.shown(record.ranges))}
 
 
-def _changes(edit: wire.ProjectEdit, types: KnownTypes) -> dict[str, Any]:
+def _changes(edit: wire.ProjectEdit, types: KnownTypes, before: Project | None = None) -> dict[str, Any]:
     """Return the fields that an edit sets. Raises `Refusal` for amounts that do not fit the pool's GPU types."""
-    given = {name: getattr(edit, name) for name in FIELDS}
-    return {
-        name: quotas.checked(value, name, types, AMOUNTS[name]) if name in AMOUNTS else value
-        for name, value in given.items()
-        if value is not UNSET
-    }
+    changes = {name: value for name in FIELDS if (value := getattr(edit, name)) is not UNSET}
+    for name, environment in AMOUNTS.items():
+        if name in changes:
+            changes[name] = quotas.checked(changes[name], name, types, environment)
+            if before is not None:
+                changes[name] = quotas.merged(getattr(before, name), changes[name], name, types.of(environment))
+    return changes
 
 
 def create_project(
@@ -100,7 +101,8 @@ def edit_project(
             field="version",
             hint="Look at it again, and repeat the change.",
         )
-    project, of = replace(record.project, **_changes(edit, transaction.types)), _ranges(edit, record.ranges)
+    changes = _changes(edit, transaction.types, record.project)
+    project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
     if (project, of) == (record.project, record.ranges):
         return record
     if project != record.project:
@@ -166,6 +168,8 @@ def edit_person(transaction: Transaction, name: str, quota: Amount, by: str, mem
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
         raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
     quota = quotas.checked(quota, "build_quota", transaction.types, Environment.BUILD)
+    if before is not None:
+        quota = quotas.merged(before, quota, "build_quota", transaction.types.build)
     if before == quota:
         return
     own = {person.name: person.build_quota for person in people.values()}
@@ -241,7 +245,8 @@ def _undo_person(transaction: Transaction, entry: AuditRecord, by: str, members:
     person = transaction.people.get(entry.subject)
     if (None if person is None else person.build_quota) != entry.after.get("build_quota"):
         raise _changed_since(entry.subject)
-    edit_person(transaction, entry.subject, entry.before.get("build_quota"), by, members)
+    quota = quotas.completed(entry.before.get("build_quota"), "build_quota", transaction.types.build)
+    edit_person(transaction, entry.subject, quota, by, members)
 
 
 def _undo_create(transaction: Transaction, entry: AuditRecord, by: str) -> None:
@@ -264,7 +269,11 @@ def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members:
     record = transaction.projects.get(entry.subject)
     if record is None or _differs(record, entry.after):
         raise _changed_since(entry.subject)
-    edit = msgspec.convert(dict(entry.before), wire.ProjectEdit)
+    whole = {
+        name: quotas.completed(value, name, transaction.types.of(AMOUNTS[name])) if name in AMOUNTS else value
+        for name, value in entry.before.items()
+    }
+    edit = msgspec.convert(whole, wire.ProjectEdit)
     edit_project(transaction, entry.subject, edit, by, members)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from springtide.scheduler import wording
 from springtide.scheduler.engine.state.known_types import KnownTypes
-from springtide.scheduler.gpu_types import amount_of, build_quota_of, quota_of
+from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Node, Project
 from springtide.scheduler.refusal import Refusal
 
@@ -43,7 +43,30 @@ def checked(amount: Amount, field: str, types: KnownTypes, environment: Environm
             field=field,
             hint=f"Types here: {', '.join(known) or 'none'}.",
         )
-    return amount_of(named, known[0], known, None if field == "limit" else 0) if len(known) == 1 else named
+    return amount_of(named, known[0], known, _missing(field)) if len(known) == 1 else named
+
+
+def merged(before: Amount, given: Amount, field: str, types: Sequence[str]) -> Amount:
+    """Return an amount after a change: a table changes the numbers of its types alone, anything else all."""
+    if not isinstance(given, Mapping):
+        return given
+    return _shortest({**as_table(before, types, _missing(field)), **given}, field)
+
+
+def completed(amount: Amount, field: str, types: Sequence[str]) -> Amount:
+    """Return an amount that names all types of a table, so that a change to it leaves nothing as it was."""
+    return as_table(amount, types, _missing(field)) if isinstance(amount, Mapping) else amount
+
+
+def _shortest(table: Mapping[str, int | None], field: str) -> Amount:
+    """Return a table without the types that mean the same when left out."""
+    missing = _missing(field)
+    return {name: number for name, number in table.items() if number != missing} or missing
+
+
+def _missing(field: str) -> int | None:
+    """Return the number of a type that a table leaves out: no limit, and no GPU of a quota."""
+    return None if field == "limit" else 0
 
 
 @dataclass(frozen=True, slots=True)

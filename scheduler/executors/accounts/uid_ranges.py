@@ -47,7 +47,7 @@ class UidRanges:
         none left, or if the file cannot be used.
         """
         alone = self._alone(pool)
-        for first, last in _blocks(allowed):
+        for first, last in _blocks_with(alone, allowed):
             used = max((uid for uid in given if first <= uid <= last), default=first - 1)
             yield from (uid for uid in range(used + 1, last + 1) if _within(uid, alone))
         while True:
@@ -157,8 +157,22 @@ def _free_blocks(known: Mapping[str, Sequence[tuple[int, int]]], allowed: range)
 
 
 def _blocks(allowed: range) -> list[tuple[int, int]]:
-    starts = range(allowed.start, allowed.stop, BLOCK)
-    return [(start, min(start + BLOCK, allowed.stop) - 1) for start in starts]
+    return [_block(start, allowed) for start in range(allowed.start, allowed.stop, BLOCK)]
+
+
+def _blocks_with(ranges: Iterable[tuple[int, int]], allowed: range) -> list[tuple[int, int]]:
+    """Return the blocks that have some of these uids."""
+    inside = [(max(first, allowed.start), min(last, allowed[-1])) for first, last in ranges]
+    starts = {
+        start
+        for first, last in inside
+        for start in range(first - (first - allowed.start) % BLOCK, last + 1, BLOCK)
+    }
+    return [_block(start, allowed) for start in sorted(starts)]
+
+
+def _block(start: int, allowed: range) -> tuple[int, int]:
+    return start, min(start + BLOCK, allowed.stop) - 1
 
 
 def _within(uid: int, ranges: Iterable[tuple[int, int]]) -> bool:

@@ -105,7 +105,7 @@ class VictimSearch:
                 over = admission.over_limit(self.leaf, self._need)
                 proposal = placed(nodes)
                 if proposal is not None and over is None:
-                    return self._finish(proposal)
+                    return self._finish(proposal, nodes)
                 taken = take() if proposal is None else self._take_cheapest(over)
                 if not taken and not self._widen(nodes):
                     break
@@ -125,11 +125,9 @@ class VictimSearch:
         self._candidates.retry_at = min(self._candidates.retry_at, search.retry_at)
         return proposal
 
-    def _finish(self, proposal: Proposal) -> Proposal | None:
+    def _finish(self, proposal: Proposal, nodes: int) -> Proposal | None:
         """Add the evictions that the proposal needs; return None if the rule forbids them."""
-        moves = proposal.relocations
-        landed = [worker for move in moves for worker in move.landed]
-        self._give_back(gpus_of((*proposal.placement, *landed)), {move.job.id for move in moves})
+        proposal = self._give_back(proposal, nodes)
         taken: dict[str, Placement] = {}
         for unit in self._units:
             taken[unit.job.id] = taken.get(unit.job.id, ()) + unit.taken
@@ -140,29 +138,43 @@ class VictimSearch:
         evictions = tuple(Eviction(job, taken[job.id], left(job), code(job)) for job in victims)
         return replace(proposal, evictions=evictions, dropped=tuple(self._dropped))
 
-    def _give_back(self, used: set[tuple[str, int]], moved: set[str]) -> None:
-        """Undo the evictions that the used GPUs, limits and barrier do not need, the most expensive first.
+    def _give_back(self, proposal: Proposal, nodes: int) -> Proposal:
+        """Undo the evictions that the job, limits and barrier do not need, the last ones of the search first.
 
-        The last eviction of a job is undone first; evictions of ``moved`` jobs stay. Restore the reservations that
-        do not conflict.
+        The last eviction of a job is undone first; evictions of jobs that move stay. Restore the reservations that
+        do not conflict. The proposal has other GPUs than before if these spare an eviction.
         """
-        bound = set(moved)
+        bound = {move.job.id for move in proposal.relocations}
         for unit in reversed(tuple(self._units)):
-            if unit.job.id not in bound and used.isdisjoint(gpus_of(unit.taken)):
-                mark = self.state.undo.mark()
-                self.builder.give_back(unit.job, unit.taken)
-                others = [other for other in self._units if other is not unit]
-                if self._is_allowed(others):
-                    self._units = others
-                    continue
-                self.state.undo.roll_back(mark)
-            bound.add(unit.job.id)
+            if unit.job.id not in bound:
+                without = self._without(unit, proposal, nodes)
+                if without is None:
+                    bound.add(unit.job.id)
+                proposal = without or proposal
+        used = _gpus_used(proposal)
         for job in [job for job in self._dropped if used.isdisjoint(gpus_of(job.reserved))]:
             self.state.restore(job)
             if self._is_allowed(self._units):
                 self._dropped.remove(job)
             else:
                 self.state.release(job)
+        return proposal
+
+    def _without(self, unit: EvictionUnit, proposal: Proposal, nodes: int) -> Proposal | None:
+        """Undo an eviction and return the proposal that is left; None, with nothing undone, if it is needed."""
+        mark = self.state.undo.mark()
+        self.builder.give_back(unit.job, unit.taken)
+        others = [other for other in self._units if other is not unit]
+        left: Proposal | None = proposal
+        if not self._is_allowed(others):
+            left = None
+        elif not _gpus_used(proposal).isdisjoint(gpus_of(unit.taken)):
+            left = None if proposal.relocations else self._placed(nodes)
+        if left is None:
+            self.state.undo.roll_back(mark)
+        else:
+            self._units = others
+        return left
 
     def _is_allowed(self, units: list[EvictionUnit]) -> bool:
         """Return whether these evictions are enough for the limits, and permitted on both sides of the barrier."""
@@ -322,3 +334,9 @@ class VictimSearch:
         beyond = max(0, sum(unit.gpus_at_work for unit in chosen) - short)
         lost = float(sum(unit.lost for unit in chosen))
         return (beyond, lost, [unit.key for unit in chosen], node.index), chosen
+
+
+def _gpus_used(proposal: Proposal) -> set[tuple[str, int]]:
+    """Return the GPUs that the job and those that move for it get."""
+    landed = (worker for move in proposal.relocations for worker in move.landed)
+    return gpus_of((*proposal.placement, *landed))

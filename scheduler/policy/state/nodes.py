@@ -1,7 +1,7 @@
 """The nodes, with the holders and reservations of their GPUs, indexed by the number of free GPUs.
 
 Sets of GPUs of a node and sets of nodes are bit masks: bit ``i`` is GPU ``i`` of the node, or the ``i``-th node by
-name.
+size and name. So of equally full nodes the smallest is used first, and large gaps remain where they can grow.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class NodePool:
 
     def __init__(self, nodes: Iterable[Node], undo: UndoLog) -> None:
         self.undo = undo
-        ordered = sorted(nodes, key=lambda node: node.name)
+        ordered = sorted(nodes, key=lambda node: (_allocatable(node).bit_count(), node.name))
         self.gpu_type = ordered[0].gpu_type if ordered else ""
         self.node_states = [_node_state(index, node) for index, node in enumerate(ordered)]
         self.by_name = {node_state.name: node_state for node_state in self.node_states}
@@ -91,7 +91,7 @@ class NodePool:
             self.buckets[node_state.free.bit_count()] |= 1 << node_state.index
 
     def with_free(self, counts: Iterable[int], within: int) -> Iterator[NodeState]:
-        """Yield these nodes by the number of their free GPUs, in the order of ``counts``, then by name."""
+        """Yield these nodes by their number of free GPUs, in the order of ``counts``, then by size, then name."""
         for count in counts:
             for index in bits(self.buckets[count] & within):
                 yield self.node_states[index]
@@ -237,8 +237,12 @@ class NodePool:
         node.free = free
 
 
+def _allocatable(node: Node) -> int:
+    return ((1 << node.gpus) - 1) & ~mask_of(node.taken) if node.available else 0
+
+
 def _node_state(index: int, node: Node) -> NodeState:
-    allocatable = ((1 << node.gpus) - 1) & ~mask_of(node.taken) if node.available else 0
+    allocatable = _allocatable(node)
     groups = {level: tuple(map(mask_of, node.groups(level))) for level in WITHIN_NODES}
     dividing = {
         level: masks for level, masks in groups.items() if masks and all(allocatable & ~mask for mask in masks)

@@ -152,10 +152,15 @@ def _project_node(project: Project) -> ProjectNode:
         name=project.name,
         quota=min(limit, _or_unlimited(total(project.quota))),
         limit=limit,
-        weight=round(project.weight * WEIGHT_UNIT),
+        weight=_counted(project.weight),
         priority=project.priority,
         age=project.age,
     )
+
+
+def _counted(weight: float) -> int:
+    """Return a weight in its unit; one above 0 counts, however small it is."""
+    return max(round(weight * WEIGHT_UNIT), 1 if weight > 0 else 0)
 
 
 def _or_unlimited(gpus: int | None) -> int:

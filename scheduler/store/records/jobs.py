@@ -399,6 +399,9 @@ class JobRecord(msgspec.Struct, frozen=True):
     def run(self) -> Run:
         """The job as a row of the table of runs."""
         spec, standing = self.spec, self.standing
+        first = spec.rerun
+        fork = None if first is None else first.fork
+        member = None if spec.trial is None else spec.trial.member
         return Run(
             id=spec.id,
             seq=spec.seq,
@@ -413,6 +416,10 @@ class JobRecord(msgspec.Struct, frozen=True):
             tags=spec.options.tags,
             note=spec.marks.note,
             step=standing.step,
+            forked_from=() if first is None or fork is None else (first.job, first.name),
+            fork_step=None if fork is None else fork.step,
+            generation=None if member is None else member.generation,
+            member=None if member is None else member.member,
             arguments=self.arguments,
             values=standing.values,
             extremes=standing.extremes,

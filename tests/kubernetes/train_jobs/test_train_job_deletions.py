@@ -85,10 +85,13 @@ async def test_a_finalizer_that_a_replacement_lost_comes_back(pool, team):
 
 
 async def test_a_namespace_with_a_running_train_job_can_be_deleted(charted_pool, doomed_team):
-    """The rights that the chart gives for `trainJobs.namespaces` outlive the roles of the namespace."""
+    """The rights that the chart gives for `trainJobs.namespaces` outlive its roles, which may go first."""
     made = await doomed_team.apply()
     await doomed_team.until("running")
     namespace = f"/api/v1/namespaces/{doomed_team.namespace}"
+    rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{doomed_team.namespace}"
+    for kind in ("rolebindings", "roles"):
+        await doomed_team.ask("DELETE", f"{rights}/{kind}")
     await doomed_team.ask("DELETE", namespace)
     exists = doomed_team.cluster.exists
     await asyncio.to_thread(until, lambda: not exists(namespace), "the namespace is gone")

@@ -21,7 +21,7 @@ Document = dict[str, Any]
 """A scenario, as its file says it."""
 
 
-def plans(scenarios: Sequence[Document]) -> list[Document]:
+def plans(scenarios: Sequence[Document], *options: str) -> list[Document]:
     """Return what `springtide plan` prints for each scenario."""
     if not scenarios:
         return []
@@ -29,13 +29,18 @@ def plans(scenarios: Sequence[Document]) -> list[Document]:
         files = [Path(folder, f"{at}.json") for at in range(len(scenarios))]
         for file, scenario in zip(files, scenarios, strict=True):
             file.write_text(json.dumps(scenario))
-        printed = _printed(plan_command, [str(file) for file in files])
+        printed = _printed(plan_command, [*options, *(str(file) for file in files)])
     return [json.loads(line) for line in printed.splitlines()]
 
 
 def plan(scenario: Document) -> Document:
     """Return what `springtide plan` prints for a scenario."""
     return plans([scenario])[0]
+
+
+def placements(scenarios: Sequence[Document]) -> list[Document]:
+    """Return what `springtide plan` prints for each scenario without reasons and ``starts_if``."""
+    return plans(scenarios, "--placements-only")
 
 
 def simulate(scenario: Document, *options: str) -> tuple[Document, dict[str, Document]]:

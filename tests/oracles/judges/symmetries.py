@@ -7,9 +7,9 @@ reversed, so that each tie between two is decided the other way round if they do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from judges.command import Document, plans, simulate
+from judges.command import Document, placements, simulate
 
 Outcome = dict[str, Counter[str]]
 Change = Callable[[Document], tuple[Document, Mapping[str, str]]]
@@ -89,7 +89,7 @@ CHANGES: Mapping[str, Change] = {
 def differences(scenario: Document) -> list[str]:
     """Return what differs after a change that must not matter, with the names of the changes."""
     changed = {name: change(scenario) for name, change in CHANGES.items()}
-    first, *others = plans([scenario, *(each for each, _ in changed.values())])
+    first, *others = placements([scenario, *(each for each, _ in changed.values())])
     before, found = _outcome(scenario, first, {}), []
     for (name, (after, former)), shown in zip(changed.items(), others, strict=True):
         if name == "projects in reverse" and _shares(shown) != _shares(first):
@@ -98,6 +98,8 @@ def differences(scenario: Document) -> list[str]:
         outcome.pop("impossible", None)
         if outcome != before:
             was = {job: dict(before[job]) for job in before if before[job] != outcome[job]}
+            if name == "projects in reverse" and _decided_by_age(scenario, was):
+                continue
             now = {job: dict(outcome[job]) for job in was}
             found.append(f"symmetry: {name}: {was} became {now}")
     return found
@@ -139,6 +141,33 @@ def _times(scenario: Document, options: Sequence[str]) -> dict[str, tuple[float 
         name: (*(None if row[at] is None else round(row[at] - row["submit_s"], 3) for at in times), row["pauses"])
         for name, row in rows.items()
     }
+
+
+def _decided_by_age(scenario: Document, jobs: Iterable[str]) -> bool:
+    """Return whether these jobs are of projects that only their age tells apart, on a pool with several types.
+
+    Shares at rest do not show it there: as long as a job may get either type it counts on one of them, and the
+    older project has the GPU that rounding leaves on the other until then.
+    """
+    if "gpu_types" not in scenario:
+        return False
+    projects = {each["name"]: each for each in scenario["projects"]}
+    own = {projects[job["project"]]["name"] for job in scenario["jobs"] if job["name"] in jobs}
+    rules = [_rules(projects, name) for name in own]
+    return len(own) > 1 and all(each == rules[0] for each in rules)
+
+
+def _rules(projects: Mapping[str, Document], name: str) -> list[Document]:
+    """Return what an admin set for a project and those above it, without their names."""
+    project = projects[name]
+    above = _rules(projects, project["parent"]) if "parent" in project else []
+    own = {key: _amounts(value) for key, value in project.items() if key not in ("name", "parent")}
+    return [*above, {key: value for key, value in own.items() if value}]
+
+
+def _amounts(value: object) -> object:
+    """Return the amounts of the types that have any."""
+    return {key: each for key, each in value.items() if each} if isinstance(value, dict) else value
 
 
 def _shares(shown: Document) -> Document:

@@ -1,5 +1,14 @@
 /** How curves are drawn: smoothed, on a logarithmic axis, and within a span. */
 
+/** `smooth`: a weight of `smoothed`; `log`: on a logarithmic axis; `from` and `to`: the span, null for no bound. */
+export const PLAIN = { smooth: 0, log: false, from: null, to: null };
+
+/** Points of `finiteOf` with their place `along` the axis, as they are drawn. */
+export function shaped(points, name, { smooth, log, from, to }) {
+  const seen = within(smoothed(points, name, smooth), from, to);
+  return log ? inPowers(seen, name) : seen;
+}
+
 /** The points with a metric smoothed by its moving average; of `weight` 0 nothing, up to 0.99. */
 export function smoothed(points, name, weight) {
   if (!(weight > 0)) return points;
@@ -19,9 +28,19 @@ export function inPowers(points, name) {
     .map((point) => ({ ...point, values: { ...point.values, [name]: Math.log10(point.values[name]) } }));
 }
 
-/** The points within a span; null is no bound. */
-export function within(points, along, from, to) {
-  return points.filter((point) => (from === null || along(point) >= from) && (to === null || along(point) <= to));
+/** The points within a span, and those outside it at the other end of a line that is partly within. */
+export function within(points, from, to) {
+  if (from === null && to === null) return points;
+  const overlaps = (one, other) =>
+    one &&
+    other &&
+    one.stretch === other.stretch &&
+    (to === null || Math.min(one.along, other.along) <= to) &&
+    (from === null || Math.max(one.along, other.along) >= from);
+  return points.filter(
+    (point, place) =>
+      overlaps(point, point) || overlaps(points[place - 1], point) || overlaps(point, points[place + 1]),
+  );
 }
 
 /** The marks of an axis of powers of ten from `low` to `high`: whole powers, or what `usual` gives for a small span. */

@@ -1,11 +1,13 @@
-/** A metric over all attempts of a job, with axes: steps or time across, pauses and resumptions marked. */
+/** A metric over all attempts of a job, with axes; pauses and resumptions are marked. */
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration, exactDuration } from "../base/words.js";
-import { powerTicks } from "./curve_shape.js";
+import { PLAIN, powerTicks, shaped } from "./curve_shape.js";
 import { attemptsOf, finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
+import { ACROSS, acrossOf, placeOf } from "./run_clock.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
+import { drawSelection, zooming } from "./zooming.js";
 
 /** Width and height of a chart and the least margins of its plot, in units of the drawing. */
 const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
@@ -14,72 +16,101 @@ const LABEL_GAP = 8;
 /** Width of a character of a label where the drawing is narrow, and its text the largest. */
 const WIDEST_CHARACTER = 10.5;
 const MOST_DRAWN = 1200;
+/** What lines may draw beyond the ends of the plot, so that none of their width is cut. */
+const EDGE = 3;
 
 /**
  * Draws a metric.
- * @param data `points`: list of Point; `name`: which value; `across`: "step" or "time"; `start`: where time begins, in
- *   seconds since the epoch; `since`: the title of the time axis; `bounds`: values that the scale always includes;
- *   `colour`: of the project
+ * @param data `points`: list of Point; `name`: which value; `across`: a key of `ACROSS`; `started`: when the job started,
+ *   or null; `shape`: of `curve_shape.js`; `zoom(span)`: called with the span that was selected; `bounds`: values that the
+ *   scale always includes; `colour`: of the project
  */
 export function renderMetricChart(element, data) {
-  const drawn = memory(element, {});
-  if (
-    drawn.points === data.points &&
-    drawn.name === data.name &&
-    drawn.across === data.across &&
-    drawn.colour === data.colour
-  )
-    return;
-  Object.assign(drawn, data);
-  const points = finiteOf(data.points, data.name);
-  const stepped = data.across === "step" && points.every((point) => Number.isFinite(point.step));
-  const along = stepped ? (point) => point.step : (point) => point.at - data.start;
-  const last = lastOf(data.points, data.name);
+  const { points, name, started = null, shape = PLAIN, zoom, bounds = [], colour } = data;
+  const drawn = memory(element, { given: [], drag: null });
+  const given = [points, name, data.across, started, shape, colour, drawn.drag];
+  if (isSame(given, drawn.given)) return;
+  drawn.given = given;
+  const across = acrossOf(data.across, finiteOf(points, name));
+  const place = placeOf(across, points, started);
+  const finite = finiteOf(points, name).map((point) => ({ ...point, along: place(point) }));
+  const last = lastOf(points, name);
   stage(element, "st-metric");
-  if (points.length < 2) {
-    patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${fewWords(points, last)}`));
+  const kept = shaped(finite, name, shape);
+  if (finite.length < 2 || !kept.length) {
+    const why = finite.length < 2 ? fewWords(finite, last) : "nothing to draw here.";
+    patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(name)}: ${why}`));
     return;
   }
-  const plot = plotOf(points, data.name, along, stepped, data.bounds ?? []);
-  const words = metricWords(points, data.name, last);
+  const plot = plotOf(kept, { name, across, whole: wholeOf(finite), shape, bounds });
+  const words = metricWords(finite, name, last);
   patch(
     element,
     plotFigure(
-      { name: `metric-${clean(data.name)}`, label: `${clean(data.name)} ${words}`, style: colourOf(data.colour) },
-      [h("strong", {}, clean(data.name)), h("span", { class: "st-muted" }, ` ${words}`)],
+      {
+        name: `metric-${clean(name)}`,
+        label: `${clean(name)} ${words}`,
+        style: colourOf(colour),
+        zooming: zoom && zooming(drawn, plot, shape, zoom, () => renderMetricChart(element, data)),
+        selection: drawn.drag,
+      },
+      [h("strong", {}, clean(name)), h("span", { class: "st-muted" }, ` ${words}`)],
       plot,
-      data.since,
-      breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
-      stretchesOf(points).map((part) =>
-        s("path", { key: `line ${part[0].stretch}`, class: "st-line", d: lineOf(part, data.name, along, plot) }),
+      breaksOf(finite)
+        .filter(({ at }) => at >= plot.from && at <= plot.to)
+        .map((mark) => drawBreak(mark, plot)),
+      stretchesOf(kept).map((part) =>
+        s("path", { key: `line ${part[0].stretch}`, class: "st-line", d: lineOf(part, name, plot) }),
       ),
     ),
   );
 }
 
+/** Whether two lists have the same parts. */
+export function isSame(given, before) {
+  return given.length === before.length && given.every((part, place) => part === before[place]);
+}
+
 /**
  * A plot with its axes, as a description.
- * @param about `name` for tests; `label`: its description for screen readers; `style`
+ * @param about `name` for tests; `label`: its description for screen readers; `style`; `zooming`: the properties of a plot
+ *   that can be zoomed; `selection`: what is being selected
  * @param caption the text above the plot
  * @param plot of `plotOf`
- * @param since the title of the time axis
  * @param marks the content of the plot
  */
-export function plotFigure({ name, label, style }, caption, plot, since = "time since the first report", ...marks) {
-  const { width, height, right } = SIZE;
+export function plotFigure({ name, label, style, zooming: zoomable, selection }, caption, plot, ...marks) {
+  const { width, height, right, top, bottom } = SIZE;
+  const { left } = plot;
   const svg = { key: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, "data-testid": name };
   const end = { key: "across", class: "st-axis-name", x: width - right, y: height - 2, "text-anchor": "end" };
+  const inside = {
+    x: left - EDGE,
+    y: top - EDGE,
+    width: width - left - right + 2 * EDGE,
+    height: height - top - bottom + 2 * EDGE,
+  };
   return h(
     "figure",
     { key: "figure", class: "st-metric-figure", style },
     h("figcaption", { key: "name" }, caption),
     s(
       "svg",
-      svg,
+      { ...svg, ...zoomable },
       plot.ys.map((value) => drawRow(value, plot)),
       plot.xs.map((value) => drawColumn(value, plot)),
-      s("text", end, plot.stepped ? "step" : since),
-      marks,
+      s("text", end, ACROSS[plot.across].title),
+      s(
+        "svg",
+        {
+          key: "inside",
+          "aria-hidden": "true",
+          viewBox: `${inside.x} ${inside.y} ${inside.width} ${inside.height}`,
+          ...inside,
+        },
+        selection && drawSelection(selection, plot, { y: top, height: height - top - bottom }),
+        marks,
+      ),
     ),
   );
 }
@@ -97,33 +128,50 @@ function metricWords(points, name, last) {
   return `last ${amount(last)}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
-/**
- * The scales of a plot for its points and `bounds`, over steps or seconds: `x` and `y` of a value, its margin `left`, which
- * fits the labels, marks `xs` and `ys`, `label` of a mark. With `powers` the values are powers of ten.
- */
-export function plotOf(points, name, along, stepped, bounds, powers = false) {
-  const range = (values) => [
+/** The first and the last place of points with a place `along` the axis, as `from` and `to`. */
+export function wholeOf(points) {
+  const [from, to] = rangeOf(points.map((point) => point.along));
+  return { from, to };
+}
+
+function rangeOf(values) {
+  return [
     values.reduce((least, value) => Math.min(least, value)),
     values.reduce((most, value) => Math.max(most, value)),
   ];
-  const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
-  const [from, to] = range(points.map(along));
-  const ys = powers ? powerTicks(low, high, ticks) : ticks(low, high);
-  const bottom = Math.min(low, ys[0]);
-  const top = Math.max(high, ys.at(-1));
-  const label = powers ? (value) => amount(10 ** value) : amount;
+}
+
+/**
+ * The scales of a plot of points of `shaped`: `x` and `y` of a value, its margin `left`, which fits the labels, marks `xs` and `ys`, `label` of a mark, the shown
+ * part `from` and `to` of the axis, and `along`, the inverse of `x`.
+ * @param about `name` of the metric; `across`: a key of `ACROSS`; `whole`: all of the axis; `shape` of the points; `bounds`:
+ *   values that the scale always includes
+ */
+export function plotOf(points, { name, across, whole, shape, bounds = [] }) {
+  const from = shape.from ?? whole.from;
+  const to = shape.to ?? whole.to;
+  const seen = points.filter((point) => point.along >= from && point.along <= to);
+  const [low, high] = rangeOf([...(seen.length ? seen : points).map((point) => point.values[name]), ...bounds]);
+  const ys = shape.log ? powerTicks(low, high, ticks) : ticks(low, high);
+  const lowest = Math.min(low, ys[0]);
+  const highest = Math.max(high, ys.at(-1));
+  const label = shape.log ? (value) => amount(10 ** value) : amount;
   const longest = Math.max(...ys.map((value) => label(value).length));
   const left = Math.max(SIZE.left, 2 * LABEL_GAP + WIDEST_CHARACTER * longest);
   const width = SIZE.width - left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
-    stepped,
+    across,
+    whole,
+    from,
+    to,
     label,
     left,
     ys,
-    xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
+    xs: (across === "step" ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
     x: (value) => left + width * fraction(value, from, to),
-    y: (value) => SIZE.top + height * (1 - fraction(value, bottom, top)),
+    y: (value) => SIZE.top + height * (1 - fraction(value, lowest, highest)),
+    along: (x) => from + (to - from) * Math.min(1, Math.max(0, (x - left) / width)),
   };
 }
 
@@ -138,7 +186,7 @@ function drawRow(value, { y, label, left }) {
 }
 
 /** A mark of the horizontal axis, of steps or of seconds. */
-function drawColumn(value, { x, stepped }) {
+function drawColumn(value, { x, across }) {
   return s(
     "g",
     { key: `column ${value}` },
@@ -156,19 +204,19 @@ function drawColumn(value, { x, stepped }) {
         y: SIZE.height - SIZE.bottom + 22,
         "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle",
       },
-      stepped ? amount(value) : exactDuration(value),
+      across === "step" ? amount(value) : exactDuration(value),
     ),
   );
 }
 
 /** The marks between the end of one attempt and the start of the next. */
-function breaksOf(points, along) {
+function breaksOf(points) {
   const parts = attemptsOf(points);
   return parts
     .slice(1)
     .map((part, place) => ({
       attempt: part[0].attempt,
-      at: along(part[0]),
+      at: part[0].along,
       before: parts[place].at(-1),
       first: part[0],
     }));
@@ -192,11 +240,11 @@ function drawBreak({ attempt, at, before, first }, { x }) {
 }
 
 /** The path of one part of a curve. */
-export function lineOf(part, name, along, { x, y }) {
+export function lineOf(part, name, { x, y }) {
   const every = Math.max(1, Math.ceil(part.length / MOST_DRAWN));
   const drawn = part.filter((_, place) => place % every === 0 || place === part.length - 1);
   const d = drawn
-    .map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`)
+    .map((point, place) => `${place ? "L" : "M"}${x(point.along).toFixed(1)} ${y(point.values[name]).toFixed(1)}`)
     .join("");
   return part.length === 1 ? `${d}h0.01` : d;
 }

@@ -1,13 +1,14 @@
-/** A metric of several runs in one plot: steps or time across, a line of its own colour and dashes for each run. */
+/** A metric of several runs in one plot: a line of its own colour and dashes for each run. */
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean } from "../base/words.js";
-import { inPowers, smoothed, within } from "./curve_shape.js";
+import { PLAIN, shaped } from "./curve_shape.js";
 import { finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
-import { lineOf, plotFigure, plotOf } from "./metric_chart.js";
+import { isSame, lineOf, plotFigure, plotOf, wholeOf } from "./metric_chart.js";
+import { ACROSS, acrossOf, placeOf } from "./run_clock.js";
+import { zooming } from "./zooming.js";
 
-const PLAIN = { smooth: 0, log: false, from: null, to: null };
 const COLOURS = 10;
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
 
@@ -27,32 +28,30 @@ export function runKey(place) {
 
 /**
  * Draws a metric of several runs.
- * @param data `runs`: list of `place`, `name` and `points`: list of Point; `name`: which value; `across`: "step" or "time",
- *   which each run counts from its first report; `shape`: `smooth`, a weight, `log`, and the shown span `from` and `to`
+ * @param data `runs`: list of `place`, `name`, `points`: list of Point, and `started`: when the job started, or null; `name`:
+ *   which value; `across`: a key of `ACROSS`; `shape`: of `curve_shape.js`; `zoom(span)`: called with the span that was
+ *   selected
  */
-export function renderOverlayChart(element, { runs, name, across, shape = PLAIN }) {
-  const drawn = memory(element, { given: [] });
-  const given = [name, across, shape, ...runs.flatMap((run) => [run.place, run.name, run.points])];
-  if (given.length === drawn.given.length && given.every((part, place) => part === drawn.given[place])) return;
+export function renderOverlayChart(element, data) {
+  const { runs, name, shape = PLAIN, zoom } = data;
+  const drawn = memory(element, { given: [], drag: null });
+  const about = runs.flatMap((run) => [run.place, run.name, run.points, run.started]);
+  const given = [name, data.across, shape, drawn.drag, ...about];
+  if (isSame(given, drawn.given)) return;
   drawn.given = given;
-  const reported = runs
-    .map((run) => ({ ...run, points: finiteOf(run.points, name), last: lastOf(run.points, name) }))
-    .filter((run) => run.points.length > 0);
-  const stepped =
-    across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
-  const along = (point) => point.along;
+  const found = runs
+    .map((run) => ({ ...run, finite: finiteOf(run.points, name), last: lastOf(run.points, name) }))
+    .filter((run) => run.finite.length > 0);
+  const across = acrossOf(
+    data.across,
+    found.flatMap((run) => run.finite),
+  );
+  const reported = found.map((run) => {
+    const place = placeOf(across, run.points, run.started ?? null);
+    return { ...run, finite: run.finite.map((point) => ({ ...point, along: place(point) })) };
+  });
   const lines = reported
-    .map((run) => ({
-      ...run,
-      points: shaped(
-        run.points.map((point) => ({
-          stretch: point.stretch,
-          values: point.values,
-          along: stepped ? point.step : point.at - run.points[0].at,
-        })),
-        { name, along, shape },
-      ),
-    }))
+    .map((run) => ({ ...run, points: shaped(run.finite, name, shape) }))
     .filter((run) => run.points.length > 0);
   const title = clean(name);
   stage(element, "st-metric");
@@ -62,30 +61,22 @@ export function renderOverlayChart(element, { runs, name, across, shape = PLAIN 
   }
   const plot = plotOf(
     lines.flatMap((run) => run.points),
-    name,
-    along,
-    stepped,
-    [],
-    shape.log,
+    { name, across, whole: wholeOf(reported.flatMap((run) => run.finite)), shape },
   );
   patch(
     element,
     plotFigure(
       {
         name: `overlay-${title}`,
-        label: `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`,
+        label: `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${ACROSS[across].choice}`,
+        zooming: zoom && zooming(drawn, plot, shape, zoom, () => renderOverlayChart(element, data)),
+        selection: drawn.drag,
       },
       [h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey()))],
       plot,
-      undefined,
-      lines.map((run) => drawRun(run, name, along, plot)),
+      lines.map((run) => drawRun(run, name, plot)),
     ),
   );
-}
-
-function shaped(points, { name, along, shape }) {
-  const seen = within(smoothed(points, name, shape.smooth), along, shape.from, shape.to);
-  return shape.log ? inPowers(seen, name) : seen;
 }
 
 function drawKey() {
@@ -101,13 +92,13 @@ function drawKey() {
     );
 }
 
-function drawRun(run, name, along, plot) {
+function drawRun(run, name, plot) {
   return s(
     "g",
     { key: `run ${run.place}`, "data-testid": "overlay-run" },
     s("title", {}, clean(run.name)),
     stretchesOf(run.points).map((part) =>
-      s("path", { key: part[0].stretch, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) }),
+      s("path", { key: part[0].stretch, class: "st-line", d: lineOf(part, name, plot), ...lookOf(run.place) }),
     ),
   );
 }

@@ -10,7 +10,7 @@ const AUTO_ARGUMENTS = 3;
 const AUTO_METRICS = 2;
 const MOST_NAMES = 200;
 
-/** Columns beside those that are always there. */
+/** Columns beside those that are always there. Those with `has` show by themselves if it holds for one of the jobs. */
 const MORE = [
   { name: "started", order: "-started", draw: ({ job, now }) => (job.started ? when(job.started, now) : NONE) },
   {
@@ -19,7 +19,32 @@ const MORE = [
     draw: ({ job, now }) => (job.started ? duration((job.ended ?? now) - job.started) : NONE),
   },
   { name: "note", order: "note", draw: ({ job }) => drawNote(job) },
+  { name: "forked from", order: "forked_from", has: ({ rerun }) => rerun?.fork, draw: drawFork },
+  {
+    name: "generation",
+    order: "generation",
+    has: ({ outcome, trials }) => trials?.population ?? Number.isFinite(outcome?.generation),
+    draw: ({ job }) => generationWords(job),
+  },
 ];
+
+/** The job and the step of the checkpoint that a fork began with. */
+function drawFork({ job, href }) {
+  const { rerun } = job;
+  if (!rerun?.fork) return NONE;
+  const name = clean(rerun.name) || rerun.job;
+  const parent = rerun.deleted ? name : h("a", { href: href(rerun.job), "data-testid": "forked-from" }, name);
+  const { step } = rerun.fork;
+  return h("span", { key: "fork" }, parent, Number.isFinite(step) && ` at step ${amount(step)}`);
+}
+
+/** Of a population `3 of 10`; of one of its trials `3, member 5`, and whose copy that is. */
+function generationWords({ outcome, trials }) {
+  if (trials?.population) return `${trials.population.generation} of ${trials.population.generations}`;
+  if (!Number.isFinite(outcome?.generation)) return NONE;
+  const copy = Number.isFinite(outcome.copied_from) ? `, copy of member ${outcome.copied_from}` : "";
+  return `${outcome.generation}, member ${outcome.member}${copy}`;
+}
 
 function drawNote({ note }) {
   return note ? h("span", { key: "note", class: "st-clamped st-note", title: clean(note) }, clean(note)) : NONE;
@@ -173,13 +198,14 @@ function columnOf(key) {
   return kind ? makers[kind](key.slice(kind.length)) : MORE.find(({ name }) => name === key);
 }
 
-/** Without a choice: the arguments in which the jobs differ, and the metrics that most of them have. */
+/** Without a choice: lineage, the arguments in which the jobs differ, and the metrics that most of them have. */
 function usual(jobs) {
   const differ = namesOf(jobs, argumentsOf).filter(
     (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean)).size > 1,
   );
   return [
     ...(jobs.some(({ ended }) => ended) ? ["duration"] : []),
+    ...MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf),
     ...differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`),
     ...namesOf(jobs, metricsOf)
       .slice(0, AUTO_METRICS)

@@ -1,11 +1,13 @@
-/** The choice of the horizontal axis of metrics: steps or time. */
+/** The choice of the horizontal axis of metrics: steps, time, or time without pauses. */
 
 import { h } from "../visuals/base/dom.js";
+import { ACROSS } from "../visuals/charts/run_clock.js";
+import { WHOLE } from "../visuals/charts/span.js";
 
-/** The field; the choice is kept as `across` of `shown`. */
+/** The field; the choice is kept as `across` of `shown`. Another axis is shown whole. */
 export function drawAcross(shown, redraw) {
   const choose = (event) => {
-    shown.across = event.target.value;
+    Object.assign(shown, { across: event.target.value, shape: { ...shown.shape, ...WHOLE } });
     redraw();
   };
   return h(
@@ -15,8 +17,7 @@ export function drawAcross(shown, redraw) {
     h(
       "select",
       { class: "form-select form-select-sm", "data-testid": "metrics-across", on: { change: choose } },
-      h("option", { key: "step", value: "step" }, "steps"),
-      h("option", { key: "time", value: "time" }, "time"),
+      Object.entries(ACROSS).map(([value, { choice }]) => h("option", { key: value, value }, choice)),
     ),
   );
 }

@@ -1,64 +1,76 @@
-/** The fields for how the compared curves are drawn: smoothing, a logarithmic axis, and the shown span. */
+/** The fields for how curves are drawn: smoothing, a logarithmic axis, and the shown span. */
 
 import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
+import { WHOLE } from "../visuals/charts/span.js";
 
-export const FIRST_SHAPE = { smooth: 0, log: false, from: null, to: null };
+/** The function that shows another span; it is kept in `shape` of `shown`. */
+export function zoomOf(shown, redraw) {
+  return (span) => {
+    shown.shape = { ...shown.shape, ...span };
+    redraw();
+  };
+}
 
 /** The fields; the choices are kept as `shape` of `shown`. */
 export function drawShapeFields(shown, redraw) {
   const { shape, across } = shown;
-  const change = (changes) => {
-    shown.shape = { ...shape, ...changes };
-    redraw();
-  };
+  const change = zoomOf(shown, redraw);
   const number = (event) => (event.target.value.trim() === "" ? null : Number(event.target.value));
-  const unit = across === "step" ? "steps" : "seconds";
+  const unit = across === "step" ? "step" : "second";
   const isZoomed = shape.from !== null || shape.to !== null;
-  return h(
-    "div",
-    { key: "shape", class: "st-shape", role: "group", "aria-label": "How curves are drawn" },
+  return [
     h(
-      "label",
-      { key: "smooth" },
-      "Smoothing ",
-      h("input", {
-        type: "range",
-        min: 0,
-        max: 0.99,
-        step: 0.01,
-        value: shape.smooth,
-        "data-testid": "shape-smooth",
-        on: { input: (event) => change({ smooth: Number(event.target.value) }) },
-      }),
-      ` ${shape.smooth ? shape.smooth.toFixed(2) : "none"}`,
-    ),
-    h(
-      "label",
-      { key: "log" },
-      h("input", {
-        type: "checkbox",
-        checked: shape.log,
-        "data-testid": "shape-log",
-        on: { change: (event) => change({ log: event.target.checked }) },
-      }),
-      " Logarithmic",
-    ),
-    ["from", "to"].map((end) =>
+      "div",
+      { key: "shape", class: "st-shape", role: "group", "aria-label": "How curves are drawn" },
       h(
         "label",
-        { key: end },
-        end === "from" ? `From ${unit} ` : "to ",
+        { key: "smooth" },
+        "Smoothing ",
         h("input", {
-          type: "number",
-          class: "form-control form-control-sm",
-          value: shape[end] ?? "",
+          type: "range",
           min: 0,
-          "data-testid": `shape-${end}`,
-          on: { change: (event) => change({ [end]: number(event) }) },
+          max: 0.99,
+          step: 0.01,
+          value: shape.smooth,
+          "data-testid": "shape-smooth",
+          on: { input: (event) => change({ smooth: Number(event.target.value) }) },
         }),
+        ` ${shape.smooth ? shape.smooth.toFixed(2) : "none"}`,
       ),
+      h(
+        "label",
+        { key: "log" },
+        h("input", {
+          type: "checkbox",
+          checked: shape.log,
+          "data-testid": "shape-log",
+          on: { change: (event) => change({ log: event.target.checked }) },
+        }),
+        " Logarithmic",
+      ),
+      ["from", "to"].map((end) =>
+        h(
+          "label",
+          { key: end },
+          end === "from" ? `From ${unit} ` : "to ",
+          h("input", {
+            type: "number",
+            class: "form-control form-control-sm",
+            value: shape[end] ?? "",
+            min: 0,
+            step: "any",
+            "data-testid": `shape-${end}`,
+            on: { change: (event) => change({ [end]: number(event) }) },
+          }),
+        ),
+      ),
+      isZoomed && button("shape-whole", "Show all", () => change(WHOLE)),
     ),
-    isZoomed && button("shape-whole", "Show all", () => change({ from: null, to: null })),
-  );
+    h(
+      "p",
+      { key: "keys", class: "st-muted st-shape-keys", "data-testid": "shape-keys" },
+      "Drag over a plot to zoom in; a double click shows all. Keys on a plot: + and − zoom, ← and → move, Esc shows all.",
+    ),
+  ];
 }

@@ -3,6 +3,7 @@
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { calmly } from "../visuals/base/pace.js";
+import { PLAIN } from "../visuals/charts/curve_shape.js";
 import { renderMetricChart } from "../visuals/charts/metric_chart.js";
 
 const EVERY_S = 10;
@@ -18,6 +19,7 @@ export class UseCharts {
     this.changed = changed;
     this.series = null;
     this.measured = undefined;
+    this.span = PLAIN;
     this.read = calmly(() => this.#fetch(), EVERY_S);
   }
 
@@ -28,6 +30,12 @@ export class UseCharts {
     this.read();
   }
 
+  /** A shape with nothing but the span of another one; the same object for the same span. */
+  #spanOf({ from, to }) {
+    if (this.span.from !== from || this.span.to !== to) this.span = { ...PLAIN, from, to };
+    return this.span;
+  }
+
   async #fetch() {
     const series = await call("GET", `${this.path}/usage`).catch(() => null);
     if (series === null) return;
@@ -36,8 +44,13 @@ export class UseCharts {
     this.changed();
   }
 
-  /** The charts of quantities with at least two measurements. */
-  draw(job, colour) {
+  /**
+   * The charts of quantities with at least two measurements, over time.
+   * @param across the axis of the other charts, whose span holds here too if it is time
+   * @param shape of the other charts
+   * @param zoom called with the span that was selected
+   */
+  draw(job, colour, { across, shape }, zoom) {
     if (!this.series) return [];
     this.drawn ??= chartsOf(this.series, job);
     return this.drawn.map(({ name, points, bounds }) =>
@@ -51,8 +64,8 @@ export class UseCharts {
             colour,
             bounds,
             across: "time",
-            start: points[0].at,
-            since: "time since the first measurement",
+            started: job.started,
+            ...(across === "time" && { shape: this.#spanOf(shape), zoom }),
           }),
       }),
     );
