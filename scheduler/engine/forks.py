@@ -83,8 +83,8 @@ def why_none(job: JobRecord) -> str:
     if job.standing.attempt == 0:
         return "The job has not started, so it has saved no checkpoint yet."
     if job.state.final:
-        return "No checkpoint of the job is known: it has saved none, or they were deleted."
-    return "The job has saved no checkpoint that the pool knows of."
+        return "No checkpoints: the job saved none, or they were deleted."
+    return "No checkpoint yet: the pool finds none that the job has saved."
 
 
 def _not_found(

@@ -160,7 +160,7 @@ def _bound(p: Params) -> Parts:
 def _beyond_quota(p: Params) -> Parts:
     need, quota, at = number(p, "gpus"), number(p, "quota"), _name(p, "at")
     if need > quota:
-        yield f"{CANNOT} as not preemptible: needs {gpus(need)}, the quota of {at} is {amount(quota)}."
+        yield f"{CANNOT}: not preemptible, needs {gpus(need)}, the quota of {at} is {amount(quota)}."
     else:
         yield f"Waiting for {gpus(need)} within the quota of {at}: it is not preemptible."
 

@@ -95,7 +95,7 @@ def _bound(p: Params) -> Sentences:
 def _beyond_quota(p: Params) -> Sentences:
     need, quota, at = number(p, "gpus"), number(p, "quota"), quoted_name(p, "at")
     firm = number(p, "firm")
-    yield state("A job that is not preemptible must fit in the quota, beside others like it.")
+    yield state("Jobs that are not preemptible must fit in the quota together.")
     have = f"such jobs have {amount(firm) if firm else 'none'} of it, and this one needs {amount(need)}"
     of_them = f" of {gpu_noun(p)}s" if p.get("of_type") else ""
     if below := number(p, "below"):
@@ -107,7 +107,7 @@ def _beyond_quota(p: Params) -> Sentences:
         quota_is = f"The quota of {at} is {typed_gpus(p, quota)}, {have}."
         yield state(quota_is if quota else f"The project {at} has no quota{of_them}.")
     if need > quota:
-        yield change("With this quota it can never start, as it is not preemptible.")
+        yield change("With this quota it can never start.")
 
 
 def _typed(p: Params, noun: str) -> str:
@@ -293,9 +293,9 @@ def _place(p: Params) -> Sentences:
 
 def _order_by_run_times(p: Params) -> str:
     if p["usual_runtime"] is None:
-        return "No job like it has ended yet, so equal jobs that are known to be short go first."
+        return "No job like it has ended yet: equal jobs with a known short run time go first."
     usual = duration(max(1.0, real(p, "usual_runtime")))
-    return f"By earlier jobs it is expected to run for {usual}; equal jobs that need less GPU time go first."
+    return f"Jobs like it ran for about {usual}: equal jobs that need less GPU time go first."
 
 
 def _share_used(p: Params) -> Sentences:

@@ -185,7 +185,7 @@ async def test_an_unknown_step_names_the_nearest_ones(running: Any, step: float,
 async def test_a_job_without_checkpoints_says_so(running: Any) -> None:
     job = await ended(running, (await running.submit("susan", "true"))["id"])
     found = (await checkpoints(running, job["id"])).json()
-    text = "No checkpoint of the job is known: it has saved none, or they were deleted."
+    text = "No checkpoints: the job saved none, or they were deleted."
     assert found == {"items": [], "text": text}
     answer = await fork(running, job["id"])
     assert (answer.status_code, answer.json()["message"]) == (409, found["text"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
 from waiting_feed import MINE, WAITING, expect_asked
 
@@ -21,6 +22,11 @@ TIMERS = """() => {
     window.clearTimeout = (id) => { pending.delete(id); clear(id); };
     window.setInterval = () => { throw new Error("an interval"); };
 }"""
+PERIODS = """(() => {
+    window.periods = [];
+    const set = window.setInterval;
+    window.setInterval = (work, period, ...more) => { periods.push(period); return set(work, period, ...more); };
+})()"""
 SHOWN = """async (data) => {
     const { showJob } = await import("/visuals/live/job_view.js");
     document.body.replaceChildren(document.createElement("article"));
@@ -209,3 +215,17 @@ def test_the_log_of_a_job_that_a_list_showed_is_read_when_its_card_appears(galle
     expect(gallery.get_by_test_id("log-text")).to_have_text("MemoryError\n")
     expect(log.locator("summary")).to_have_text("Log · last 1 line")
     gallery.evaluate("end()")
+
+
+def test_no_page_of_the_hub_is_drawn_again_every_few_seconds(windows: Windows, service: Service) -> None:
+    """What it asks for again from time to time, it asks for every ten seconds at most."""
+    job = service.submit("susan", "true", name="ended")
+    service.until(job.id, lambda found: found.state == "succeeded")
+    page = windows.open()
+    page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+    page.add_init_script(PERIODS)
+    for path in ("", f"jobs/{job.id}", "pool", "workspaces", "notifications"):
+        page.goto(service.url + path)
+        expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+        expect(page.get_by_test_id("connection")).to_have_text("Live")
+        assert [period for period in page.evaluate("periods") if period < 10_000] == [], path

@@ -74,7 +74,7 @@ def test_a_checkpoint_is_deleted_after_a_question(visit: Visit, trained: wire.Jo
     page = visit("susan", f"jobs/{trained.id}")
     rows = page.get_by_test_id("checkpoint-row")
     rows.first.get_by_test_id("checkpoint-delete").click()
-    expect(page.get_by_test_id("checkpoint-question")).to_contain_text("It cannot be brought back.")
+    expect(page.get_by_test_id("checkpoint-question")).to_contain_text("Delete step 3? This cannot be undone.")
     page.get_by_test_id("checkpoint-keep").click()
     expect(page.get_by_test_id("checkpoint-question")).to_have_count(0)
     rows.first.get_by_test_id("checkpoint-delete").click()
@@ -93,5 +93,5 @@ def test_others_see_the_list_without_buttons_and_an_empty_one_says_why(
     service.until(plain.id, lambda found: found.state == "succeeded")
     page = visit("susan", f"jobs/{plain.id}")
     expect(page.get_by_test_id("no-checkpoints")).to_have_text(
-        "No checkpoint of the job is known: it has saved none, or they were deleted."
+        "No checkpoints: the job saved none, or they were deleted."
     )

@@ -18,8 +18,11 @@ for step in range(1, 4):
     with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
         report.write(json.dumps({"at": time.time(), "step": step, "of": 60, "values": {"loss": 1 / step}}) + "\\n")
     print("epoch", step, flush=True)
+with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
+    report.write(json.dumps({"at": time.time(), "values": {}}) + "\\n")
 time.sleep(600)
 """
+"""Its last report has no step, as that of a program that pauses."""
 
 
 TRACKERS: dict[str, list[dict[str, str | None]]] = {

@@ -32,7 +32,7 @@ def test_whoever_is_in_several_projects_chooses_the_default_one_and_is_told_when
     expect(page.get_by_test_id("default-project")).to_have_count(0)
     service.people.groups["nlp"].append("jemma")
     page.reload()
-    choice = page.get_by_label("Project of my jobs that name none")
+    choice = page.get_by_label("My default project")
     expect(choice).to_have_value("")
     with page.expect_response(lambda answer: answer.request.method == "PATCH" and answer.ok):
         choice.select_option("nlp")

@@ -106,7 +106,7 @@ def test_a_job_above_the_quota_that_cannot_be_paused_is_told_that_rather_than_to
     holds = {"name": "holds", "project": "joe", "gpus": 4, "placed": ["dgx"]}
     said = told(holds, firm, projects=({**JOE, "limit": 4},))["firm"]
 
-    assert "With this quota it can never start, as it is not preemptible." in said["reason"]
+    assert "With this quota it can never start." in said["reason"]
     assert said["impossible"]
 
 

@@ -102,13 +102,13 @@ class TestPlaceInLine:
     def test_a_job_of_which_nothing_is_known_says_so(self) -> None:
         assert self.place("unknown") == [
             "Number 2 in line, after 1 job of a.",
-            "No job like it has ended yet, so equal jobs that are known to be short go first.",
+            "No job like it has ended yet: equal jobs with a known short run time go first.",
         ]
 
     def test_a_job_known_to_be_long_says_how_long_its_like_took(self) -> None:
         assert self.place("long") == [
             "Number 3 in line, after 2 jobs of a.",
-            "By earlier jobs it is expected to run for 10 h; equal jobs that need less GPU time go first.",
+            "Jobs like it ran for about 10 h: equal jobs that need less GPU time go first.",
         ]
 
     def test_the_first_in_line_says_no_more_than_that(self) -> None:

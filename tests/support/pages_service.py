@@ -87,7 +87,7 @@ class Windows:
 
 
 class People:
-    """Users without a hub: the cookie is the user's name. Tests with a hub are in ``tests/story``."""
+    """Users without a hub: cookie or token is the user's name. Tests with a hub are in ``tests/story``."""
 
     def __init__(self) -> None:
         self.notebooks: dict[str, list[Server]] = {}
@@ -95,10 +95,12 @@ class People:
         self.administers: dict[str, frozenset[str]] = {}
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
-        name = handler.get_cookie(PERSON)
+        name = handler.request.headers.get("Authorization", "").removeprefix("token ")
         if not name:
-            return None
-        handler.check_xsrf_cookie()
+            name = handler.get_cookie(PERSON) or ""
+            if not name:
+                return None
+            handler.check_xsrf_cookie()
         groups = frozenset(group for group, names in self.groups.items() if name in names)
         administers = self.administers.get(name, frozenset())
         admin = name == "admin"

@@ -183,7 +183,7 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|can be freed in [\w ]+)\.", _of_job("needs")),
     (r"Cannot start: needs (?P<needs>\d+) GPUs?, and (?P<project>\w+) may hold (?P<limit>\d+)\.",
      lambda job, found: [(("needs", job.id), int(found["needs"])), (("waits", job.id), True)]),
-    (r"Cannot start as not preemptible: needs (?P<number>\d+) GPUs?, the quota of \w+ is \d+\.", _of_job("needs")),
+    (r"Cannot start: not preemptible, needs (?P<number>\d+) GPUs?, the quota of \w+ is \d+\.", _of_job("needs")),
     (r"Cannot start: .+\.", _is("waits", True)),
     (r"Waiting for (?P<number>\d+) GPUs?: (?P<project>\w+) holds (?:\d+|none) of at most \d+\.", _of_job("needs")),
     (r"Waiting for (?P<number>\d+) GPUs? within the quota of (?P<project>\w+): it is not preemptible\.",
@@ -237,15 +237,15 @@ RULES: list[tuple[str, Rule]] = [
     (rf"It could start if the job {JOB} of (?P<project>\w+) ended\.", _is("waits", True)),
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
     (r"The pool as it is can never run it\.", _is("waits", True)),
-    (r"With this (?:limit|quota) it can never start(?:, as it is not preemptible)?\.", _is("waits", True)),
+    (r"With this (?:limit|quota) it can never start\.", _is("waits", True)),
     ((r"(?:Next in line|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
      r"(?:, after (?P<before>\d+) jobs? of (?P<project>\w+))?\."), _place),
-    (r"By earlier jobs it is expected to run for [\w ]+; equal jobs that need less GPU time go first\.",
+    (r"Jobs like it ran for about [\w ]+: equal jobs that need less GPU time go first\.",
      _is("waits", True)),
-    (r"No job like it has ended yet, so equal jobs that are known to be short go first\.", _is("waits", True)),
+    (r"No job like it has ended yet: equal jobs with a known short run time go first\.", _is("waits", True)),
     ((rf"The project (?P<project>\w+) may hold at most (?P<limit>\d+) {TYPED}"
      r"(?:: it holds (?P<held>\w+))?, and the job needs (?P<needs>\d+)\."), _limit),
-    (r"A job that is not preemptible must fit in the quota, beside others like it\.", _is("preemptible", False)),
+    (r"Jobs that are not preemptible must fit in the quota together\.", _is("preemptible", False)),
     ((rf"The quota of (?P<project>\w+) is (?P<quota>\d+) {TYPED}, such jobs have (?P<firm>\w+) of it, and "
      r"this one needs (?P<needs>\d+)\."), lambda job, found: [
          (("quota", found["project"], found["type"]), int(found["quota"])),

@@ -10,8 +10,9 @@ import { call, followPool, jobPath, openFile, section, showMessage, showTitle, s
 import { h, patch } from "./visuals/base/dom.js";
 import { environmentFacts } from "./visuals/base/environment.js";
 import { emptyState } from "./visuals/base/glyphs.js";
-import { oncePerFrame } from "./visuals/base/pace.js";
-import { clean, clockNow } from "./visuals/base/words.js";
+import { wordsLast } from "./visuals/base/job_words.js";
+import { whileInSight } from "./visuals/base/pace.js";
+import { agoLasts, clean, clockNow } from "./visuals/base/words.js";
 import { PLAIN } from "./visuals/charts/curve_shape.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderMetricChart } from "./visuals/charts/metric_chart.js";
@@ -28,7 +29,8 @@ const LOG_TAIL = 256 * 1024;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
 const shown = { across: "step", shape: PLAIN };
-const redraw = oncePerFrame(draw);
+let view = null;
+const redraw = () => view?.draw();
 const zoom = zoomOf(shown, redraw);
 const outputs = new OutputBrowser(call, openFile, path, redraw);
 const trackers = new TrackerLinks(path, redraw);
@@ -48,9 +50,16 @@ async function start() {
   ({ live } = feed.watchJob(site.job, redraw, { known, isWhole: true, tail: LOG_TAIL }));
   feed.watchPool(redraw);
   feed.fetchPool();
-  redraw();
-  setInterval(redraw, 1000);
+  view = whileInSight(document.getElementById("page"), draw, lasts);
   setInterval(() => document.hidden || live.look(), LOOK_AGAIN_MS);
+}
+
+/** How long the drawn words stay true while nothing happens, in seconds. Those about events say how long ago they were. */
+function lasts() {
+  const { job, problem } = live;
+  if (problem?.code === "deleted") return null;
+  const now = clockNow();
+  return wordsLast(job, now) ?? agoLasts(job.ended, now);
 }
 
 function drawMissing(error) {

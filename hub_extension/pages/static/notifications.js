@@ -172,7 +172,7 @@ function missingHere() {
   if (!("Notification" in window))
     return "This browser shows no notifications, or none of pages that are not opened by https.";
   return Notification.permission === "denied"
-    ? "This browser blocks notifications of this page. Allow them in the settings that it has for the page."
+    ? "This browser blocks notifications of this page. Allow them in its settings for the page."
     : "";
 }
 

@@ -4,8 +4,8 @@ import { attempted, call, followEvents, showTitle, site } from "./site.js";
 import { dataCells, dataTable } from "./table.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
-import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
-import { clean, clockNow, count } from "./visuals/base/words.js";
+import { calmly, inOrder, whileInSight } from "./visuals/base/pace.js";
+import { agoLasts, clean, clockNow, count } from "./visuals/base/words.js";
 import { drawStopped, useWords } from "./workspaces/idle.js";
 import { IdleRules } from "./workspaces/rules.js";
 
@@ -32,7 +32,8 @@ const shown = {
   busy: new Set(),
   sort: "user",
 };
-const redraw = oncePerFrame(draw);
+let view = null;
+const redraw = () => view?.draw();
 const read = inOrder(ask, take);
 const reread = calmly(read, 1);
 const rules = new IdleRules(redraw);
@@ -40,11 +41,18 @@ const rules = new IdleRules(redraw);
 start();
 
 async function start() {
+  view = whileInSight(document.getElementById("page"), draw, lasts);
   await read();
   if (shown.everybody) rules.read();
   followEvents({ pool: reread, again: reread });
   setInterval(() => document.hidden || read(), LOOK_AGAIN_MS);
-  setInterval(redraw, 1000);
+}
+
+/** How long the drawn words stay true while nothing happens, in seconds; null without a workspace. */
+function lasts() {
+  const now = clockNow();
+  const times = (shown.items ?? []).flatMap(({ since, last_activity: last }) => [since, last].filter(Boolean));
+  return times.length ? Math.min(...times.map((at) => agoLasts(at, now))) : null;
 }
 
 async function ask() {

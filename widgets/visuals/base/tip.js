@@ -25,7 +25,7 @@ function showTip(root, bubble, mark) {
     return;
   }
   bubble.textContent = mark.dataset.tip;
-  document.body.append(bubble);
+  (root.closest("main") ?? document.body).append(bubble);
   const place = mark.getBoundingClientRect();
   const size = bubble.getBoundingClientRect();
   const left = place.left + place.width / 2 - size.width / 2;

@@ -9,9 +9,12 @@ import { ACROSS, acrossOf, placeOf } from "./run_clock.js";
 import { fraction, ticks, timeTicks } from "./scale.js";
 import { drawSelection, zooming } from "./zooming.js";
 
-/** Width and height of a chart and the margins of its plot, in units of the drawing. */
+/** Width and height of a chart and the least margins of its plot, in units of the drawing. */
 const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
 const WIDEST_LABEL = 60;
+const LABEL_GAP = 8;
+/** Width of a character of a label where the drawing is narrow, and its text the largest. */
+const WIDEST_CHARACTER = 10.5;
 const MOST_DRAWN = 1200;
 /** What lines may draw beyond the ends of the plot, so that none of their width is cut. */
 const EDGE = 3;
@@ -28,7 +31,7 @@ export function renderMetricChart(element, data) {
   const given = [points, name, data.across, started, shape, colour, drawn.drag];
   if (isSame(given, drawn.given)) return;
   drawn.given = given;
-  const across = acrossOf(data.across, points);
+  const across = acrossOf(data.across, finiteOf(points, name));
   const place = placeOf(across, points, started);
   const finite = finiteOf(points, name).map((point) => ({ ...point, along: place(point) }));
   const last = lastOf(points, name);
@@ -77,7 +80,8 @@ export function isSame(given, before) {
  * @param marks the content of the plot
  */
 export function plotFigure({ name, label, style, zooming: zoomable, selection }, caption, plot, ...marks) {
-  const { width, height, left, right, top, bottom } = SIZE;
+  const { width, height, right, top, bottom } = SIZE;
+  const { left } = plot;
   const svg = { key: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, "data-testid": name };
   const end = { key: "across", class: "st-axis-name", x: width - right, y: height - 2, "text-anchor": "end" };
   const inside = {
@@ -138,7 +142,7 @@ function rangeOf(values) {
 }
 
 /**
- * The scales of a plot of points of `shaped`: `x` and `y` of a value, marks `xs` and `ys`, `label` of a mark, the shown
+ * The scales of a plot of points of `shaped`: `x` and `y` of a value, its margin `left`, which fits the labels, marks `xs` and `ys`, `label` of a mark, the shown
  * part `from` and `to` of the axis, and `along`, the inverse of `x`.
  * @param about `name` of the metric; `across`: a key of `ACROSS`; `whole`: all of the axis; `shape` of the points; `bounds`:
  *   values that the scale always includes
@@ -151,29 +155,33 @@ export function plotOf(points, { name, across, whole, shape, bounds = [] }) {
   const ys = shape.log ? powerTicks(low, high, ticks) : ticks(low, high);
   const lowest = Math.min(low, ys[0]);
   const highest = Math.max(high, ys.at(-1));
-  const width = SIZE.width - SIZE.left - SIZE.right;
+  const label = shape.log ? (value) => amount(10 ** value) : amount;
+  const longest = Math.max(...ys.map((value) => label(value).length));
+  const left = Math.max(SIZE.left, 2 * LABEL_GAP + WIDEST_CHARACTER * longest);
+  const width = SIZE.width - left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
     across,
     whole,
     from,
     to,
-    label: shape.log ? (value) => amount(10 ** value) : amount,
+    label,
+    left,
     ys,
     xs: (across === "step" ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
-    x: (value) => SIZE.left + width * fraction(value, from, to),
+    x: (value) => left + width * fraction(value, from, to),
     y: (value) => SIZE.top + height * (1 - fraction(value, lowest, highest)),
-    along: (x) => from + (to - from) * Math.min(1, Math.max(0, (x - SIZE.left) / width)),
+    along: (x) => from + (to - from) * Math.min(1, Math.max(0, (x - left) / width)),
   };
 }
 
 /** A mark of the vertical axis with its line. */
-function drawRow(value, { y, label }) {
+function drawRow(value, { y, label, left }) {
   return s(
     "g",
     { key: `row ${value}` },
-    s("line", { class: "st-grid", x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: y(value), y2: y(value) }),
-    s("text", { x: SIZE.left - 8, y: y(value) + 4, "text-anchor": "end" }, label(value)),
+    s("line", { class: "st-grid", x1: left, x2: SIZE.width - SIZE.right, y1: y(value), y2: y(value) }),
+    s("text", { x: left - LABEL_GAP, y: y(value) + 4, "text-anchor": "end" }, label(value)),
   );
 }
 

@@ -153,13 +153,20 @@ export class CheckpointBrowser {
   #question(item, name) {
     const words = item.needed
       ? "The job resumes from it. Without it the job continues from an older one, or begins from the start."
-      : "It cannot be brought back.";
+      : "This cannot be undone.";
     return h(
-      "p",
+      "div",
       { key: "question", class: "st-notice", "data-testid": "checkpoint-question" },
-      `${words} `,
-      button("checkpoint-delete-now", `Delete ${name}`, () => this.#delete(item), { disabled: this.sending }),
-      button("checkpoint-keep", "Keep", () => this.#ask(null)),
+      h("p", { key: "words" }, `Delete ${name}? ${words}`),
+      h(
+        "div",
+        { key: "answers", class: "st-file-actions" },
+        button("checkpoint-keep", "Keep it", () => this.#ask(null)),
+        button("checkpoint-delete-now", "Delete the checkpoint", () => this.#delete(item), {
+          class: "st-button st-danger",
+          disabled: this.sending,
+        }),
+      ),
       this.#noticed(),
     );
   }

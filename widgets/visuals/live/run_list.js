@@ -2,9 +2,9 @@
 
 import { h, patch } from "../base/dom.js";
 import { button, emptyState } from "../base/glyphs.js";
-import { allWordsLast, waits } from "../base/job_words.js";
+import { waits, wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
-import { amount, clockNow } from "../base/words.js";
+import { agoLasts, amount, clockNow } from "../base/words.js";
 import { ChosenColumns } from "../views/run_columns.js";
 import { drawFilters, drawPager, queryOf } from "../views/run_filters.js";
 import { drawTable } from "../views/run_table.js";
@@ -15,9 +15,6 @@ import { Selection } from "./run_selection.js";
 
 const PAGE = 50;
 const LOOK_AGAIN_MS = 30_000;
-const RECENT_S = 3600;
-const SOON_S = 10;
-const LATE_S = 60;
 
 /**
  * Shows the table in `element`.
@@ -76,8 +73,7 @@ class RunList {
     const jobs = this.list.jobs ?? [];
     if (!jobs.length) return null;
     const now = clockNow();
-    const ends = jobs.some(({ ended }) => ended && now - ended < RECENT_S) ? SOON_S : LATE_S;
-    return Math.min(ends, allWordsLast(jobs, now) ?? ends);
+    return Math.min(...jobs.map((job) => wordsLast(job, now) ?? agoLasts(job.ended, now)));
   }
 
   get #isAdmin() {

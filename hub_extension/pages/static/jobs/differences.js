@@ -87,7 +87,7 @@ function drawHead(job, place, without) {
     "th",
     { key: job.id, scope: "col", "data-testid": "compared-job" },
     runKey(place),
-    h("a", { key: "name", href: jobPath(job.id) }, h("bdi", {}, name)),
+    h("a", { key: "name", class: "st-clamped", href: jobPath(job.id), title: name }, h("bdi", {}, name)),
     without &&
       h(
         "a",

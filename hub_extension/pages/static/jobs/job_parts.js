@@ -127,7 +127,7 @@ export function drawFacts(job, now) {
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
     ...(job.checkpoint ? [["Checkpoint", checkpointWords(job, now)]] : []),
-    ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, by earlier jobs`]] : []),
+    ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, from earlier jobs`]] : []),
     [
       "Failures",
       `${job.failures || "none"}, ${options.retries ? count(options.retries, "retry", "retries") : "no retries"} allowed`,

@@ -28,7 +28,7 @@ export class DefaultProject {
       h(
         "label",
         { key: "default", class: "st-span" },
-        "Project of my jobs that name none ",
+        "My default project ",
         h(
           "select",
           {

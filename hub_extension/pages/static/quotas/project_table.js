@@ -173,8 +173,12 @@ function drawRowActions(project, editing) {
   return h(
     "div",
     { key: "asking", class: "st-row-actions" },
-    h("span", { key: "what", class: "st-muted" }, "Its group in the hub stays, unless it was made with the project."),
-    h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep"),
+    h(
+      "span",
+      { key: "what", class: "st-muted" },
+      `Delete the project “${clean(name)}”? Its group in the hub stays, unless it was made with the project.`,
+    ),
+    h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep it"),
     button(`delete-confirm-${name}`, "Delete it", remove, {
       class: "st-button st-danger",
       disabled: editing.busy(`project ${name}`),
