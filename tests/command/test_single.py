@@ -56,8 +56,9 @@ def test_the_demonstration_fits_a_machine_with_any_number_of_gpus(gpus: int) -> 
     build = demo.build_gpus(gpus)
     people = demo.people({"": gpus - build}, build)
     assert sum(person.build_quota for person in people) == build
-    assert 1 <= sum(person.quota for person in people) <= gpus - build
-    assert people[0].quota >= 1  # somebody can begin
+    quotas = [single.total(person.quota) for person in people]
+    assert 1 <= sum(quotas) <= gpus - build
+    assert quotas[0] >= 1  # somebody can begin
 
 
 def test_on_a_machine_without_gpus_each_person_of_the_demonstration_has_two_train_gpus_and_one_for_building() -> (

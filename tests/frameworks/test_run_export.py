@@ -91,7 +91,7 @@ class Desk:
             "JUPYTERHUB_API_TOKEN": "susan",
             **variables,
         }
-        command = [TRACKING.interpreter(), "-m", "springtide.hub_extension.command", "runs", "export", *words]
+        command = [str(TRACKING.interpreter()), "-m", "springtide.hub_extension.command", "runs", "export", *words]
         done = subprocess.run(command, cwd=self.home, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         return done
@@ -99,12 +99,12 @@ class Desk:
     def ended(self, name: str, code: int = 0) -> Job:
         """Return a job that has reported, with an argument that is a secret, and has ended."""
         argv = ["python3", "-c", REPORTS, "--lr", "0.1", "--api-key", "hunter2", "--code", str(code)]
-        job = self.susan.submit(Submission(argv=argv, name=name, tags=["paper"]))
+        job = self.susan.submit(Submission(argv=argv, name=name, tags=("paper",)))
         until("its end", lambda: self.susan.job(job.id).ended)
         return self.susan.job(job.id)
 
     def runs_of_wandb(self, folder: Path) -> list[dict[str, Any]]:
-        command = [TRACKING.interpreter(), "-c", READS, folder]
+        command = [str(TRACKING.interpreter()), "-c", READS, str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return list(json.loads(done.stdout))
 
@@ -131,7 +131,7 @@ async def test_jobs_are_runs_of_an_mlflow_server_once_and_follow_what_is_new(
 ) -> None:
     first, second = desk.ended("first"), desk.ended("<b>second</b>", code=3)
     argv = ["python3", "-c", f"{REPORTS.rpartition('sys.exit')[0]}time.sleep(600)"]
-    running = desk.susan.submit(Submission(argv=argv, name="running", tags=["paper"]))
+    running = desk.susan.submit(Submission(argv=argv, name="running", tags=("paper",)))
     until("its reports", lambda: desk.susan.job(running.id).progress.step == 5)
 
     done = desk.export("--tag", "paper", "--to", "mlflow", "--into", mlflow.url)

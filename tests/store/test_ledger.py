@@ -126,9 +126,9 @@ def test_sums_of_random_entries_are_those_of_the_entries(store: Store) -> None:
         expected[each.user] += each.gpus * (Fraction(each.end) - Fraction(each.start))
     for step in (HOUR, DAY):
         found: dict[str, float] = defaultdict(float)
-        for each in accounts(store, step).sums:
-            found[each.group.user] += each.sums.held
-            assert each.sums.held <= step * 8 * 400
+        for rollup in accounts(store, step).sums:
+            found[rollup.group.user] += rollup.sums.held
+            assert rollup.sums.held <= step * 8 * 400
         assert found == {user: pytest.approx(float(seconds), abs=1e-3) for user, seconds in expected.items()}
 
 

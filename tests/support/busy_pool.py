@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from patience import PATIENCE_S
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import Parameter
 from springtide.scheduler.client import Client
 from springtide.scheduler.population import Population, Range
 
@@ -163,7 +164,7 @@ def fill(url: str) -> BusyPool:
     )
 
 
-RATES: list[dict[str, float | str | int]] = [
+RATES: list[dict[str, Parameter]] = [
     {"lr": 10.0**-number, "depth": number, "kind": "a" if number % 2 else "b"} for number in range(8)
 ]
 MEMBERS = Population(members=4, generations=3, every=2.0, space={"rate": Range(low=0.01, high=0.3, log=True)})
