@@ -4,8 +4,8 @@
  */
 
 const RECENT_S = 3600;
-const SOON_S = 10;
-const LATE_S = 60;
+const RECENT_LASTS_S = 10;
+const OLD_LASTS_S = 60;
 const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
 const INVISIBLE =
@@ -116,7 +116,7 @@ export function ago(at, now) {
 
 /** How long the words of `ago` stay true enough while nothing happens, in seconds. */
 export function agoLasts(at, now) {
-  return now - at < RECENT_S ? SOON_S : LATE_S;
+  return now - at < RECENT_S ? RECENT_LASTS_S : OLD_LASTS_S;
 }
 
 /** The exact local date and time, formatted once. */
