@@ -3,9 +3,9 @@
  * `scheduler/wording.py` does the same for the sentences of the service.
  */
 
-const RECENT_S = 3600;
-const SOON_S = 10;
-const LATE_S = 60;
+const AGO_IN_MINUTES_S = 3600;
+const AGO_SOON_S = 10;
+const AGO_LATE_S = 60;
 const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
 const INVISIBLE =
@@ -116,7 +116,7 @@ export function ago(at, now) {
 
 /** How long the words of `ago` stay true enough while nothing happens, in seconds. */
 export function agoLasts(at, now) {
-  return now - at < RECENT_S ? SOON_S : LATE_S;
+  return now - at < AGO_IN_MINUTES_S ? AGO_SOON_S : AGO_LATE_S;
 }
 
 /** The exact local date and time, formatted once. */
