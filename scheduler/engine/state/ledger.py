@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from springtide.scheduler.engine.state.borrowing import Borrowing, holds_the_same
@@ -79,8 +79,27 @@ def _follow_jobs(transaction: Transaction) -> None:
         return
     borrowing = transaction.borrowing()
     for project in moved:
-        for job in transaction.live_in(project):
+        for job in list(_whose_borrowing_changes(transaction, project, borrowing)):
             _put(transaction, job, borrowing)
+
+
+def _whose_borrowing_changes(transaction: Transaction, project: str, borrowing: Borrowing) -> Iterator[JobRecord]:
+    """Yield the changed live jobs of a project, and those from where its quotas ended to where they end now."""
+    changed = [job for job in transaction.jobs.values() if job.spec.project == project and job.live is not None]
+    yield from changed
+    live = transaction.state.live_by_project.get(project)
+    if live is None:
+        return
+    former, types = transaction.state.borrowing(), {job.attempts[-1].gpu_type for job in changed}
+    for gpu_type in types.union(transaction.types.train or ("",), transaction.state.types.train):
+        ends = former.bound(project, gpu_type), borrowing.bound(project, gpu_type)
+        if ends[0] != ends[1]:
+            orders = [end[0] for end in ends if end is not None]
+            last = max(orders) if None not in ends else None
+            between = live.irange_key(min(orders), last)
+            yield from (
+                job for job in between if job.id not in transaction.jobs and job.attempts[-1].gpu_type == gpu_type
+            )
 
 
 def _is_held_alike(before: JobRecord | None, job: JobRecord) -> bool:
