@@ -79,8 +79,14 @@ def _print_table(found: Report) -> None:
     header = [*(each.upper() for each in found.by), *(TITLES[name] for name in columns)]
     span = f"on {found.start}" if found.start == found.end else f"from {found.start} to {found.end}"
     print_table(header, rows, empty=f"Nobody whose use you may see held GPUs {span}.")
+    _say_notes(found)
+
+
+def _say_notes(found: Report) -> None:
     for note in found.notes:
         say(note)
+    if found.simulated:
+        say("GPUs are simulated: what they used is processor time.")
 
 
 def _names(found: Report, row: ReportRow) -> list[str]:
@@ -103,8 +109,7 @@ def _print_csv(found: Report) -> None:
     writer.writerow([*found.by, *REPORT_COLUMNS])
     for row in found.rows:
         writer.writerow([*map(_harmless, (row.by[each] for each in found.by)), *_values(row)])
-    for note in found.notes:
-        say(note)
+    _say_notes(found)
 
 
 def _values(row: ReportRow) -> Iterator[Any]:

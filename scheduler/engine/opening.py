@@ -389,7 +389,7 @@ def _compose(
             workspaces=workspaces,
             clock=clock.wall,
         ),
-        reports=Reports(store, clock.wall),
+        reports=Reports(store, nodes, clock.wall),
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),

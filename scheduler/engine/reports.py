@@ -8,11 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from msgspec import structs
 from sqlalchemy import Connection
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.views import report_view
+from springtide.scheduler.engine.views.pool_view import is_simulated
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.ledger import FactKind, Group
 from springtide.scheduler.store.queries import ledger
@@ -36,10 +39,11 @@ class Sight:
 
 
 class Reports:
-    """Makes reports, in a thread that reads the store."""
+    """Makes reports of the pool with these nodes, in a thread that reads the store."""
 
-    def __init__(self, store: StoreThreads, clock: Callable[[], float]) -> None:
+    def __init__(self, store: StoreThreads, nodes: ObservedNodes, clock: Callable[[], float]) -> None:
         self._threads = store
+        self._nodes = nodes
         self._clock = clock
 
     async def report(self, start: str | None, end: str | None, by: str, sight: Sight) -> wire.Report:
@@ -62,7 +66,7 @@ class Reports:
                 field="by",
                 hint="Ask for fewer columns, or for a shorter span.",
             )
-        return found
+        return structs.replace(found, simulated=is_simulated(self._nodes.all))
 
 
 def made(

@@ -55,7 +55,8 @@ REPORT_COLUMNS = tuple(name for name in ReportRow.__struct_fields__ if name != "
 class Report(Answer, frozen=True, kw_only=True):
     """The use of the pool that the caller may see, from the day ``start`` to the day ``end``, included, in UTC.
 
-    ``total`` sums up all rows. ``notes`` are sentences about what the numbers leave out.
+    ``total`` sums up all rows. ``notes`` are sentences about what the numbers leave out. ``simulated`` says that
+    GPUs of the pool are simulated now, so that what they used is processor time.
     """
 
     start: str
@@ -64,3 +65,4 @@ class Report(Answer, frozen=True, kw_only=True):
     rows: list[ReportRow]
     total: ReportRow
     notes: list[str]
+    simulated: bool

@@ -51,6 +51,7 @@ async def test_what_is_held_now_counts(running: Any) -> None:
     assert found["total"]["people"] == 2
     assert found["total"]["wait_p50_s"] >= 0
     assert found["total"]["gpu_hours_used"] is None
+    assert found["simulated"], "the GPUs of the tests are"
 
 
 @pytest.mark.parametrize(

@@ -371,8 +371,10 @@ def test_projects_nodes_and_the_pool_are_shown(run: Run) -> None:
 def test_a_report_is_a_table_or_csv_or_json(run: Run, directory: Path) -> None:
     (directory / "short.py").write_text("print('ran')\n")
     assert run("submit", "--follow", "--gpus", "1", "--", "python", "short.py").code == 0
-    head, row = run("report").out.splitlines()[:2]
+    table = run("report")
+    head, row = table.out.splitlines()[:2]
     assert head.split()[:3] == ["PROJECT", "HELD", "h"]
+    assert "GPUs are simulated: what they used is processor time.\n" in table.err
     assert row.split()[0] == "susan"
     lines = run("report", "--by", "person,kind,month", "--format", "csv").out.splitlines()
     assert lines[0].startswith("person,kind,month,gpu_hours_held,gpu_hours_measured,gpu_hours_used,")

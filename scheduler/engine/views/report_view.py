@@ -97,6 +97,7 @@ def report(accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, 
         by=list(by),
         rows=[_shown(dict(zip(by, key, strict=True)), rows[key]) for key in sorted(rows)],
         total=_shown({}, total),
+        simulated=False,
         notes=_notes(accounts, total, quotas if any(row.has_quota for row in rows.values()) else [], start),
     )
 
