@@ -319,3 +319,11 @@ def test_jobs_on_hold_are_listed_with_the_reason_and_can_be_released(visit: Visi
     page.get_by_test_id(f"release-{job.id}").click()
     expect(page.get_by_test_id("on-hold")).to_have_count(0)
     expect(page.get_by_test_id("audit")).to_contain_text("released the job")
+
+
+@pytest.mark.parametrize(("error", "words"), [(0.0, "at most 1 s off"), (89.5, "at most 1 min 30 s off")])
+def test_the_error_of_forecasts_is_said_as_a_bound(admin: Page, error: float, words: str) -> None:
+    accuracy = {"since": 0, "forecasts": 2, "jobs": 1, "inside": 2, "early": 0, "late": 0, "median_error": error}
+    admin.route("**/api/v1/forecasts/accuracy", lambda route: route.fulfill(json=accuracy))
+    admin.reload()
+    expect(admin.get_by_test_id("accuracy")).to_contain_text(f"Half of the likely starts were {words}.")

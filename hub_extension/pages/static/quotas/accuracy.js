@@ -18,6 +18,6 @@ function sentences({ forecasts, jobs, inside, early, late, median_error: error }
   return [
     `${share} % of the starts forecast in the last 30 days came within the time shown (${count(forecasts, "forecast")} of ${count(jobs, "job")}).`,
     early + late > 0 && `${count(early, "start")} came before that time, ${late} after it.`,
-    `Half of the likely starts were less than ${duration(error)} off.`,
+    `Half of the likely starts were at most ${duration(Math.max(1, Math.ceil(error)))} off.`,
   ].filter(Boolean);
 }
