@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { emptyState } from "../visuals/base/glyphs.js";
-import { count, duration } from "../visuals/base/words.js";
+import { count, exactDuration } from "../visuals/base/words.js";
 
 /** The share of starts within the forecast window, and the errors of the others. */
 export function drawAccuracy(accuracy) {
@@ -18,6 +18,6 @@ function sentences({ forecasts, jobs, inside, early, late, median_error: error }
   return [
     `${share} % of the starts forecast in the last 30 days came within the time shown (${count(forecasts, "forecast")} of ${count(jobs, "job")}).`,
     early + late > 0 && `${count(early, "start")} came before that time, ${late} after it.`,
-    `Half of the likely starts were at most ${duration(Math.max(1, Math.ceil(error)))} off.`,
+    `Half of the likely starts were at most ${exactDuration(Math.max(1, Math.ceil(error)))} off.`,
   ].filter(Boolean);
 }
