@@ -14,6 +14,7 @@ from patience import PATIENCE_S
 from springtide.hub_extension.api.permissions import TABLE, Action, Role
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import wire
+from springtide.scheduler.model import JobState
 
 PROJECT = "vision"
 INSIDE = "robots"
@@ -26,6 +27,7 @@ SCOPED: dict[Role, dict[str, Any]] = {
     Role.POOL_ADMIN: {"admin": True},
 }
 DENIED = {403, 404}
+UNFINISHED = ",".join(state.value for state in JobState if not state.final)
 
 
 async def with_roles(running: Any) -> Any:
@@ -176,7 +178,17 @@ async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.
     return read
 
 
+async def cancel_all(pool: Any) -> None:
+    """Cancel the jobs of the cells before, so that a GPU is idle."""
+    admin = pool.as_(NAMES[Role.POOL_ADMIN])
+    async with asyncio.timeout(PATIENCE_S):
+        while jobs := (await admin.get("/jobs", params={"state": UNFINISHED})).json()["items"]:
+            await admin.post("/jobs/actions", json={"action": "cancel", "jobs": [job["id"] for job in jobs]})
+            await asyncio.sleep(0.01)
+
+
 async def report(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    await cancel_all(pool)
     engine = pool.pool.engine
     job = (await engine.submit(wire.Submission(argv=["sleep", "600"], gpus=1), user, PROJECT)).id
     async with asyncio.timeout(PATIENCE_S):

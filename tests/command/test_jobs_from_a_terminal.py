@@ -372,13 +372,13 @@ def test_a_report_is_a_table_or_csv_or_json(run: Run, directory: Path) -> None:
     (directory / "short.py").write_text("print('ran')\n")
     assert run("submit", "--follow", "--gpus", "1", "--", "python", "short.py").code == 0
     table = run("report")
-    head, row = table.out.splitlines()[:2]
+    head, *rows = table.out.splitlines()
     assert head.split()[:3] == ["PROJECT", "HELD", "h"]
     assert "GPUs are simulated: what they used is processor time.\n" in table.err
-    assert row.split()[0] == "susan"
+    assert "susan" in {row.split()[0] for row in rows}
     lines = run("report", "--by", "person,kind,month", "--format", "csv").out.splitlines()
     assert lines[0].startswith("person,kind,month,gpu_hours_held,gpu_hours_measured,gpu_hours_used,")
-    assert lines[1].startswith("susan,training,20")
+    assert any(line.startswith("susan,training,20") for line in lines)
     found = run("report", "--by", "type", "--json").json
     assert found["total"]["jobs"] >= 1
     assert run("report", "--by", "type", "--format", "json").json["by"] == ["type"]

@@ -207,8 +207,8 @@ def test_a_pool_is_the_same_by_whatever_path(accounts: Accounts, tmp_path: Path)
 
 
 @pytest.mark.root
-def test_a_range_that_is_used_up_is_said(tmp_path: Path) -> None:
-    accounts = Accounts(tmp_path, (2_100_000_000, 2_100_000_000))
+def test_a_range_that_is_used_up_is_said(tmp_path: Path, machine: Path) -> None:
+    accounts = Accounts(tmp_path, (2_100_000_000, 2_100_000_000), machine)
     accounts.prepare()
     accounts.of("susan")
     with pytest.raises(AccountError, match=r"are given .*\. Set a larger range"):

@@ -172,7 +172,10 @@ def test_a_drag_over_a_curve_zooms_all_curves_while_reports_come(
     page.mouse.down()
     page.mouse.move(across + box["width"] / 8, down)
     page.mouse.up()
-    shown = [float(page.get_by_test_id(f"shape-{end}").input_value()) for end in ("from", "to")]
+    ends = [page.get_by_test_id(f"shape-{end}") for end in ("from", "to")]
+    for end in ends:
+        expect(end).not_to_have_value("")
+    shown = [float(end.input_value()) for end in ends]
     assert 0 < shown[0] < shown[1] < 100
     other = page.get_by_test_id("overlay-error").locator("text")
     marks = other.all_text_contents()

@@ -52,7 +52,8 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
 def test_an_admin_drains_a_single_gpu_whose_node_goes_on(visit: Visit, service: Service) -> None:
     page = visit("admin", "pool")
     row = page.get_by_test_id("node-row").filter(has_text="train")
-    row.get_by_test_id("node-drain").click()
+    row.get_by_test_id("node-drain").focus()
+    page.keyboard.press("Enter")
     question = row.get_by_test_id("node-question")
     expect(question).to_contain_text("Drain the node train? Nothing new starts there.")
     row.get_by_test_id("node-what").select_option("GPU 3")
