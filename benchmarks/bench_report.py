@@ -116,7 +116,7 @@ def best(work: Callable[[], object], repeat: int) -> float:
 
 @click.command()
 @click.option("--jobs", default=300_000, show_default=True, help="Number of jobs in the year.")
-@click.option("--repeat", default=3, show_default=True, help="The best of so many times counts.")
+@click.option("--repeat", default=3, show_default=True, help="Runs of each report; the fastest counts.")
 def main(jobs: int, repeat: int) -> None:
     """Print the time of each report over a year."""
     click.echo(describe())

@@ -78,7 +78,7 @@ def _print_table(found: Report) -> None:
         rows.append([*total, *(_cell(name, getattr(found.total, name)) for name in columns)])
     header = [*(each.upper() for each in found.by), *(TITLES[name] for name in columns)]
     span = f"on {found.start}" if found.start == found.end else f"from {found.start} to {found.end}"
-    print_table(header, rows, empty=f"Nobody whose use you may see held GPUs {span}.")
+    print_table(header, rows, empty=f"No GPU-hours that you may see {span}.")
     _say_notes(found)
 
 

@@ -16,7 +16,7 @@ from springtide.hub_extension.local_hub import demo
 from springtide.hub_extension.local_hub.orphans import PROXY
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
-from springtide.scheduler.gpu_types import declared_types
+from springtide.scheduler.gpu_types import declared_types, total
 from springtide.scheduler.model import Environment
 from springtide.scheduler.own_files import make_own_directory
 from springtide.scheduler.settings import SettingError
@@ -123,7 +123,9 @@ def shared_out(settings: Mapping[str, Any]) -> SharedOut:
     """
     simulated, build = settings.get("simulated_gpus"), settings.get("build_gpus")
     if build is None:
-        build = demo.build_gpus((count_gpus() or demo.SIMULATED_GPUS) if simulated is None else total(simulated))
+        build = demo.build_gpus(
+            (count_gpus() or demo.SIMULATED_GPUS) if simulated is None else total(simulated) or 0
+        )
     try:
         nodes = discover(simulated, build, declared_types(settings.get("gpu_types", ()))).nodes
     except (TelemetryError, SettingError):
@@ -132,13 +134,8 @@ def shared_out(settings: Mapping[str, Any]) -> SharedOut:
     return {"train_gpus": train, "build_gpus": build}
 
 
-def total(gpus: GpuCount) -> int:
-    """Return a number of GPUs, given as such or by type."""
-    return gpus if isinstance(gpus, int) else sum(gpus.values())
-
-
 def _projects(shared: SharedOut) -> list[dict[str, object]]:
-    return demo.projects(demo.people(shared["train_gpus"], total(shared["build_gpus"])))
+    return demo.projects(demo.people(shared["train_gpus"], total(shared["build_gpus"]) or 0))
 
 
 def give_hosts(c: Config, *, port: int) -> None:

@@ -1,4 +1,4 @@
-"""Reports of the use of the pool: what is asked for, read from the ledger beside the engine's loop."""
+"""Reports of the use of the pool: questions checked, and answers read from the ledger beside the engine's loop."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 
-from msgspec import structs
 from sqlalchemy import Connection
 
 from springtide.scheduler import wire
@@ -57,7 +57,8 @@ class Reports:
         first = last.replace(day=1) if start is None else _day(start, "start")
         wanted = _columns(by)
         _check_span(first, last, wanted)
-        found = await self._threads.read(made, wanted, (first, last), now, sight)
+        read = partial(made, simulated=is_simulated(self._nodes.all))
+        found = await self._threads.read(read, wanted, (first, last), now, sight)
         if len(found.rows) > MOST_ROWS:
             raise Refusal(
                 422,
@@ -66,11 +67,17 @@ class Reports:
                 field="by",
                 hint="Ask for fewer columns, or for a shorter span.",
             )
-        return structs.replace(found, simulated=is_simulated(self._nodes.all))
+        return found
 
 
 def made(
-    connection: Connection, by: Sequence[ReportBy], days: tuple[date, date], now: float, sight: Sight
+    connection: Connection,
+    by: Sequence[ReportBy],
+    days: tuple[date, date],
+    now: float,
+    sight: Sight,
+    *,
+    simulated: bool = False,
 ) -> wire.Report:
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
@@ -81,7 +88,7 @@ def made(
     bounds = report_view.bounds(by, first, last)
     found = ledger.accounts(connection, report_view.step_of(by), bounds, now=now, visible=visible)
     facts = [each for each in found.facts if each.kind is not FactKind.QUOTA or sight.quota(each.project)]
-    return report_view.report(replace(found, facts=facts), by, first, last, now=now)
+    return report_view.report(replace(found, facts=facts), by, first, last, now=now, simulated=simulated)
 
 
 def _day(text: str, field: str) -> date:

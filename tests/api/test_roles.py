@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from patience import PATIENCE_S
 
 from springtide.hub_extension.api.permissions import TABLE, Action, Role
 from springtide.hub_extension.web.caller import Caller
@@ -180,20 +178,18 @@ async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.
 
 async def cancel_all(pool: Any) -> None:
     """Cancel the jobs of the cells before, so that a GPU is idle."""
-    admin = pool.as_(NAMES[Role.POOL_ADMIN])
-    async with asyncio.timeout(PATIENCE_S):
-        while jobs := (await admin.get("/jobs", params={"state": UNFINISHED})).json()["items"]:
-            await admin.post("/jobs/actions", json={"action": "cancel", "jobs": [job["id"] for job in jobs]})
-            await asyncio.sleep(0.01)
+    name = NAMES[Role.POOL_ADMIN]
+    jobs = (await pool.as_(name).get("/jobs", params={"state": UNFINISHED, "limit": 200})).json()["items"]
+    for job in jobs:
+        await pool.as_(name).post(f"/jobs/{job['id']}/cancel")
+        await pool.until(name, job["id"], lambda found: found["state"] not in UNFINISHED)
 
 
 async def report(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     await cancel_all(pool)
     engine = pool.pool.engine
     job = (await engine.submit(wire.Submission(argv=["sleep", "600"], gpus=1), user, PROJECT)).id
-    async with asyncio.timeout(PATIENCE_S):
-        while (await engine.job(job)).state != "running":
-            await asyncio.sleep(0.01)
+    await pool.until(NAMES[Role.POOL_ADMIN], job, lambda found: found["state"] == "running")
     found = (await client.get("/report", params={"by": "project,person"})).json()
     await engine.cancel(job, user)
     seen = {(row["by"]["project"], row["by"]["person"]) for row in found["rows"]}

@@ -383,7 +383,7 @@ def test_a_report_is_a_table_or_csv_or_json(run: Run, directory: Path) -> None:
     assert found["total"]["jobs"] >= 1
     assert run("report", "--by", "type", "--format", "json").json["by"] == ["type"]
     empty = run("report", "--from", "2001-01-01", "--to", "2001-01-31")
-    assert empty.out == "Nobody whose use you may see held GPUs from 2001-01-01 to 2001-01-31.\n"
+    assert empty.out == "No GPU-hours that you may see from 2001-01-01 to 2001-01-31.\n"
     wrong = run("report", "--from", "yesterday")
     assert (wrong.code, wrong.out) == (2, "")
     assert wrong.err == "Error: start: “yesterday” is not a day. Give year, month and day, such as 2026-01-31.\n"

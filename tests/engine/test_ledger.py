@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from engine_worlds import EIGHT, AttemptKey, MemoryExecutor, node
+from ledger_entries import kept_entries
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests.hub_users import Seen
@@ -19,7 +20,7 @@ T0 = 1_000_000.0
 
 def entries(pool: Any, job_id: str = "") -> list[Any]:
     """Return the entries of a job, or of workspaces, those of what is held until now among them."""
-    return [each for each in pool.store.read(ledger.entries, pool.clock()) if each.job == job_id]
+    return [each for each in pool.store.read(kept_entries, pool.clock()) if each.job == job_id]
 
 
 def spans(pool: Any, job_id: str) -> list[tuple[float, float, int, int]]:

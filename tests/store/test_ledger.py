@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from earlier_store import write_earlier
+from ledger_entries import kept_entries
 
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.store import Store, gpu_usage_writing, ledger_writing, renaming
@@ -196,12 +197,12 @@ def test_measured_use_is_added_to_those_who_held_the_gpus(store: Store) -> None:
 def test_old_entries_go_once_they_are_summed_up_and_the_sums_stay(store: Store) -> None:
     commit(store, *(entry(number) for number in range(1, 6)))
     store.write(ledger_writing.prune, NOON + DAY)
-    assert len(store.read(ledger.entries, 0.0)) == 5, "none is in the sums yet"
+    assert len(store.read(kept_entries, 0.0)) == 5, "none is in the sums yet"
     sum_up(store)
     store.write(ledger_writing.prune, NOON + 30.0)
-    assert len(store.read(ledger.entries, 0.0)) == 5, "none is old enough"
+    assert len(store.read(kept_entries, 0.0)) == 5, "none is old enough"
     store.write(ledger_writing.prune, NOON + DAY)
-    assert [each.id for each in store.read(ledger.entries, 0.0)] == [5], "the newest has the highest id"
+    assert [each.id for each in store.read(kept_entries, 0.0)] == [5], "the newest has the highest id"
     assert list(held(accounts(store)).values()) == [600.0]
 
 
@@ -211,7 +212,7 @@ def test_the_past_of_a_renamed_person_has_the_new_name(store: Store) -> None:
     commit(store, entry(2))
     store.write(renaming.rename, "susan", "sue")
     assert {group.user for _, group in held(accounts(store))} == {"sue"}
-    assert {each.user for each in store.read(ledger.entries, 0.0)} == {"sue"}
+    assert {each.user for each in store.read(kept_entries, 0.0)} == {"sue"}
 
 
 def test_a_pool_of_1000_gpus_and_50_projects_needs_less_than_a_gigabyte_in_a_year(
@@ -307,7 +308,7 @@ def test_attempts_of_an_earlier_store_are_entered(empty: str, open_store: Opener
     }
     write_earlier(empty, "0022", rows)
     store = open_store(empty)
-    found = {(each.job, each.attempt): each for each in store.read(ledger.entries, 0.0)}
+    found = {(each.job, each.attempt): each for each in store.read(kept_entries, 0.0)}
     assert {key: (each.kind, each.start, each.end) for key, each in found.items()} == {
         ("a", 1): ("training", 105.0, 200.0),
         ("a", 2): ("training", 3_900.0, 4_000.0),

@@ -59,8 +59,13 @@ def bounds(by: Sequence[ReportBy], first: date, last: date) -> list[int]:
     return [*(at for at in starts if at == starts[0] or labels.times(at) != labels.times(at - step)), end]
 
 
-def report(accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, *, now: float) -> wire.Report:
-    """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``."""
+def report(
+    accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, *, now: float, simulated: bool = False
+) -> wire.Report:
+    """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``.
+
+    ``simulated`` says that GPUs of the pool are simulated now.
+    """
     rows: dict[Key, _Row] = {}
     total, labels = _Row(), _Labels(by)
     for each in accounts.sums:
@@ -97,7 +102,7 @@ def report(accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, 
         by=list(by),
         rows=[_shown(dict(zip(by, key, strict=True)), rows[key]) for key in sorted(rows)],
         total=_shown({}, total),
-        simulated=False,
+        simulated=simulated,
         notes=_notes(accounts, total, quotas if any(row.has_quota for row in rows.values()) else [], start),
     )
 
@@ -161,7 +166,7 @@ def _shown(by: Mapping[ReportBy, str], row: _Row) -> wire.ReportRow:
 
 
 def _percentile(waits: Sequence[float], percent: int) -> float | None:
-    """Return the shortest wait that so many percent of the jobs have not exceeded."""
+    """Return the shortest wait that ``percent`` of the jobs have not exceeded, in seconds; None without jobs."""
     return waits[max(0, math.ceil(len(waits) * percent / 100) - 1)] if waits else None
 
 

@@ -80,12 +80,6 @@ def _sums(connection: Connection, step: int, bounds: Sequence[int]) -> Iterator[
         yield from connection.execute(added.where(table.c.step == step, table.c.at >= start, table.c.at < end))
 
 
-def entries(connection: Connection, now: float) -> list[LedgerEntry]:
-    """Return all entries that are kept, those of what is held up to ``now`` included."""
-    table = schema.ledger
-    return codec.ledger.read(connection, select(table).order_by(table.c.id)) + _held(connection, now)
-
-
 def _recent(connection: Connection, now: float) -> list[LedgerEntry]:
     table = schema.ledger
     summed = ledger_writing.mark(connection, ledger_writing.SUMMED)
