@@ -103,7 +103,7 @@ tools: $(VENV)/dev.stamp install ## Build what the tests need and pip does not b
 	@$(BIN)/python tests/support/make_tools.py $(TOOLS)
 
 # The tree as it stands, as the wheel that users get: it is what runs, what is tested and what is type-checked.
-install: | $(VENV)/bin/python ## Install the tree into the virtual environment
+install: | $(VENV)/run.stamp ## Install the tree into the virtual environment
 	@$(BIN)/pip install -qq --no-deps --no-build-isolation --force-reinstall .
 
 $(VENV)/bin/python:
