@@ -16,6 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,6 +34,7 @@ from traitlets.log import get_logger
 from traitlets.utils.importstring import import_item
 
 from springtide.hub_extension.accounts import shared_notice, whose_accounts
+from springtide.hub_extension.late_settings import refuse_late_settings
 from springtide.hub_extension.local_hub.orphans import HUB_PID, STATE_DIR
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
 from springtide.hub_extension.web.auth import (
@@ -67,8 +69,14 @@ def configure(c: Config, **overrides: object) -> None:
     Settings are ``c.Springtide.<name>``; ``overrides`` take precedence over them. A second call changes the
     configuration of the first. Raises `StateError` if the state directory cannot be used, and `ValueError` for a
     service that runs by itself without ``url`` or ``api_token``, and for notebooks whose tokens would administer
-    the pool. Exits with a message if jobs would run as the hub's account and the admin has not permitted that.
+    the pool. Exits with a message if jobs would run as the hub's account and the admin has not permitted that, and
+    once the hub has read its whole configuration if settings after this call undo it.
     """
+    _configure(c, overrides)
+    refuse_late_settings(c, lambda final: _configure(final, overrides))
+
+
+def _configure(c: Config, overrides: Mapping[str, object]) -> None:
     settings = c.Springtide
     settings.update(overrides)
     _allow_subdomains(c)
@@ -237,20 +245,26 @@ def _section(c: Config, cls: type, setting: str) -> Config:
 
 def _grant_to_notebooks(c: Config, section: Config, scopes: Iterable[str]) -> None:
     configured = _value(section, "server_token_scopes", [])
+    if isinstance(configured, _GrantedScopes):
+        return
     if callable(configured):
-        section.server_token_scopes = _also(configured, scopes)
+        section.server_token_scopes = _GrantedScopes(configured, tuple(scopes))
         return
     loaded = _value(c.JupyterHub, "load_roles", [])
     of_role = next((role["scopes"] for role in loaded if role.get("name") == "server" and "scopes" in role), None)
     section.server_token_scopes = _of_notebooks(_union(configured or of_role or SERVER_SCOPES, scopes))
 
 
-def _also(configured: Callable[[Any], Any], scopes: Iterable[str]) -> Callable[[Any], Awaitable[list[str]]]:
-    async def server_token_scopes(spawner: Any) -> list[str]:
-        own = configured(spawner)
-        return _of_notebooks(_union(await own if isawaitable(own) else own, scopes))
+@dataclass(frozen=True, slots=True)
+class _GrantedScopes:
+    """The scopes that a function of the file chooses for a notebook, and those that Springtide adds."""
 
-    return server_token_scopes
+    chosen: Callable[[Any], Any]
+    added: tuple[str, ...]
+
+    async def __call__(self, spawner: Any) -> list[str]:
+        own = self.chosen(spawner)
+        return _of_notebooks(_union(await own if isawaitable(own) else own, self.added))
 
 
 def _of_notebooks(scopes: list[str]) -> list[str]:
