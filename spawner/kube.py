@@ -20,7 +20,7 @@ from traitlets import Dict, List, Unicode, default
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.datasets import volumes
 from springtide.spawner import pods, profiles
-from springtide.spawner.options import OptionError, options_from_form
+from springtide.spawner.options import OptionError
 from springtide.spawner.quota import BuildQuota, refusal
 
 POLL_INTERVAL_S = 1.0
@@ -87,7 +87,10 @@ class KubeNotebook(KubeSpawner):
     async def check_profile(self) -> set[str]:
         """Return the names of the options of the chosen profile. Raises the result of `refusal`."""
         try:
-            return profiles.check(self.user_options, await self._all_profiles(), self._projects())
+            listed = await self._all_profiles()
+            if not listed and self._has_own_form():
+                return set()
+            return profiles.check(self.user_options, listed, self._projects())
         except profiles.NotForYouError as error:
             raise refusal(str(error), status=403, reason="profile") from None
         except OptionError as error:
@@ -267,9 +270,9 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
     @default("options_from_form")
     def _default_options_from_form(self) -> Any:
         def options(form: dict[str, list[str]]) -> dict[str, object]:
-            own = {name: form[name] for name in ("gpus", "gpu_type", *self.other_options) if name in form}
+            own = {name: form[name] for name in self.other_options if name in form}
             others = {name: values for name, values in form.items() if name not in own}
-            return {**self._options_from_form(others), **options_from_form(own)}
+            return {**self._options_from_form(others), **own}
 
         return options
 
@@ -288,8 +291,9 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
     _profile_options: set[str] = set()  # noqa: RUF012 - replaced, never changed
 
     @property
-    def _other_names(self) -> set[str]:
-        return {*self.other_options, *self._profile_options}
+    def _other_names(self) -> set[str] | None:
+        others = super()._other_names
+        return None if others is None else {*others, *self._profile_options}
 
     async def start(self) -> Any:
         """Check the options, reserve GPUs and start. Raises the result of `refusal` if the start fails."""

@@ -5,7 +5,8 @@ Options are untrusted input: they also come through the hub's REST API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from html import escape
 
 from springtide.scheduler.wire import BuildQuota, StoppedWorkspace
@@ -27,16 +28,18 @@ class OptionError(ValueError):
     """An option is invalid; the message is shown to the user who sent it."""
 
 
-def requested_gpus(options: Mapping[str, object], *, default: int, others: Collection[str] = ()) -> int:
+def requested_gpus(options: Mapping[str, object], *, default: int, others: Collection[str] | None = ()) -> int:
     """Return the number of GPUs that ``options`` request, ``default`` if they do not name it.
 
-    ``others`` are names of options that are handled elsewhere. Raises `OptionError` for any other name, and for a
-    number of GPUs that is no whole number from 0.
+    ``others`` are names of options that are handled elsewhere; None if the hub's own form may have any. Raises
+    `OptionError` for any other name, for one that is nearly a name of ours, and for a number of GPUs that is no
+    whole number from 0.
     """
-    unknown = sorted(set(options) - {*OPTIONS} - set(others))
+    names = sorted(set(options) - {*OPTIONS})
+    unknown = [name for name in names if (_nearly_ours(name) if others is None else name not in others)]
     if unknown:
-        names = ", ".join(given(name) for name in unknown)
-        raise OptionError(f"Unknown option {names}: a workspace takes the options “gpus” and “gpu_type”.")
+        refused = ", ".join(given(name) for name in unknown)
+        raise OptionError(f"Unknown option {refused}: a workspace takes the options “gpus” and “gpu_type”.")
     gpus = options.get("gpus", default)
     if isinstance(gpus, bool) or not isinstance(gpus, int) or not 0 <= gpus <= MAX_GPUS:
         raise OptionError(f"gpus is {given(gpus, 40)}; expected a whole number from 0 to your build quota.")
@@ -52,9 +55,13 @@ def requested_type(options: Mapping[str, object]) -> str:
 
 
 def options_from_form(form: Mapping[str, list[str]]) -> dict[str, object]:
-    """Return the options of a submitted form; text that is no number is kept, and refused by `requested_gpus`."""
-    read: dict[str, Callable[[str], object]] = {"gpus": _number, "gpu_type": str.strip}
-    return {name: read[name](values[-1]) if name in read and values else values for name, values in form.items()}
+    """Return the options of `form_html` in a submitted form; `requested_gpus` refuses text that is no number."""
+    options: dict[str, object] = {}
+    if form.get("gpus"):
+        options["gpus"] = _number(form["gpus"][-1])
+    if form.get("gpu_type"):
+        options["gpu_type"] = form["gpu_type"][-1].strip()
+    return options
 
 
 def form_html(quota: BuildQuota | None, *, default: int) -> str:
@@ -171,6 +178,10 @@ def _form(state: str, *, value: int, most: int | None) -> str:
         f'<input class="form-control" id="springtide-gpus" name="gpus" type="number" min="0"{limit} step="1" '
         f'value="{value}" required></div>'
     )
+
+
+def _nearly_ours(name: str) -> bool:
+    return bool(get_close_matches(name.casefold(), OPTIONS, n=1, cutoff=0.8))
 
 
 def _number(text: str) -> object:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import cache
+from inspect import isawaitable
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -21,10 +22,19 @@ from springtide.scheduler.datasets.dataset import Dataset, variable
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.wire import Workspace
 from springtide.scheduler.wording import count
-from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus, requested_type
+from springtide.spawner.options import (
+    OPTIONS,
+    OptionError,
+    form_html,
+    options_from_form,
+    requested_gpus,
+    requested_type,
+)
 from springtide.spawner.reservations import Notebook, Reservations, Superseded
 
 FORM_WAITS_S = 3.0
+FORM_TRAITS = [name for name in ("options_form", "options_from_form", "apply_user_options") if hasattr(Spawner, name)]
+"""Settings by which a hub has a form of its own, those of this version of JupyterHub."""
 ASKING = "Reserving GPUs for your notebook."
 AWAY = "Waiting for the Springtide service, which hands out the GPUs: it is restarting."
 
@@ -65,7 +75,10 @@ class BuildQuota(Spawner):
     ).tag(config=True)
     default_gpus = Integer(1, min=0, help="GPUs of a notebook whose options name no number.").tag(config=True)
     other_options = List(
-        Unicode(), help="Options besides ``gpus`` that your own hooks handle; all others are refused."
+        Unicode(),
+        help="Options besides ``gpus`` and ``gpu_type`` that your own hooks handle; all others are refused. Empty: any "
+        "if the hub has a form of its own, by ``options_form``, ``options_from_form`` or ``apply_user_options``, else "
+        "none.",
     ).tag(config=True)
     datasets = Bool(True, help="Whether workspaces see the datasets that their owner may use.").tag(config=True)
     patience = Float(
@@ -93,18 +106,34 @@ class BuildQuota(Spawner):
 
     # ---------- options
 
-    @default("options_from_form")
-    def _default_options_from_form(self) -> Any:
-        return options_from_form
+    async def run_options_from_form(self, form_data: dict[str, list[str]]) -> dict[str, object]:
+        """Return the options of a submitted form: those of its GPUs, and what the hub's own form makes of the rest."""
+        return await self._with_gpus(form_data, super().run_options_from_form)
+
+    async def options_from_query(self, query_data: dict[str, list[str]]) -> dict[str, object]:
+        """Return the options in the address of a start: as those of a form."""
+        return await self._with_gpus(query_data, super().options_from_query)
+
+    async def _with_gpus(self, fields: dict[str, list[str]], hubs: Callable[[Any], Any]) -> dict[str, object]:
+        others = hubs({name: values for name, values in fields.items() if name not in OPTIONS})
+        return {**(await others if isawaitable(others) else others), **options_from_form(fields)}
 
     @default("apply_user_options")
     def _default_apply_user_options(self) -> Any:
         return lambda spawner, _options: (spawner.requested_gpus(), spawner.requested_type())
 
     @property
-    def _other_names(self) -> Collection[str]:
-        """Names of options that are handled elsewhere."""
-        return self.other_options
+    def _other_names(self) -> Collection[str] | None:
+        """Names of options that are handled elsewhere; None if the hub's own form may have any."""
+        return None if not self.other_options and self._has_own_form() else self.other_options
+
+    def _has_own_form(self) -> bool:
+        """Return whether the hub's configuration or its spawner class has a form, or functions for its fields."""
+        sections = [self.config.get(section, {}) for section in self.section_names()]
+        return any(
+            any(name in section for section in sections) or getattr(type(self), name) is not getattr(Spawner, name)
+            for name in FORM_TRAITS
+        )
 
     def requested_gpus(self) -> int:
         """Return the number of GPUs in the options. Raises the result of `refusal` if they are invalid."""

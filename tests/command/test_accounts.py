@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hub_people import Hub, Person, until
+from hub_people import Hub, Person, environment, until
 from hub_process import PATIENT, WITHOUT_PAGES
 from patience import PATIENCE_S
 from ports import free_port
@@ -43,10 +43,17 @@ c.Springtide.state_dir = "{state}/springtide"
 c.Springtide.simulated_gpus = 4
 c.Springtide.build_gpus = 2
 c.Springtide.projects = [{{"name": "vision", "quota": 2, "build_quota": 1}}]
+
+def flavoured(spawner):
+    spawner.environment["FLAVOUR"] = spawner.user_options.get("flavour", "plain")
+
+c.Spawner.options_form = '<label for="flavour">Flavour</label><input id="flavour" name="flavour">'
+c.Spawner.options_from_form = lambda form: {{"flavour": form.get("flavour", ["plain"])[0]}}
+c.Spawner.pre_spawn_hook = flavoured
 {more}
 configure(c)
 """
-"""A hub that an admin has, with the two lines of the guide."""
+"""A hub that an admin has, with a form of its own and the two lines of the guide."""
 
 
 class ExistingHub(Hub):
@@ -115,6 +122,27 @@ def test_jobs_and_notebooks_of_a_hub_with_the_two_lines_are_not_roots(existing: 
         susan.stop()
     finally:
         susan.close()
+
+
+@pytest.mark.root
+def test_the_hubs_own_form_keeps_its_fields_beside_that_of_the_gpus(existing: ExistingHub) -> None:
+    joe = Person(existing, "joe")
+    try:
+        page = joe.browser.get("/hub/spawn").text
+        assert 'name="gpus"' in page
+        assert 'name="flavour"' in page
+        joe.send_form("0", flavour="large")
+        pid = joe.ready()
+        started = environment(pid)
+        assert started["FLAVOUR"] == "large"
+        assert "SPRINGTIDE_URL" in started
+        assert (joe.server() or {})["user_options"] == {"gpus": 0, "flavour": "large"}
+        joe.stop()
+        refused = joe.start({"gpu": 1})
+        assert refused.status_code == 400
+        assert "Unknown option “gpu”" in refused.json()["message"]
+    finally:
+        joe.close()
 
 
 BECOME = """

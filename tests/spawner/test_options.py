@@ -81,9 +81,18 @@ def test_a_form_that_was_tampered_with_is_refused(text: str) -> None:
         requested_gpus(options_from_form({"gpus": [text]}), default=1)
 
 
-def test_fields_that_are_not_in_the_form_are_refused() -> None:
-    with pytest.raises(OptionError, match="“cmd”"):
-        requested_gpus(options_from_form({"gpus": ["1"], "cmd": ["sh"]}), default=1)
+def test_the_fields_of_other_forms_are_left_to_them() -> None:
+    assert options_from_form({"gpus": ["1"], "cmd": ["sh"]}) == {"gpus": 1}
+
+
+def test_where_the_hub_has_a_form_of_its_own_any_other_option_is_left_to_it() -> None:
+    assert requested_gpus({"gpus": 2, "image": "big", "seed": 1}, default=1, others=None) == 2
+
+
+@pytest.mark.parametrize("slip", ["gpu", "GPUs", "gpus_", "gpu-type", "gputype"])
+def test_a_slip_of_the_pen_is_refused_there_too(slip: str) -> None:
+    with pytest.raises(OptionError, match=f"“{slip}”.*takes the options “gpus” and “gpu_type”"):
+        requested_gpus({slip: 2}, default=1, others=None)
 
 
 def test_the_form_tells_quota_use_and_what_is_free() -> None:

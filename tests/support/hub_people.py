@@ -105,8 +105,8 @@ class Person:
         self.browser.close()
         self.api.close()
 
-    def send_form(self, gpus: str, server: str = "") -> httpx.Response:
-        """Submit the spawn form of the page."""
+    def send_form(self, gpus: str, server: str = "", **fields: str) -> httpx.Response:
+        """Submit the spawn form of the page; ``fields`` are those of the hub's own form."""
         path = f"/hub/spawn/{self.name}/{server}" if server else "/hub/spawn"
         self.browser.get(path)
         xsrf = next(
@@ -114,7 +114,7 @@ class Person:
             for cookie in self.browser.cookies.jar
             if cookie.name == "_xsrf" and cookie.path == "/hub/"
         )
-        return self.browser.post(path, params={"_xsrf": xsrf}, data={"gpus": gpus})
+        return self.browser.post(path, params={"_xsrf": xsrf}, data={"gpus": gpus, **fields})
 
     def path(self, server: str = "") -> str:
         """Return the path of a server in the hub's REST API."""
