@@ -12,6 +12,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
+import ssl
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,9 +25,9 @@ from urllib.parse import unquote, urlsplit
 from configurable_http_proxy import cli, configproxy
 from configurable_http_proxy.configproxy import PythonProxy
 from configurable_http_proxy.handlers import ProxyHandler
-from tornado.httpclient import AsyncHTTPClient
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPHeaders, parse_response_start_line
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, parse_response_start_line
 from tornado.iostream import StreamClosedError
 from tornado.log import app_log
 from tornado.web import HTTPError
@@ -37,6 +40,10 @@ from springtide.scheduler.project_tree import MOST_PACKED
 MOST_REQUESTS = 10_000
 NO_LIMIT = 2**62
 HEALTH = "/_chp_healthz"
+DEFAULT_PORTS = {"http": "80", "https": "443"}
+TLS = "tls"
+"""Setting of the application that browsers reach: its TLS, None for plain HTTP."""
+PASSPHRASE = "CONFIGPROXY_SSL_KEY_PASSPHRASE"  # noqa: S105 - the variable that Node's proxy reads
 OF_ONE_CONNECTION = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "te", "trailer", "transfer-encoding"}
 )
@@ -125,6 +132,12 @@ class StreamingHandler(ProxyHandler):
         """Return the path of the target's route, without the host name that it may begin with."""
         prefix: str = self.target["prefix"]
         return "/" + prefix.split("/", 2)[2] if self.proxy.host_routing else prefix
+
+    def _get_proxy_request(self, url: str) -> HTTPRequest:
+        """Return the request for the target, with the headers by which it knows how the browser came here."""
+        request: HTTPRequest = super()._get_proxy_request(url)
+        request.headers = {**dict(request.headers), **forwarded(self.request)}
+        return request
 
     async def call_proxy(self, path: str | None = None) -> None:
         """Send the target's answer, or the hub's error page if the target does not answer."""
@@ -246,6 +259,21 @@ class Head:
         handler.flush().add_done_callback(lambda sent: sent.exception())
 
 
+def forwarded(request: HTTPServerRequest) -> dict[str, str]:
+    """Return the ``X-Forwarded-`` headers of a request, each with what proxies before this one have said first.
+
+    The library says "http" for all of them, and drops what another proxy has said.
+    """
+    host = request.headers.get("Host", "")
+    port = urlsplit(f"//{host}").netloc.rpartition("]")[2].partition(":")[2] or DEFAULT_PORTS[request.protocol]
+    here = {"For": str(request.remote_ip), "Port": port, "Proto": request.protocol}
+    named = {f"X-Forwarded-{name}": value for name, value in here.items()}
+    headers = {
+        name: ",".join(filter(None, [request.headers.get(name, ""), value])) for name, value in named.items()
+    }
+    return {**headers, "X-Forwarded-Host": request.headers.get("X-Forwarded-Host", host)}
+
+
 class GuardedProxy(PythonProxy):
     """The library's proxy, which serves the host names ``allowed_hosts`` only, or any if these are empty.
 
@@ -254,9 +282,16 @@ class GuardedProxy(PythonProxy):
     """
 
     def __init__(
-        self, options: dict[str, Any], *, allowed_hosts: Sequence[str], host_routing: bool, public_url: str
+        self,
+        options: dict[str, Any],
+        *,
+        allowed_hosts: Sequence[str],
+        host_routing: bool,
+        public_url: str,
+        tls: ssl.SSLContext | None,
     ) -> None:
-        super().__init__({**options, "host_routing": host_routing})
+        super().__init__({**options, "host_routing": host_routing, "x_forward": False})
+        self.proxy_app.settings[TLS] = tls
         guard(self.proxy_app, allowed_hosts, health=HEALTH)
         self.public = urlsplit(public_url)
         self._of_all_routes = {*LOOPBACK_NAMES, self.public.hostname or ""}
@@ -289,18 +324,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME")
     parser.add_argument("--host-routing", action="store_true")  # the library's own option wants a value
     parser.add_argument("--public-url", default="", metavar="URL")
+    parser.add_argument("--ssl-key", metavar="FILE")  # the library has no TLS
+    parser.add_argument("--ssl-cert", metavar="FILE")
     own, others = parser.parse_known_args(arguments)
+    tls = server_tls(own.ssl_cert, own.ssl_key) if own.ssl_cert or own.ssl_key else None
     configproxy.ProxyHandler = StreamingHandler
     cli.PythonProxy = partial(
         GuardedProxy,
         allowed_hosts=own.allowed_host,
         host_routing=own.host_routing,
         public_url=own.public_url,
+        tls=tls,
     )
+    cli.HTTPServer = lambda application: HTTPServer(application, ssl_options=application.settings.get(TLS))
     AsyncHTTPClient.configure(None, max_clients=MOST_REQUESTS, max_body_size=NO_LIMIT)
     HTTPServer.configure(Server, files_each=2, max_body_size=MOST_PACKED)
     app_log.addFilter(ReaderLeftError.is_none_of)
-    cli.main(args=others)
+    try:
+        cli.main(args=others)
+    except NotImplementedError as error:
+        sys.exit(
+            f"springtide: The proxy in Python cannot do this: {error}. Without c.JupyterHub.internal_ssl the hub does "
+            "not ask for it; or set c.ConfigurableHTTPProxy.command to the proxy of Node.js."
+        )
+
+
+def server_tls(certificate: str | None, key: str | None) -> ssl.SSLContext:
+    """Return the TLS settings of a server with this certificate chain and key, which may be in one file.
+
+    Exits with a message if they cannot be read or do not belong together.
+    """
+    if not certificate:
+        sys.exit("springtide: c.JupyterHub.ssl_key has no certificate: set c.JupyterHub.ssl_cert, too.")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key, password=os.environ.get(PASSPHRASE, ""))
+    except OSError as error:
+        of = certificate if key is None else f"{certificate} and {key}"
+        sys.exit(f"springtide: The certificate and key for TLS in {of} cannot be used: {error.strerror or error}.")
+    return context
 
 
 if __name__ == "__main__":

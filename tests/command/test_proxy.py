@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+from certificates import write_server_certificate
 from patience import PATIENCE_S
 from ports import free_port
+from tornado.httpclient import HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
@@ -74,6 +77,8 @@ class Odds(RequestHandler):
         self.add_header("Set-Cookie", "b=2")
         self.set_header("Content-Type", "text/x-odd")
         self.set_header("Content-Encoding", "gzip")
+        for name in ("For", "Host", "Port", "Proto"):
+            self.set_header(f"Seen-{name}", self.request.headers.get(f"X-Forwarded-{name}", ""))
         self.finish(gzip.compress(b"tea"))
 
     def head(self) -> None:
@@ -148,20 +153,35 @@ class Proxy:
     url: str
     target: int
     log: Path
+    certificate: Path | None = None
+
+
+COMMAND = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy"]
+
+
+@contextmanager
+def running(directory: Path, *, tls: bool = False) -> Iterator[Proxy]:
+    port, api, target = free_port(), free_port(), free_port()
+    log, certificate, key = directory / "proxy.log", directory / "cert.pem", directory / "key.pem"
+    command = [*COMMAND, "--ip", "127.0.0.1",
+               "--port", str(port), "--api-ip", "127.0.0.1", "--api-port", str(api),
+               "--default-target", f"http://127.0.0.1:{target}"]  # fmt: skip
+    proxy = Proxy(f"http://127.0.0.1:{port}", target, log)
+    if tls:
+        write_server_certificate(certificate, key)
+        command += ["--ssl-cert", str(certificate), "--ssl-key", str(key)]
+        proxy = Proxy(f"https://127.0.0.1:{port}", target, log, certificate)
+    with log.open("wb") as errors, subprocess.Popen(command, stdout=errors, stderr=errors) as process:
+        try:
+            yield proxy
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    port, api, target = free_port(), free_port(), free_port()
-    log = tmp_path_factory.mktemp("proxy") / "proxy.log"
-    command = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy", "--ip", "127.0.0.1",
-               "--port", str(port), "--api-ip", "127.0.0.1", "--api-port", str(api),
-               "--default-target", f"http://127.0.0.1:{target}"]  # fmt: skip
-    with log.open("wb") as errors, subprocess.Popen(command, stdout=errors, stderr=errors) as process:
-        try:
-            yield Proxy(f"http://127.0.0.1:{port}", target, log)
-        finally:
-            process.kill()
+    with running(tmp_path_factory.mktemp("proxy")) as proxy:
+        yield proxy
 
 
 @pytest.fixture
@@ -180,7 +200,9 @@ async def upstream(proxy: Proxy) -> AsyncIterator[Upstream]:
 @pytest.fixture
 async def browser(proxy: Proxy, upstream: Upstream) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose requests go through the proxy to the server behind it."""
-    async with httpx.AsyncClient(base_url=proxy.url, timeout=PATIENCE_S) as client, asyncio.timeout(PATIENCE_S):
+    trusted = ssl.create_default_context(cafile=proxy.certificate) if proxy.certificate else True
+    connection = httpx.AsyncClient(base_url=proxy.url, timeout=PATIENCE_S, verify=trusted)
+    async with connection as client, asyncio.timeout(PATIENCE_S):
         while not await answers(client):
             await asyncio.sleep(0.05)
         yield client
@@ -253,6 +275,20 @@ async def test_status_cookies_and_encoding_pass_through_untouched(browser: httpx
     assert (await browser.get("/nowhere")).status_code == 404
 
 
+async def test_what_proxies_before_it_have_said_of_the_browser_is_kept(browser: httpx.AsyncClient) -> None:
+    said = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7", "X-Forwarded-Host": "hub.example.org"}
+    port = browser.base_url.port
+    seen = (await browser.get("/odds", headers=said)).headers
+    assert {name: seen[f"Seen-{name}"] for name in ("Proto", "For", "Host", "Port")} == {
+        "Proto": "https,http",
+        "For": "192.0.2.7,127.0.0.1",
+        "Host": "hub.example.org",
+        "Port": str(port),
+    }
+    plain = (await browser.get("/odds")).headers
+    assert [plain["Seen-Proto"], plain["Seen-For"]] == ["http", "127.0.0.1"]
+
+
 async def test_a_path_that_is_no_text_is_for_the_target_to_judge(browser: httpx.AsyncClient) -> None:
     answer = await browser.get("/path/%ff")
     assert (answer.status_code, answer.text) == (404, "no /path/%ff")
@@ -305,3 +341,62 @@ async def test_an_end_of_a_websocket_that_leaves_is_no_error(
         await asyncio.wait_for(upstream.gone.wait(), PATIENCE_S)
     assert (await browser.get("/odds")).status_code == 418
     assert "Traceback" not in proxy.log.read_text()
+
+
+class TestTLS:
+    """The same by HTTPS, with a certificate of the admin's."""
+
+    @classmethod
+    @pytest.fixture(scope="class")
+    def proxy(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+        with running(tmp_path_factory.mktemp("proxy"), tls=True) as proxy:
+            yield proxy
+
+    async def test_an_event_arrives_while_the_stream_goes_on(
+        self, upstream: Upstream, browser: httpx.AsyncClient
+    ) -> None:
+        async with browser.stream("GET", "/events") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "data: first"
+            upstream.go_on.set()
+            assert "data: last" in [line async for line in lines]
+
+    async def test_a_websocket_and_a_large_answer_come_through(
+        self, proxy: Proxy, browser: httpx.AsyncClient
+    ) -> None:
+        request = HTTPRequest(
+            str(browser.base_url.join("/echo")).replace("http", "ws", 1), ca_certs=str(proxy.certificate)
+        )
+        socket = await websocket_connect(request, subprotocols=["v1.kernel.example"])
+        await socket.write_message("text")
+        assert await socket.read_message() == "v1.kernel.example, str"
+        socket.close()
+        assert len((await browser.get("/large")).content) == LARGE
+
+    async def test_the_target_knows_the_protocol_of_the_browser(self, browser: httpx.AsyncClient) -> None:
+        seen = (await browser.get("/odds", headers={"Host": "hub.example.org"})).headers
+        assert [seen[f"Seen-{name}"] for name in ("Proto", "Port", "Host")] == ["https", "443", "hub.example.org"]
+
+    async def test_plain_http_is_not_served(self, proxy: Proxy, browser: httpx.AsyncClient) -> None:
+        async with httpx.AsyncClient() as plain:
+            with pytest.raises(httpx.HTTPError):
+                await plain.get(proxy.url.replace("https", "http") + "/odds")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--ssl-key", "key.pem"], "c.JupyterHub.ssl_key has no certificate: set c.JupyterHub.ssl_cert, too."),
+        (["--ssl-cert", "none.pem"], "in none.pem cannot be used: No such file or directory."),
+        (["--ssl-cert", "text.pem", "--ssl-key", "text.pem"], "in text.pem and text.pem cannot be used: "),
+        (["--client-ssl-key", "key.pem"], "Without c.JupyterHub.internal_ssl the hub does not ask for it"),
+    ],
+)
+def test_tls_that_cannot_be_is_refused_with_a_sentence(tmp_path: Path, options: list[str], said: str) -> None:
+    (tmp_path / "text.pem").write_text("no certificate")
+    ended = subprocess.run(
+        [*COMMAND, *options], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith("springtide: ")
+    assert said in ended.stderr.splitlines()[-1]
