@@ -112,7 +112,7 @@ $(VENV)/bin/python:
 	$(BIN)/pip install --quiet --upgrade pip
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt $(BUILD) '.[hub,widgets,gpu,examples,demo]'
+	$(BIN)/pip install --quiet -c constraints.txt $(BUILD) '.[hub,proxy,widgets,gpu,examples,demo]'
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -28,6 +28,7 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.scopes import scope_definitions
 from jupyterhub.services.service import Service
+from jupyterhub.spawner import SimpleLocalProcessSpawner
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 from traitlets.log import get_logger
@@ -81,12 +82,13 @@ def _configure(c: Config, overrides: Mapping[str, object]) -> None:
     settings.update(overrides)
     _allow_subdomains(c)
     _close_hub_pages(c)
+    spawner = c.JupyterHub.spawner_class = import_item(WITH_QUOTA)(c.JupyterHub.get("spawner_class"))
     elsewhere = _running_by_itself(c)
     if elsewhere is None:
         state = StateDir(Path(str(settings.get("state_dir") or "springtide-state")))
         settings.state_dir = str(state.path)
         if settings.get("executor") != "kubernetes":
-            _choose_accounts(c, state)
+            _choose_accounts(c, state, spawner)
             c.BuildQuota.state_dir = str(state.path)
         if not settings.get("port"):
             settings.port = state.ports([SERVICE])[SERVICE]
@@ -99,7 +101,6 @@ def _configure(c: Config, overrides: Mapping[str, object]) -> None:
         _register(c, elsewhere)
     url = f"{address}{_base_url(c)}services/{SERVICE}"
 
-    spawner = c.JupyterHub.spawner_class = import_item(WITH_QUOTA)(c.JupyterHub.get("spawner_class"))
     grant_to_users(c, [ACCESS], known=JupyterHub.class_trait_names())
     grant_to_admins()
     _grant_to_notebooks(c, _section(c, spawner, "server_token_scopes"), [ACCESS])
@@ -109,12 +110,13 @@ def _configure(c: Config, overrides: Mapping[str, object]) -> None:
     c.BuildQuota.service_url = url
 
 
-def _choose_accounts(c: Config, state: StateDir) -> None:
+def _choose_accounts(c: Config, state: StateDir, spawner: type) -> None:
     """Choose the accounts that jobs and notebooks run as, and warn on the login page if they are shared."""
     settings = c.Springtide
     try:
         settings.accounts = whose_accounts(settings.get("accounts"), root=os.geteuid() == 0)
         if settings.accounts == "own":
+            _check_homes(c, state, spawner)
             uids = tuple(settings.get("account_uids") or DEFAULT_UIDS)
             registry = Path(str(settings.get("uid_registry") or MACHINE)).expanduser().absolute()
             Accounts(state.path, uids, registry).prepare()
@@ -130,6 +132,20 @@ def _choose_accounts(c: Config, state: StateDir) -> None:
     before = str(template_vars.get("announcement_login", ""))
     if notice not in before:
         _extend(c.JupyterHub, "template_vars", {"announcement_login": f"{before} {notice}".strip()})
+
+
+def _check_homes(c: Config, state: StateDir, spawner: type) -> None:
+    """Exit with a message if the file names other homes than those of the accounts, where people have their files."""
+    if not issubclass(spawner, SimpleLocalProcessSpawner):
+        return
+    template = _section(c, spawner, "home_dir_template").get("home_dir_template")
+    if template is not None and Path(str(template)) != state.homes / "{username}":
+        sys.exit(
+            f"springtide: home_dir_template is {given(template)}, but notebooks run as accounts of their own, whose homes "
+            f"are those of this machine's accounts, else {state.homes / '<user>'}. Remove the setting, and give people "
+            "accounts with these homes (useradd --home-dir), or move their files; or set c.Springtide.accounts = "
+            '"shared", with which all notebooks run as the hub\'s account.'
+        )
 
 
 def _running_by_itself(c: Config) -> dict[str, Any] | None:

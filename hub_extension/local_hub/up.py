@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
@@ -103,6 +104,11 @@ class Hub(JupyterHub):
         super().init_proxy()
         command = getattr(self.proxy, "command", [])
         if PROXY in command:
+            if find_spec("configurable_http_proxy") is None:
+                self.exit(
+                    f"{SAID_BY_SERVICE}`springtide up` needs configurable-http-proxy, which is not installed: "
+                    "pip install 'springtide[proxy]'"
+                )
             names = (f"--allowed-host={name}" for name in self._allowed_hosts)
             self.proxy.command = [*command, *names, f"--public-url={address_of(self)}"]
 

@@ -254,6 +254,21 @@ class TestAccounts:
         assert "template_vars" not in c.JupyterHub
 
     @pytest.mark.root
+    def test_homes_that_accounts_of_their_own_would_not_have_end_the_hub_with_a_sentence(
+        self, c: Config, tmp_path: Path
+    ) -> None:
+        c.Springtide.accounts = "own"
+        c.Springtide.account_uids = (1_900_000_000, 1_900_000_009)
+        c.JupyterHub.spawner_class = "simple"
+        c.SimpleLocalProcessSpawner.home_dir_template = "/data/homes/{username}"
+        with pytest.raises(SystemExit, match=r"springtide: home_dir_template is “/data/homes/\{username\}”, but note"):
+            configure(c)
+        c.SimpleLocalProcessSpawner.home_dir_template = str(tmp_path / "state" / "homes" / "{username}")
+        configure(c)
+        c.SimpleLocalProcessSpawner.home_dir_template = "/data/homes/{username}"
+        configure(c, accounts="shared")
+
+    @pytest.mark.root
     def test_a_range_of_uids_that_cannot_be_ends_the_hub_with_a_sentence(self, c: Config) -> None:
         c.Springtide.accounts = "own"
         c.Springtide.account_uids = (500, 600)
