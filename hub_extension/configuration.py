@@ -135,16 +135,16 @@ def _choose_accounts(c: Config, state: StateDir, spawner: type) -> None:
 
 
 def _check_homes(c: Config, state: StateDir, spawner: type) -> None:
-    """Exit with a message if the file names other homes than those of the accounts, where people have their files."""
+    """Exit with a message if the file names other homes than those of the accounts."""
     if not issubclass(spawner, SimpleLocalProcessSpawner):
         return
     template = _section(c, spawner, "home_dir_template").get("home_dir_template")
     if template is not None and Path(str(template)) != state.homes / "{username}":
         sys.exit(
-            f"springtide: home_dir_template is {given(template)}, but notebooks run as accounts of their own, whose homes "
-            f"are those of this machine's accounts, else {state.homes / '<user>'}. Remove the setting, and give people "
-            "accounts with these homes (useradd --home-dir), or move their files; or set c.Springtide.accounts = "
-            '"shared", with which all notebooks run as the hub\'s account.'
+            f"springtide: home_dir_template is {given(template)}, but notebooks run as accounts of their own, whose "
+            f"homes are those of this machine's accounts, else {state.homes / '<user>'}. Remove the setting, and give "
+            "people accounts with these homes (useradd --home-dir), or move their files; or set "
+            'c.Springtide.accounts = "shared", with which all notebooks run as the hub\'s account.'
         )
 
 

@@ -1,6 +1,6 @@
 """Settings that a hub's file has after `configure(c)`, which would undo what Springtide has set or pass it by.
 
-A hub that lost its spawner class or its roles that way would start notebooks without a quota, so it does not start.
+A hub that lost its spawner class that way would start notebooks without a quota, so it does not start.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def _refuse(configured: Config, configure: Configure) -> None:
     late = late_settings(configured, JupyterHub.instance().config, configure)
     if late:
         sys.exit(
-            f"springtide: configure(c) comes before {', '.join(late)} in the hub's configuration, so Springtide would "
-            "not have its quotas, roles or settings. Move configure(c) to the end of the file."
+            f"springtide: configure(c) comes before {', '.join(late)} in the hub's configuration, so Springtide "
+            "would not have its quotas, roles or settings. Move configure(c) to the end of the file."
         )
 
 

@@ -33,7 +33,7 @@ from springtide.spawner.options import (
 from springtide.spawner.reservations import Notebook, Reservations, Superseded
 
 FORM_WAITS_S = 3.0
-FORM_TRAITS = [name for name in ("options_form", "options_from_form", "apply_user_options") if hasattr(Spawner, name)]
+FORM_TRAITS = tuple({"options_form", "options_from_form", "apply_user_options"} & set(Spawner.class_trait_names()))
 """Settings by which a hub has a form of its own, those of this version of JupyterHub."""
 ASKING = "Reserving GPUs for your notebook."
 AWAY = "Waiting for the Springtide service, which hands out the GPUs: it is restarting."
@@ -76,9 +76,9 @@ class BuildQuota(Spawner):
     default_gpus = Integer(1, min=0, help="GPUs of a notebook whose options name no number.").tag(config=True)
     other_options = List(
         Unicode(),
-        help="Options besides ``gpus`` and ``gpu_type`` that your own hooks handle; all others are refused. Empty: any "
-        "if the hub has a form of its own, by ``options_form``, ``options_from_form`` or ``apply_user_options``, else "
-        "none.",
+        help="Options besides ``gpus`` and ``gpu_type`` that your own hooks handle; all others are refused. If "
+        "this is empty, a hub with a form of its own (``options_form``, ``options_from_form`` or "
+        "``apply_user_options``) has any.",
     ).tag(config=True)
     datasets = Bool(True, help="Whether workspaces see the datasets that their owner may use.").tag(config=True)
     patience = Float(
@@ -107,7 +107,7 @@ class BuildQuota(Spawner):
     # ---------- options
 
     async def run_options_from_form(self, form_data: dict[str, list[str]]) -> dict[str, object]:
-        """Return the options of a submitted form: those of its GPUs, and what the hub's own form makes of the rest."""
+        """Return the options of a submitted form: the GPUs, and what the hub's own form makes of the rest."""
         return await self._with_gpus(form_data, super().run_options_from_form)
 
     async def options_from_query(self, query_data: dict[str, list[str]]) -> dict[str, object]:

@@ -344,8 +344,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cli.main(args=others)
     except NotImplementedError as error:
         sys.exit(
-            f"springtide: The proxy in Python cannot do this: {error}. Without c.JupyterHub.internal_ssl the hub does "
-            "not ask for it; or set c.ConfigurableHTTPProxy.command to the proxy of Node.js."
+            f"springtide: The proxy in Python cannot do this: {error}. Without c.JupyterHub.internal_ssl the hub "
+            "does not ask for it; or set c.ConfigurableHTTPProxy.command to the proxy of Node.js."
         )
 
 

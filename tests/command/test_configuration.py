@@ -261,7 +261,7 @@ class TestAccounts:
         c.Springtide.account_uids = (1_900_000_000, 1_900_000_009)
         c.JupyterHub.spawner_class = "simple"
         c.SimpleLocalProcessSpawner.home_dir_template = "/data/homes/{username}"
-        with pytest.raises(SystemExit, match=r"springtide: home_dir_template is “/data/homes/\{username\}”, but note"):
+        with pytest.raises(SystemExit, match=r"springtide: home_dir_template is “/data/homes/\{username\}”, but"):
             configure(c)
         c.SimpleLocalProcessSpawner.home_dir_template = str(tmp_path / "state" / "homes" / "{username}")
         configure(c)

@@ -34,10 +34,11 @@ def late(configured: Config, change: Callable[[Config], object]) -> list[str]:
     return late_settings(configured, final, configure)
 
 
+CULLER = {"name": "cull", "scopes": ["list:users"]}
 LATE: dict[str, Callable[[Config], object]] = {
     "c.JupyterHub.spawner_class": lambda c: c.JupyterHub.update(spawner_class="simple"),
     "c.JupyterHub.base_url": lambda c: c.JupyterHub.update(base_url="/jupyter/"),
-    "c.JupyterHub.load_roles": lambda c: c.JupyterHub.update(load_roles=[{"name": "cull", "scopes": ["list:users"]}]),
+    "c.JupyterHub.load_roles": lambda c: c.JupyterHub.update(load_roles=[CULLER]),
     "c.JupyterHub.services": lambda c: c.JupyterHub.update(services=[{"name": "cull"}]),
     "c.JupyterHub.subdomain_host": lambda c: c.JupyterHub.update(subdomain_host="https://hub.example.org"),
     "c.JupyterHub.tornado_settings": lambda c: c.JupyterHub.update(tornado_settings={"headers": {}}),
@@ -64,10 +65,10 @@ def test_all_of_them_are_named_at_once(c: Config) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: None,
+        lambda _: None,
         lambda c: c.JupyterHub.update(bind_url="http://127.0.0.1:9000"),
         lambda c: c.JupyterHub.services.append({"name": "cull"}),
-        lambda c: c.JupyterHub.load_roles.append({"name": "cull", "scopes": ["list:users"]}),
+        lambda c: c.JupyterHub.load_roles.append(CULLER),
         lambda c: c.Spawner.environment.update({"MINE": "1"}),
         lambda c: c.Spawner.update(default_url="/lab"),
         lambda c: c.Authenticator.allowed_users.add("joe"),
@@ -86,7 +87,7 @@ def test_scopes_that_a_function_chooses_may_come_before(tmp_path: Path) -> None:
     c.Spawner.server_token_scopes = lambda _spawner: ["users:activity!user"]
     configure(c)
     assert late(c, lambda c: c.JupyterHub.update(base_url="/jupyter/")) == ["c.JupyterHub.base_url"]
-    assert late(c, lambda c: None) == []
+    assert late(c, lambda _: None) == []
 
 
 @pytest.mark.hub
@@ -116,7 +117,7 @@ c.ConfigurableHTTPProxy.command = [{sys.executable!r}, "-c", "open('proxy-starte
     assert hub.returncode == 1, hub.stderr
     assert hub.stderr.splitlines()[-1] == (
         "springtide: configure(c) comes before c.JupyterHub.load_roles, c.JupyterHub.spawner_class in the hub's "
-        "configuration, so Springtide would not have its quotas, roles or settings. Move configure(c) to the end of "
-        "the file."
+        "configuration, so Springtide would not have its quotas, roles or settings. Move configure(c) to the end "
+        "of the file."
     )
     assert not (tmp_path / "proxy-started").exists()

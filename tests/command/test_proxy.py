@@ -378,6 +378,7 @@ class TestTLS:
         assert [seen[f"Seen-{name}"] for name in ("Proto", "Port", "Host")] == ["https", "443", "hub.example.org"]
 
     async def test_plain_http_is_not_served(self, proxy: Proxy, browser: httpx.AsyncClient) -> None:
+        assert await answers(browser)
         async with httpx.AsyncClient() as plain:
             with pytest.raises(httpx.HTTPError):
                 await plain.get(proxy.url.replace("https", "http") + "/odds")

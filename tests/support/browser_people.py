@@ -26,10 +26,22 @@ class Person:
 
     @classmethod
     def log_in(
-        cls, browser: Browser, hub: HubProcess, name: str, *, width: int = 1400, scale: float = 1
+        cls,
+        browser: Browser,
+        hub: HubProcess,
+        name: str,
+        *,
+        width: int = 1400,
+        scale: float = 1,
+        any_certificate: bool = False,
     ) -> Person:
         size: ViewportSize = {"width": width, "height": 2600}
-        context = browser.new_context(viewport=size, device_scale_factor=scale, reduced_motion="reduce")
+        context = browser.new_context(
+            viewport=size,
+            device_scale_factor=scale,
+            reduced_motion="reduce",
+            ignore_https_errors=any_certificate,
+        )
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE_S * 1000)
         tab.goto(f"{hub.url}/hub/login")

@@ -16,13 +16,15 @@ import cluster_tools
 import framework_tools
 import node_images
 import system_packages
+import unpacked_programs
 from commands import CommandError
 from enclosure import NoRealNodeError
 
 
 def system() -> None:
-    """Install the Debian packages that are missing."""
+    """Install the Debian packages that are missing, and unpack the servers that stand beside a hub."""
     system_packages.install(system_packages.missing())
+    unpacked_programs.build()
 
 
 def cluster() -> None:
