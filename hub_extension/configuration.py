@@ -141,9 +141,9 @@ def _check_homes(c: Config, state: StateDir, spawner: type) -> None:
     template = _section(c, spawner, "home_dir_template").get("home_dir_template")
     if template is not None and Path(str(template)) != state.homes / "{username}":
         sys.exit(
-            f"springtide: home_dir_template is {given(template)}, but notebooks run as accounts of their own, whose "
-            f"homes are those of this machine's accounts, else {state.homes / '<user>'}. Remove the setting, and give "
-            "people accounts with these homes (useradd --home-dir), or move their files; or set "
+            f"springtide: home_dir_template is {given(template)}, but notebooks run as accounts of their own. "
+            f"Their homes are those of this machine's accounts, else {state.homes / '<user>'}. Remove it, "
+            "and give people accounts with these homes (useradd --home-dir), or move their files; or set "
             'c.Springtide.accounts = "shared", with which all notebooks run as the hub\'s account.'
         )
 
