@@ -48,9 +48,16 @@ COMMANDS = {
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
     "hold": Entry(
-        f"{HERE}.jobs:hold", "", "Put jobs on hold: they do not start, or not again, until they are released."
+        f"{HERE}.interventions:hold",
+        "",
+        "Put jobs on hold: they are paused, and do not start until they are released.",
     ),
-    "release": Entry(f"{HERE}.jobs:release", "", "Let jobs that are on hold start again."),
+    "release": Entry(f"{HERE}.interventions:release", "", "Let jobs that are on hold start again."),
+    "edit": Entry(
+        f"{HERE}.interventions:edit",
+        "",
+        "Change priority, time limit, workers or project of jobs that do not run.",
+    ),
     "finish": Entry(
         f"{HERE}.jobs:finish", "", "Mark waiting jobs as finished: they succeed, and are not run again."
     ),

@@ -44,6 +44,7 @@ class Action(StrEnum):
     DELETE = "delete a job that has ended, with its files"
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
+    EDIT = "change priority, time limit and workers of a job that does not run, and move it to such a project"
     TAG = "change the tags and the note of a job, pin and archive it"
     REPORT = "see in reports which GPUs a person held"
     CHANGE_MEMBERS = "add and remove members"
@@ -78,6 +79,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.DELETE: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.ENTER: Rule(None, own=Role.MEMBER),
         Action.HOLD: Rule(Role.PROJECT_ADMIN),
+        Action.EDIT: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.REPORT: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),

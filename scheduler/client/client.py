@@ -245,15 +245,19 @@ class Client:
         """Mark a job that waits after an attempt as finished: it ends as succeeded, and is not run again."""
         return self._control(job_id, "finish")
 
-    def hold(self, job_id: str, reason: str) -> wire.Job:
-        """Put a job on hold: it does not start, or not again, until an administrator releases it."""
-        body = wire.HoldRequest(reason=reason)
+    def hold(self, job_id: str, reason: str, *, finish: bool = False) -> wire.Job:
+        """Put a job on hold until an administrator releases it; one that runs is paused, or may ``finish``."""
+        body = wire.HoldRequest(reason=reason, finish=finish)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "hold"), body=body)
 
     def release(self, job_id: str, user: str | None = None) -> wire.Job:
         """Release a job that is on hold; ``user`` owns it from now on, if given."""
         body = wire.ReleaseRequest(user=user)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "release"), body=body)
+
+    def edit(self, job_id: str, edit: wire.JobEdit) -> wire.Job:
+        """Change priority, time limit or workers of a job that does not run, or move it to another project."""
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "edit"), body=edit)
 
     def _control(self, job_id: str, what: str) -> wire.Job:
         """Send a request to a job; a repeated one has no further effect."""

@@ -18,6 +18,7 @@ from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
     control,
     drains,
+    editing,
     hub_users,
     paging,
     project_admin,
@@ -310,11 +311,11 @@ class Engine:
         """Mark a job that waits after an attempt as finished: it ends as succeeded."""
         return await self._change_job(job_id, JobChange.FINISH, by)
 
-    async def hold(self, job_id: str, by: str, reason: str) -> wire.Job:
-        """Put a job on hold: it does not start, or not again, until it is released."""
+    async def hold(self, job_id: str, by: str, reason: str, *, finish: bool = False) -> wire.Job:
+        """Put a job on hold until it is released; one that runs is paused, unless it may ``finish``."""
 
         def hold(transaction: Transaction, job: JobRecord) -> None:
-            control.hold_job(transaction, job, Hold(by, reason, transaction.now))
+            control.hold_job(transaction, job, Hold(by, reason, transaction.now), finish=finish)
 
         return await self._apply_to_job(job_id, hold)
 
@@ -322,6 +323,12 @@ class Engine:
         """Let a job that is on hold start again, as that of ``user`` if given."""
         return await self._apply_to_job(
             job_id, lambda transaction, job: control.release_job(transaction, job, by, user)
+        )
+
+    async def edit(self, job_id: str, edit: wire.JobEdit, by: str) -> wire.Job:
+        """Change what a job asks for, or its project, while it does not run."""
+        return await self._apply_to_job(
+            job_id, lambda transaction, job: editing.edit_job(transaction, job, edit, by, self.settings)
         )
 
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:

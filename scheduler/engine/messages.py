@@ -41,6 +41,11 @@ def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
     return Reason("engine-on-hold-runs" if runs else "engine-on-hold", {"by": by, "detail": hold.reason})
 
 
+def paused_for_hold(hold: Hold) -> Reason:
+    """Return the job was paused because it was put on hold."""
+    return Reason("engine-paused-for-hold", {"by": hold.by, "detail": hold.reason})
+
+
 def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:
     """Return an admin drained a node of the job, and gave ``why`` as the reason, or nothing.
 

@@ -192,9 +192,14 @@ def _on_hold_runs(p: Params) -> Sentences:
     yield follows("It runs on, and does not start again before it is released.")
 
 
+def _paused_for_hold(p: Params) -> Sentences:
+    yield cause(f"It was paused when {quoted_name(p, 'by')} put it on hold: {sentence(str(p.get('detail')))}")
+
+
 ATTEMPTS: Table = {
     "engine-on-hold": _on_hold,
     "engine-on-hold-runs": _on_hold_runs,
+    "engine-paused-for-hold": _paused_for_hold,
     "engine-held": _held,
     "engine-drained": _drained,
     "without-gpus-paused": _drained_without_gpus,

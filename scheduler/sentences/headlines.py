@@ -445,6 +445,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "test-run-cancelled": _by("Test run cancelled"),
     "engine-on-hold": _by("Put on hold"),
     "engine-on-hold-runs": _by("Put on hold for later runs"),
+    "engine-paused-for-hold": _by("Paused for a hold"),
     "engine-held": _by("Paused"),
     "engine-drained": _drained,
     "without-gpus-paused": _drained,

@@ -42,6 +42,7 @@ from springtide.scheduler.wire.forks import (
     fork,
     program_of,
 )
+from springtide.scheduler.wire.job_edits import OPTIONS_EDITED, JobEdit
 from springtide.scheduler.wire.jobs import (
     LONGEST_LOG_PIECE,
     MAX_NOTE,
@@ -212,6 +213,7 @@ __all__ = [
     "MAX_VARIABLE",
     "MOST_STARTS",
     "OPTIONS",
+    "OPTIONS_EDITED",
     "REPORT_COLUMNS",
     "Admin",
     "Advice",
@@ -263,6 +265,7 @@ __all__ = [
     "ImageContents",
     "Job",
     "JobActed",
+    "JobEdit",
     "JobEnvironment",
     "JobOnHold",
     "JobOptions",

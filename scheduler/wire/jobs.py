@@ -11,6 +11,7 @@ from springtide.scheduler.metrics import Value
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
+from springtide.scheduler.wire.job_edits import MAX_REASON, JobEdit
 from springtide.scheduler.wire.reruns import RerunOf
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, MAX_TAGS, Answer, Quantity, Request, Word
 from springtide.scheduler.wire.submission import JobOptions
@@ -196,9 +197,10 @@ class Hold(Answer, frozen=True, kw_only=True):
 
 
 class HoldRequest(Request, frozen=True, kw_only=True):
-    """Put a job on hold. Everyone who sees the job sees the reason."""
+    """Put a job on hold; one that runs is paused, or may ``finish``. Everyone who sees the job sees the reason."""
 
-    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)]
+    finish: bool = False
 
 
 class ReleaseRequest(Request, frozen=True, kw_only=True):
@@ -346,12 +348,18 @@ class JobPage(Answer, frozen=True, kw_only=True):
 class JobsAction(Request, frozen=True, kw_only=True):
     """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted.
 
-    ``tags`` is the change that the action ``tag`` makes. With ``dry_run`` the action ``delete`` deletes nothing.
+    ``tags`` is the change that the action ``tag`` makes, ``edit`` that of ``edit``, and ``hold`` what ``hold``
+    needs. With ``dry_run`` the action ``delete`` deletes nothing.
     """
 
-    action: Literal["pause", "resume", "cancel", "finish", "archive", "unarchive", "pin", "unpin", "tag", "delete"]
+    action: Literal[
+        *("pause", "resume", "cancel", "finish", "hold", "release", "edit"),
+        *("archive", "unarchive", "pin", "unpin", "tag", "delete"),
+    ]
     dry_run: bool = False
     tags: TagsEdit = TagsEdit()
+    edit: JobEdit = JobEdit()
+    hold: HoldRequest | None = None
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
     children: bool = False
 

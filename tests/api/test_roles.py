@@ -93,6 +93,15 @@ async def hold(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respons
     return released
 
 
+async def edit(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    edited = await client.post(f"/jobs/{job}/edit", json={"priority": 40})
+    body = {"action": "edit", "jobs": [job], "edit": {"priority": 30}}
+    [several] = (await client.post("/jobs/actions", json=body)).json()["results"]
+    assert (edited.status_code in DENIED) is (several.get("problem") is not None)
+    return edited
+
+
 async def rerun(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     job = await job_of(pool, user)
     form = await client.get(f"/jobs/{job}/rerun")
@@ -206,6 +215,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.DELETE_CHECKPOINTS: delete_checkpoints,
     Action.DELETE: delete,
     Action.HOLD: hold,
+    Action.EDIT: edit,
     Action.TAG: tag,
     Action.REPORT: report,
     Action.CHANGE_MEMBERS: change_members,
@@ -227,6 +237,7 @@ EXPECTED = {
     Action.DELETE_CHECKPOINTS: (False, False, False, False, False),
     Action.DELETE: (False, False, False, True, True),
     Action.HOLD: (False, False, False, True, True),
+    Action.EDIT: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.REPORT: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
@@ -247,6 +258,7 @@ OWN = {
     Action.ENTER: (False, False, True, True, True),
     Action.DELETE_CHECKPOINTS: (True, True, True, True, True),
     Action.DELETE: (True, True, True, True, True),
+    Action.EDIT: (False, False, True, True, True),
     Action.TAG: (True, True, True, True, True),
     Action.REPORT: (True, True, True, True, True),
 }

@@ -199,6 +199,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "test-run-failed": [{"detail": ("", "It ended with exit code 1")}],
     "test-run-cancelled": [{"by": NAMES}],
     "engine-on-hold": [{"by": (*NAMES, ""), "detail": ("Its data may not be used.", "susan has left")}],
+    "engine-paused-for-hold": [{"by": NAMES, "detail": "Its data may not be used."}],
     "engine-on-hold-runs": [{"by": (*NAMES, ""), "detail": "Its data may not be used."}],
     "engine-held": [{"by": NAMES}],
     "engine-cancelled": [{"by": NAMES}],

@@ -369,8 +369,11 @@ class Loop:
 
     def _apply_to_state(self, tick: Tick, records: list[EventRecord]) -> None:
         transaction, read_model = tick.transaction, self._parts.read_model
-        expected_otherwise = [job for job in transaction.jobs.values() if self._is_expected_otherwise(job)]
-        for job_id in (*transaction.given, *(transaction.jobs if transaction.renamed else ())):
+        changed = transaction.respecified
+        expected_otherwise = [
+            job for job in transaction.jobs.values() if job.id in changed or self._is_expected_otherwise(job)
+        ]
+        for job_id in (*changed, *(transaction.jobs if transaction.renamed else ())):
             self._parts.run_history.forget(self._state.jobs.get(job_id))
         transaction.apply_to_state()
         if transaction.renamed:

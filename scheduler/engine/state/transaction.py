@@ -44,9 +44,9 @@ class Transaction(Tables):
     ``records`` are those of keyed state after the changes, an overlay for each table. ``effects`` are for the
     executor, after the commit. ``marked`` are jobs with other tags or marks. ``counted_trials`` are ids of
     trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
-    ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on, ``deleted``
-    ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials. ``entries`` and
-    ``ended_facts`` are for the ledger.
+    ``launch_stops`` are those that begin, ``respecified`` ids of jobs with another owner, project or other
+    options, ``deleted`` ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials.
+    ``entries`` and ``ended_facts`` are for the ledger.
     """
 
     state: State
@@ -60,7 +60,7 @@ class Transaction(Tables):
     bundles: list[Bundle] = field(default_factory=list)
     records: Overlays = field(init=False)
     renamed: list[tuple[str, str]] = field(default_factory=list)
-    given: set[str] = field(default_factory=set)
+    respecified: set[str] = field(default_factory=set)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -326,8 +326,13 @@ class Transaction(Tables):
 
     def give_job(self, job: JobRecord, user: str) -> None:
         """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
-        self.given.add(job.id)
-        self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=user, key=None)))
+        self.respecify(job, structs.replace(job.spec, user=user, key=None))
+
+    def respecify(self, job: JobRecord, spec: JobSpec) -> JobRecord:
+        """Replace the spec of a job that has no live attempt, and return the job."""
+        self.respecified.add(job.id)
+        self.put_job(changed := structs.replace(job, spec=spec))
+        return changed
 
     def drained(self) -> Drained:
         """Return the drained nodes and GPUs, and the GPUs held by what has no place."""

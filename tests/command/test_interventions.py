@@ -1,0 +1,62 @@
+"""Holding, releasing and editing jobs from a terminal, against a real pool."""
+
+from __future__ import annotations
+
+import pytest
+from hub_people import until
+from terminal import Run
+
+pytestmark = pytest.mark.xdist_group("hub-command")
+WHY = "Its data may not be used."
+
+
+def sent(run: Run, *words: str) -> str:
+    done = run("submit", *words, "--json", "--", "sleep", "600")
+    assert done.code == 0, done.err
+    return str(done.json["id"])
+
+
+def state_of(run: Run, job: str) -> str:
+    return str(run("show", job, "--json").json["state"])
+
+
+def test_an_admin_holds_chosen_jobs_of_a_person_and_she_sees_who_and_why(run: Run) -> None:
+    jobs = [sent(run, "--tag", "suspect") for _ in range(2)]
+    other = sent(run)
+    try:
+        held = run("hold", "--user", "susan", "--tag", "suspect", "--reason", WHY, user="admin")
+        assert held.code == 0, held.err
+        for words in (["show", jobs[0]], ["explain", jobs[0]]):
+            until(f"{words} says it", lambda words=words: f"by admin: {WHY}" in run(*words).out)
+        until("the list says it", lambda: "Put on hold by admin." in run("jobs", "--mine").out)
+        refused = run("release", jobs[0])
+        assert (refused.code, "Only administrators of" in refused.err) == (1, True)
+        assert run("show", other, "--json").json["hold"] is None
+
+        until("both are paused", lambda: "pausing" not in [state_of(run, job) for job in jobs])
+        edited = run("edit", "--tag", "suspect", "--priority", "high", "--time-limit", "2h", user="admin")
+        assert edited.code == 0, edited.err
+        options = run("show", jobs[1], "--json").json["options"]
+        assert (options["priority"], options["time_limit"]) == (75, 7200.0)
+        assert run("edit", jobs[1], "--time-limit", "none").code == 0
+        assert run("show", jobs[1], "--json").json["options"]["time_limit"] is None
+
+        assert run("release", "--in", "susan", user="admin").code == 0
+        assert [run("show", job, "--json").json["hold"] for job in jobs] == [None, None]
+    finally:
+        run("cancel", *jobs, other)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["edit", "x", "--priority", "urgent"], "There is no priority “urgent”."),
+        (["edit", "x", "--workers", "two"], "two"),
+        (["hold", "--reason", "why"], "Name the jobs, or choose them by --in, --user, --tag and --where."),
+        (["hold", "x", "--user", "susan", "--reason", "why"], "Name the jobs, or choose them"),
+        (["hold", "x"], "--reason"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_is_sent(run: Run, words: list[str], message: str) -> None:
+    done = run(*words)
+    assert (done.code, message in done.err) == (2, True), done.err
