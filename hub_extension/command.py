@@ -69,6 +69,13 @@ COMMANDS = {
     "default-project": Entry(
         f"{HERE}.pool:default_project", "", "Choose the project of your jobs that name none."
     ),
+    "set-project": Entry(
+        f"{HERE}.interventions:set_project", "", "Change quota, limit or priority of a project, maybe for a time."
+    ),
+    "freeze": Entry(
+        f"{HERE}.interventions:freeze", "", "Let no job of a project start; those that run are paused."
+    ),
+    "unfreeze": Entry(f"{HERE}.interventions:unfreeze", "", "Let the jobs of a project start again."),
     "datasets": Entry(f"{HERE}.pool:datasets", "", "Show the datasets that your jobs may name."),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(
@@ -76,6 +83,7 @@ COMMANDS = {
     ),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
+    "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
     "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),

@@ -281,7 +281,7 @@ async def _record(call: Call, job: Job, what: str) -> None:
     """Record in the audit trail what the caller did with another person's job."""
     if not permissions.owns(call.caller, job.user):
         before = {"user": job.user, "name": job.name}
-        await call.pool.engine.record(call.caller.name, what, job.id, before, {})
+        await call.pool.engine.record(call.caller.name, what, job.id, before, {}, project=job.project)
 
 
 async def record_reading(call: Call, job: Job, what: str) -> None:

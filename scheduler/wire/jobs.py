@@ -189,11 +189,17 @@ class Starts(Answer, frozen=True, kw_only=True):
 
 
 class Hold(Answer, frozen=True, kw_only=True):
-    """The stop of a job by an administrator: who put it on hold, why, and when."""
+    """The stop of a job by an administrator: who put it on hold, why, and when.
+
+    ``project`` is the frozen project that it comes from, empty for a hold of the job itself; ``until`` is when the
+    freeze ends by itself.
+    """
 
     by: str
     reason: str
     at: float
+    project: str = ""
+    until: float | None = None
 
 
 class HoldRequest(Request, frozen=True, kw_only=True):
@@ -345,6 +351,10 @@ class JobPage(Answer, frozen=True, kw_only=True):
     looked_at: int | None = None
 
 
+Mark = Literal["archive", "unarchive", "pin", "unpin", "tag", "delete"]
+"""Actions that are for ended jobs as well."""
+
+
 class JobsAction(Request, frozen=True, kw_only=True):
     """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted.
 
@@ -352,10 +362,7 @@ class JobsAction(Request, frozen=True, kw_only=True):
     needs. With ``dry_run`` the action ``delete`` deletes nothing.
     """
 
-    action: Literal[
-        *("pause", "resume", "cancel", "finish", "hold", "release", "edit"),
-        *("archive", "unarchive", "pin", "unpin", "tag", "delete"),
-    ]
+    action: Literal["pause", "resume", "cancel", "finish", "hold", "release", "edit"] | Mark
     dry_run: bool = False
     tags: TagsEdit = TagsEdit()
     edit: JobEdit = JobEdit()

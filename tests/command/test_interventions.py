@@ -60,3 +60,24 @@ def test_an_admin_holds_chosen_jobs_of_a_person_and_she_sees_who_and_why(run: Ru
 def test_wrong_words_are_refused_before_anything_is_sent(run: Run, words: list[str], message: str) -> None:
     done = run(*words)
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
+    job = sent(run)
+    try:
+        run("hold", job, "--reason", WHY, user="admin")
+        table = run("audit", "--what", "job.hold", "--who", "admin", "--project", "susan", user="admin")
+        assert (table.code, f"reason {WHY}" in table.out) == (0, True), table.err
+        for shape in (["--json"], ["--format", "json"]):
+            entries = run("audit", *shape, "--from", "2026-01-01", user="admin").json
+            assert job in [entry["subject"] for entry in entries]
+        rows = run("audit", "--format", "csv", "--limit", "1", user="admin")
+        assert (rows.out.splitlines()[0], "There are more" in rows.err) == (
+            "id,at,who,what,project,subject,before,after",
+            True,
+        )
+        assert run("audit", "--from", "someday", user="admin").code == 2
+        assert run("audit", "--to", "2000-01-01", user="admin").out == "No entries.\n"
+        assert run("audit").code == 1
+    finally:
+        run("cancel", job)

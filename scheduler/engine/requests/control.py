@@ -187,9 +187,8 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             else:
                 transaction.apply(lifecycle.cancel(job, by, transaction.now))
     if by != job.spec.user:
-        transaction.add_audit_entry(
-            by, f"job.{change}", job.id, {"user": job.spec.user, "name": job.spec.name}, {}
-        )
+        about = {"user": job.spec.user, "name": job.spec.name}
+        transaction.add_audit_entry(by, f"job.{change}", job.id, about, {}, project=job.spec.project)
 
 
 def hold_job(transaction: Transaction, job: JobRecord, hold: Hold, *, finish: bool = False) -> None:
@@ -200,7 +199,7 @@ def hold_job(transaction: Transaction, job: JobRecord, hold: Hold, *, finish: bo
     if not hold.reason.strip() or not is_printable(hold.reason):
         raise invalid_field("reason", "The reason is empty or has control characters.")
     check_unfinished(job, "hold")
-    if (known := job.standing.hold) is not None:
+    if (known := job.standing.hold) is not None and not known.project:
         raise Refusal(
             409,
             "on_hold",
@@ -212,7 +211,8 @@ def hold_job(transaction: Transaction, job: JobRecord, hold: Hold, *, finish: bo
         if not finish and held.live is not None and not held.standing.stopping:
             transaction.apply(lifecycle.pause(held, messages.paused_for_hold(hold), transaction.now))
     about = {"user": job.spec.user, "name": job.spec.name}
-    transaction.add_audit_entry(hold.by, "job.hold", job.id, about, {"reason": hold.reason, "finish": finish})
+    said = {"reason": hold.reason, "finish": finish}
+    transaction.add_audit_entry(hold.by, "job.hold", job.id, about, said, project=job.spec.project)
 
 
 def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | None = None) -> None:
@@ -224,6 +224,9 @@ def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | N
     hold = job.standing.hold
     if hold is None:
         raise Refusal(409, "not_on_hold", f"The job {given(job.id)} is not on hold.")
+    if hold.project:
+        message = f"The job {given(job.id)} is on hold because its project {given(hold.project)} is frozen."
+        raise Refusal(409, "frozen", message, hint="Unfreeze the project, or move the job to another one.")
     parts = [transaction.apply(lifecycle.release(each)) for each in with_parts(transaction, job)]
     new = None if user == job.spec.user else user
     if new is not None and any(each.live is not None for each in parts):
@@ -237,7 +240,8 @@ def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | N
         for each in parts:
             transaction.give_job(each, new)
     before = {"user": job.spec.user, "name": job.spec.name, "by": hold.by, "reason": hold.reason}
-    transaction.add_audit_entry(by, "job.release", job.id, before, {} if new is None else {"user": new})
+    after = {} if new is None else {"user": new}
+    transaction.add_audit_entry(by, "job.release", job.id, before, after, project=job.spec.project)
 
 
 def with_parts(transaction: Transaction, job: JobRecord) -> list[JobRecord]:

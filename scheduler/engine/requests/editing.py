@@ -52,12 +52,16 @@ def edit_job(
         return
     if project != job.spec.project and after.stored:
         check_bytes(transaction, after, settings)
-    for part in parts:
-        follows = part.workload is Workload.TEST_RUN
-        changes = {name: value for name, value in edit.options.items() if not follows or name in OF_TEST_RUNS}
-        spec = _edited(part, project, changes, context)
+    specs = [_edited(part, project, _changes(part, edit), context) for part in parts]
+    for part, spec in zip(parts, specs, strict=True):
         transaction.respecify(part.with_standing(reserved=(), turn=False), spec)
     _record(transaction, job.spec, after, edit.reason.strip(), by)
+
+
+def _changes(part: JobRecord, edit: wire.JobEdit) -> dict[str, Any]:
+    """Return the changed options of a job, or of its trial or test run."""
+    follows = part.workload is Workload.TEST_RUN
+    return {name: value for name, value in edit.options.items() if not follows or name in OF_TEST_RUNS}
 
 
 def _check_whole(job: JobRecord) -> None:
@@ -84,7 +88,8 @@ def _record(transaction: Transaction, before: JobSpec, after: JobSpec, reason: s
     about = {"user": before.user, "name": before.name, **{name: was[name] for name in differ}}
     why = {"reason": reason} if reason else {}
     changed = {**{name: now[name] for name in differ}, **why}
-    transaction.add_audit_entry(by, "job.edit", before.id, about, changed)
+    for project in dict.fromkeys((before.project, after.project)):
+        transaction.add_audit_entry(by, "job.edit", before.id, about, changed, project=project)
 
 
 def _shown(spec: JobSpec) -> dict[str, Any]:

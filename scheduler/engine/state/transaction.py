@@ -31,7 +31,7 @@ from springtide.scheduler.refusal import unknown_job
 from springtide.scheduler.store.keyed import Overlays
 from springtide.scheduler.store.ledger import EndedFact, LedgerEntry
 from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, JobSpec, SweepParameters
-from springtide.scheduler.store.tables import POOL, TABLES, DeletedJob, Tables
+from springtide.scheduler.store.tables import POOL, TABLES, DeletedJob, EndingKind, Tables
 
 
 @dataclass(slots=True)
@@ -318,6 +318,9 @@ class Transaction(Tables):
         for table in TABLES:
             if table.by_person:
                 self.records[table].rename(old, new)
+        if (ending := self.endings.get((EndingKind.PERSON, old))) is not None:
+            self.endings.remove(ending.key)
+            self.endings.put(replace(ending, subject=new))
         for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
             self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
         for holding in list(self.holdings.values()):
@@ -352,12 +355,20 @@ class Transaction(Tables):
         )
 
     def add_audit_entry(
-        self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]
+        self,
+        who: str,
+        what: str,
+        subject: str,
+        before: Mapping[str, object],
+        after: Mapping[str, object],
+        *,
+        project: str = "",
     ) -> int:
-        """Append to the audit trail and return the entry's id."""
+        """Append to the audit trail, and to that of a project if one is concerned; return the entry's id."""
         self._must_commit = True
         number = self.state.last_audit + len(self.audit) + 1
-        self.audit.append(AuditRecord(number, self.now, who, what, subject, dict(before), dict(after)))
+        entry = AuditRecord(number, self.now, who, what, subject, dict(before), dict(after), project=project)
+        self.audit.append(entry)
         return number
 
     # ---------- after the commit
