@@ -111,7 +111,7 @@ async def fill(path: Path) -> None:
     await pool.idle()
     await engine.create_project("speech", wire.ProjectEdit(), ADMIN, members={})
     await engine.freeze("speech", wire.FreezeRequest(why="a review", until=1e8), ADMIN, members={})
-    await engine.edit_project("vision", wire.ProjectEdit(weight=3.0, until=1e8), ADMIN, members={})
+    await engine.edit_project("speech", wire.ProjectEdit(weight=3.0, until=1e8), ADMIN, members={})
     key = UsageKey("GPU-train-0", kind="job", job=borrower, user="susan", project="susan")
     use = UsageRecord(step=FINE, at=1_000_000, seconds=FINE, key=key, reading=Reading(utilization=0.5))
     pool.store.write(gpu_usage_writing.save, [use], pool.clock())

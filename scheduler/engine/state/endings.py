@@ -53,9 +53,10 @@ def next_end(state: State) -> float | None:
 
 
 def _ends(state: State) -> Iterator[float]:
-    for record in (*state.drains.values(), *state.gpu_drains.values(), *state.freezes.values()):
-        if record.until is not None:
-            yield record.until
+    drains = (each.until for each in state.drains.values())
+    single = (each.until for each in state.gpu_drains.values())
+    freezes = (each.until for each in state.freezes.values())
+    yield from (until for until in (*drains, *single, *freezes) if until is not None)
     yield from map(_due_at, state.endings.values())
 
 

@@ -50,7 +50,7 @@ INSERT INTO "audit" VALUES(8,1000000.0,'admin','gpu.drain','GPU 2 of build (GPU-
 INSERT INTO "audit" VALUES(9,1000000.0,'admin','idle_rule.change','person susan','{}','{"tell_after":7200.0,"notice":1800.0}',0,'');
 INSERT INTO "audit" VALUES(10,1000200.0,'admin','project.create','speech','{}','{"parent":null,"quota":0,"limit":null,"weight":1.0,"priority":100,"build_quota":0,"ranges":{"min_priority":0,"max_priority":100,"max_gpus":null,"max_cpus":null,"max_memory":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null}}',0,'speech');
 INSERT INTO "audit" VALUES(11,1000200.0,'admin','project.freeze','speech','{}','{"why":"a review","finish":false,"until":100000000.0}',0,'speech');
-INSERT INTO "audit" VALUES(12,1000200.0,'admin','project.change','vision','{"weight":2.0}','{"weight":3.0,"until":100000000.0}',0,'vision');
+INSERT INTO "audit" VALUES(12,1000200.0,'admin','project.change','speech','{"weight":1.0}','{"weight":3.0,"until":100000000.0}',0,'speech');
 CREATE TABLE bundles (
 	digest VARCHAR(64) NOT NULL, 
 	size BIGINT NOT NULL, 
@@ -137,7 +137,7 @@ CREATE TABLE endings (
 	tried DOUBLE NOT NULL, 
 	PRIMARY KEY (kind, subject)
 );
-INSERT INTO "endings" VALUES('weight','vision',100000000.0,'admin','2.0','',0.0);
+INSERT INTO "endings" VALUES('weight','speech',100000000.0,'admin','1.0','',0.0);
 CREATE TABLE events (
 	id BIGINT NOT NULL, 
 	at DOUBLE NOT NULL, 
@@ -284,8 +284,8 @@ INSERT INTO "holdings" VALUES('',0,'susan','',1000000.0,NULL,'[{"start":1000000.
 INSERT INTO "holdings" VALUES('job6',2,'','',0.0,0.0,'[{"start":1000100.0,"held":{"project":"joe","user":"joe","kind":"training","gpu_type":"","nodes":{"train":2}}}]');
 INSERT INTO "holdings" VALUES('job8t1',1,'','',0.0,0.0,'[{"start":1000100.0,"held":{"project":"jemma","user":"jemma","kind":"trial","gpu_type":"","nodes":{"train":1}}}]');
 INSERT INTO "holdings" VALUES('job8t2',1,'','',0.0,0.0,'[{"start":1000100.0,"held":{"project":"jemma","user":"jemma","kind":"trial","gpu_type":"","nodes":{"train":1}}}]');
-INSERT INTO "holdings" VALUES('job7',2,'','',0.0,NULL,'[{"start":1000200.0,"held":{"project":"joe","user":"joe","kind":"training","gpu_type":"","nodes":{"train":2},"borrowed":2}}]');
 INSERT INTO "holdings" VALUES('job4',3,'','',0.0,NULL,'[{"start":1000200.0,"held":{"project":"susan","user":"susan","kind":"training","gpu_type":"","nodes":{"train":2}}}]');
+INSERT INTO "holdings" VALUES('job7',2,'','',0.0,NULL,'[{"start":1000200.0,"held":{"project":"joe","user":"joe","kind":"training","gpu_type":"","nodes":{"train":2},"borrowed":2}}]');
 CREATE TABLE hub_groups (
 	project VARCHAR(64) NOT NULL, 
 	members TEXT NOT NULL, 
@@ -436,7 +436,7 @@ CREATE TABLE notification_choices (
 	body TEXT NOT NULL, 
 	PRIMARY KEY (user)
 );
-INSERT INTO "notification_choices" VALUES('susan','{"user":"susan","events":{"browser":["failed","time-limit","fault","resumed","paused","ended","workspace","succeeded-soon"],"jupyterlab":["failed","time-limit","fault","resumed","paused","ended","workspace","succeeded-soon"],"email":["failed","time-limit","fault","resumed","paused","ended","workspace","succeeded-soon"],"webhook":["failed","time-limit","fault","resumed","paused","ended","workspace","succeeded-soon"]},"addresses":{"webhook":"https://hooks.slack.com/services/secret"}}');
+INSERT INTO "notification_choices" VALUES('susan','{"user":"susan","events":{"browser":["fault","paused","failed","resumed","time-limit","succeeded-soon","workspace","ended"],"jupyterlab":["fault","paused","failed","resumed","time-limit","succeeded-soon","workspace","ended"],"email":["fault","paused","failed","resumed","time-limit","succeeded-soon","workspace","ended"],"webhook":["fault","paused","failed","resumed","time-limit","succeeded-soon","workspace","ended"]},"addresses":{"webhook":"https://hooks.slack.com/services/secret"}}');
 CREATE TABLE people (
 	name VARCHAR(255) NOT NULL, 
 	build_quota TEXT NOT NULL, 
@@ -474,9 +474,9 @@ CREATE TABLE projects (
 );
 INSERT INTO "projects" VALUES('susan',0,0,1,0,'{"name":"susan","parent":null,"quota":2,"limit":null,"weight":1.0,"priority":100,"age":0,"build_quota":1}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
 INSERT INTO "projects" VALUES('jemma',2,2,1,0,'{"name":"jemma","parent":null,"quota":2,"limit":null,"weight":1.0,"priority":100,"age":2,"build_quota":1}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
+INSERT INTO "projects" VALUES('vision',3,3,1,0,'{"name":"vision","parent":null,"quota":2,"limit":null,"weight":2.0,"priority":100,"age":3,"build_quota":0}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
 INSERT INTO "projects" VALUES('joe',1,1,2,0,'{"name":"joe","parent":null,"quota":2,"limit":6,"weight":1.0,"priority":120,"age":1,"build_quota":1}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
-INSERT INTO "projects" VALUES('speech',4,4,1,0,'{"name":"speech","parent":null,"quota":0,"limit":null,"weight":1.0,"priority":100,"age":4,"build_quota":0}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
-INSERT INTO "projects" VALUES('vision',3,3,2,0,'{"name":"vision","parent":null,"quota":2,"limit":null,"weight":3.0,"priority":100,"age":3,"build_quota":0}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
+INSERT INTO "projects" VALUES('speech',4,4,2,0,'{"name":"speech","parent":null,"quota":0,"limit":null,"weight":3.0,"priority":100,"age":4,"build_quota":0}','{"min_priority":0,"max_priority":100,"max_gpus":null,"max_time_limit":null,"images":null,"jobs_without_gpus":null,"max_cpus":null,"max_memory":null}');
 CREATE TABLE recent_use (
 	project VARCHAR(64) NOT NULL, 
 	gpu_type VARCHAR(128) NOT NULL, 
