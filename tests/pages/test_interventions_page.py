@@ -13,7 +13,11 @@ from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
 
 Visit = Callable[..., Page]
-COUNT = "window.clicks = 0; document.addEventListener('click', (event) => { window.clicks += event.isTrusted; }, true)"
+COUNT = """() => {
+  if (window.clicks === undefined)
+    document.addEventListener("click", (event) => { window.clicks += Number(event.isTrusted); }, true);
+  window.clicks = 0;
+}"""
 WHY = "Its data may not be used."
 
 
@@ -45,7 +49,7 @@ def test_a_lead_holds_and_releases_a_running_job_on_its_page(visit: Visit, pool:
     expect(page.get_by_test_id("job-headline")).to_contain_text("Put on hold by lead.")
     assert clicks() == 2
 
-    hers = visit("susan", f"jobs/{job.id}")
+    hers = visit("susan", f"jobs/{job.id}", apart=True)
     expect(hers.get_by_test_id("job-headline")).to_contain_text("Put on hold by lead.")
     expect(hers.get_by_test_id("job-release")).to_have_count(0)
     hers.get_by_text("Why?").click()
@@ -53,7 +57,7 @@ def test_a_lead_holds_and_releases_a_running_job_on_its_page(visit: Visit, pool:
 
     clicks = counted(page)
     page.get_by_test_id("job-release").click()
-    expect(page.get_by_test_id("job-state")).to_contain_text("running")
+    expect(page.get_by_test_id("job-state")).to_contain_text("Running")
     assert clicks() == 1
 
 
@@ -63,7 +67,7 @@ def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_is_shown_in_the_form(
         job = pool.submit("susan", name="waits", gpus=1)
         pool.run(pool.engine.pause(job.id, "susan"))
         pool.until(job.id, lambda found: found.state == "paused")
-        page = visit("susan", f"jobs/{job.id}")
+        page = visit("susan", f"jobs/{job.id}", apart=True)
         clicks = counted(page)
         page.get_by_test_id("job-change").click()
         page.get_by_test_id("intervention-priority").fill("urgent")
@@ -83,25 +87,25 @@ def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_is_shown_in_the_form(
 
 def test_several_jobs_are_held_edited_and_released_from_the_list(visit: Visit, pool: Service) -> None:
     jobs = [pool.submit("susan", name=f"bulk-{number}", gpus=8, priority=1) for number in range(2)]
-    page = visit("admin", "?everybody=1&search=bulk")
+    page = visit("admin", "?whose=all&search=bulk")
     expect(page.get_by_text("bulk-1")).to_be_visible()
-    page.get_by_label("Select all").first.check()
+    page.get_by_label("Select all jobs of this page").check()
     page.get_by_test_id("selected-hold").click()
     page.get_by_test_id("intervention-reason").fill(WHY)
     page.get_by_test_id("intervention-send").click()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Put on hold 2 jobs.")
     for job in jobs:
         pool.until(job.id, lambda found: found.hold is not None and found.state in {"queued", "paused"})
-    page.get_by_label("Select all").first.check()
+    page.get_by_label("Select all jobs of this page").check()
     page.get_by_test_id("selected-edit").click()
     page.get_by_test_id("intervention-priority").fill("60")
     page.get_by_test_id("intervention-send").click()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Edited 2 jobs.")
-    page.get_by_label("Select all").first.check()
+    page.get_by_label("Select all jobs of this page").check()
     page.get_by_test_id("selected-release").click()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Released 2 jobs.")
     found = [pool.run(pool.engine.job(job.id)) for job in jobs]
-    assert [(each.hold, each.options.priority) for each in found] == [None, 60] * 0 + [(None, 60)] * 2
+    assert [(each.hold, each.options.priority) for each in found] == [(None, 60), (None, 60)]
 
 
 def test_a_project_is_frozen_until_a_time_and_unfrozen(visit: Visit, pool: Service) -> None:
@@ -118,7 +122,7 @@ def test_a_project_is_frozen_until_a_time_and_unfrozen(visit: Visit, pool: Servi
     )
     assert clicks() <= 3
     pool.until(job.id, lambda found: found.state == "paused")
-    hers = visit("susan", f"jobs/{job.id}")
+    hers = visit("susan", f"jobs/{job.id}", apart=True)
     expect(hers.get_by_test_id("job-headline")).to_contain_text("Project frozen by lead.")
 
     clicks = counted(page)
@@ -150,7 +154,7 @@ def test_the_trail_is_chosen_and_saved_and_a_lead_sees_hers(visit: Visit, pool: 
     page = visit("lead", "admin")
     page.get_by_test_id("audit-what").select_option("job")
     expect(page.get_by_test_id("audit-row").first).to_contain_text("lead put on hold the job")
-    expect(page.get_by_test_id("audit")).not_to_contain_text("nlp")
+    expect(page.get_by_test_id("audit")).not_to_contain_text("changed project")
     with page.expect_download() as saved:
         page.get_by_test_id("audit-csv").click()
     assert WHY in saved.value.path().read_text()

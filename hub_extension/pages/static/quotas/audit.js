@@ -280,10 +280,11 @@ function timeWords(at) {
   return new Date(at * 1000).toLocaleString();
 }
 
-function drawChange(field, { before, after }) {
+function drawChange(field, { what, before, after }) {
   const title = clean(field).replaceAll("_", " ");
   const words = (value) => (field === "until" && value ? timeWords(value) : valueWords(value));
-  const was = field in before && h("del", { key: "was" }, words(before[field]));
+  const isAbout = what.startsWith("job.") && !(field in after);
+  const was = field in before && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
   const is = field in after && h("ins", { key: "is" }, words(after[field]));
   return h("span", { key: field, class: "st-change" }, `${title} `, was, was && is && " → ", is);
 }
