@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hub_people import until
 from terminal import Run
@@ -20,14 +22,18 @@ def state_of(run: Run, job: str) -> str:
     return str(run("show", job, "--json").json["state"])
 
 
+def says(run: Run, command: str, job: str, words: str) -> bool:
+    return words in run(command, job).out
+
+
 def test_an_admin_holds_chosen_jobs_of_a_person_and_she_sees_who_and_why(run: Run) -> None:
     jobs = [sent(run, "--tag", "suspect") for _ in range(2)]
     other = sent(run)
     try:
         held = run("hold", "--user", "susan", "--tag", "suspect", "--reason", WHY, user="admin")
         assert held.code == 0, held.err
-        for words in (["show", jobs[0]], ["explain", jobs[0]]):
-            until(f"{words} says it", lambda words=words: f"by admin: {WHY}" in run(*words).out)
+        for command in ("show", "explain"):
+            until(f"{command} says it", partial(says, run, command, jobs[0], f"by admin: {WHY}"))
         until("the list says it", lambda: "Put on hold by admin." in run("jobs", "--mine").out)
         refused = run("release", jobs[0])
         assert (refused.code, "Only administrators of" in refused.err) == (1, True)

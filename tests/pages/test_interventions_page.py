@@ -29,7 +29,8 @@ def pool(service: Service) -> Iterator[Service]:
     service.people.administers = {}
     for name in ("vision", "nlp"):
         service.run(service.engine.unfreeze(name, "clean-up", members={}))
-        service.run(service.engine.edit_project(name, wire.ProjectEdit(quota=2, weight=1.0), "clean-up", members={}))
+        numbers = wire.ProjectEdit(quota=2, weight=1.0)
+        service.run(service.engine.edit_project(name, numbers, "clean-up", members={}))
 
 
 def counted(page: Page) -> Callable[[], int]:
@@ -61,7 +62,7 @@ def test_a_lead_holds_and_releases_a_running_job_on_its_page(visit: Visit, pool:
     assert clicks() == 1
 
 
-def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_is_shown_in_the_form(visit: Visit, pool: Service) -> None:
+def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_shows_in_the_form(visit: Visit, pool: Service) -> None:
     pool.people.groups["nlp"] = ["joe", "susan"]
     try:
         job = pool.submit("susan", name="waits", gpus=1)
