@@ -136,7 +136,7 @@ def _changes(options: Mapping[str, str | None]) -> dict[str, Any]:
         try:
             changes[name] = None if text == NO_VALUE and option.default is None else option.read(text)
         except BadOption as error:
-            raise click.BadParameter(str(error), param_hint=f"'{option.flag}'") from None
+            raise click.BadParameter(str(error), param_hint=option.flag) from None
     return changes
 
 

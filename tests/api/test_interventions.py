@@ -100,3 +100,30 @@ async def test_an_owner_raises_the_priority_within_the_range_of_her_project(pool
 async def test_edits_that_are_none_are_refused(pool: Any, body: Any) -> None:
     job = await waiting(pool)
     assert (await pool.as_("susan").post(f"/jobs/{job}/edit", json=body)).status_code in {400, 422}
+
+
+async def test_a_lead_freezes_her_project_alone_until_a_time(pool: Any) -> None:
+    lead, until = pool.as_("lead"), pool.pool.clock() + 3600
+    frozen = await lead.post("/projects/vision/freeze", json={"why": "A review", "until": until})
+    assert frozen.json()["freeze"]["until"] == until, frozen.text
+    job = (await pool.submit("susan"))["id"]
+    found = (await pool.as_("susan").get(f"/jobs/{job}")).json()
+    assert (found["state"], found["hold"]["project"], found["hold"]["until"]) == ("queued", "vision", until)
+    refused = await lead.post("/projects/speech/freeze", json={})
+    assert (refused.status_code, (await lead.post("/projects/speech/unfreeze")).status_code) == (403, 403)
+    past = await lead.post("/projects/vision/freeze", json={"until": 1.0})
+    assert (past.status_code, past.json()["field"]) == (422, "until")
+    assert (await lead.post("/projects/vision/unfreeze")).json()["freeze"] is None
+    await pool.until("susan", job, lambda found: found["state"] == "running")
+
+
+async def test_numbers_rules_and_drains_take_an_end(pool: Any) -> None:
+    admin, until = pool.as_("admin"), pool.pool.clock() + 3600
+    view = (await admin.patch("/projects/vision", json={"weight": 2, "until": until})).json()
+    assert view["endings"]["weight"] == {"until": until, "by": "admin", "before": 1.0, "refused": ""}
+    node = (await admin.post("/nodes/drain", json={"node": "train", "until": until})).json()
+    assert node["drain"]["until"] == until
+    rules = await admin.patch("/idle-rules", json={"rule": {"tell_after": 60}, "until": until})
+    assert rules.json()["until"] == until
+    person = await admin.patch("/people/jemma", json={"build_quota": 0, "until": until})
+    assert person.json()["ending"]["until"] == until

@@ -87,3 +87,38 @@ def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
         assert run("audit").code == 1
     finally:
         run("cancel", job)
+
+
+def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
+    job = sent(run)
+    try:
+        frozen = run("freeze", "susan", "--reason", "A review", "--until", "2030-01-31 18:00", user="admin")
+        assert (frozen.code, "susan is frozen until 2030-01-31 18:00" in frozen.out) == (0, True), frozen.err
+        until("the pause", lambda: state_of(run, job) == "paused")
+        assert "Project frozen by admin." in run("jobs", "--mine").out
+        assert "springtide unfreeze susan" in run("explain", job).out
+        changed = run("set-project", "susan", "--weight", "2", "--until", "7d", user="admin")
+        assert (changed.code, "The values before return at" in changed.out) == (0, True), changed.err
+        shown = run("projects").out
+        assert "susan was frozen by admin at" in shown
+        assert "weight of susan: 1.0 again at" in shown
+        assert run("freeze", "susan").code == 1
+        assert run("unfreeze", "susan", user="admin").out == "susan is not frozen any more.\n"
+    finally:
+        run("unfreeze", "susan", user="admin")
+        run("set-project", "susan", "--weight", "1", user="admin")
+        run("cancel", job)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["set-project", "susan"], "Give at least one of --quota"),
+        (["set-project", "susan", "--quota", "many"], "“many” is no number of GPUs such as 4"),
+        (["freeze", "susan", "--until", "someday"], "“someday” is not a time such as friday 18:00"),
+        (["freeze", "susan", "--until", "2000-01-01"], "The end has passed already."),
+    ],
+)
+def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:
+    done = run(*words, user="admin")
+    assert (done.code, message in done.err) == (2, True), done.err
