@@ -48,9 +48,16 @@ COMMANDS = {
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
     "hold": Entry(
-        f"{HERE}.jobs:hold", "", "Put jobs on hold: they do not start, or not again, until they are released."
+        f"{HERE}.interventions:hold",
+        "",
+        "Put jobs on hold: they are paused, and do not start until they are released.",
     ),
-    "release": Entry(f"{HERE}.jobs:release", "", "Let jobs that are on hold start again."),
+    "release": Entry(f"{HERE}.interventions:release", "", "Let jobs that are on hold start again."),
+    "edit": Entry(
+        f"{HERE}.interventions:edit",
+        "",
+        "Change priority, time limit, workers or project of jobs that do not run.",
+    ),
     "finish": Entry(
         f"{HERE}.jobs:finish", "", "Mark waiting jobs as finished: they succeed, and are not run again."
     ),
@@ -62,6 +69,13 @@ COMMANDS = {
     "default-project": Entry(
         f"{HERE}.pool:default_project", "", "Choose the project of your jobs that name none."
     ),
+    "set-project": Entry(
+        f"{HERE}.interventions:set_project", "", "Change quota, limit or priority of a project, maybe for a time."
+    ),
+    "freeze": Entry(
+        f"{HERE}.interventions:freeze", "", "Let no job of a project start; those that run are paused."
+    ),
+    "unfreeze": Entry(f"{HERE}.interventions:unfreeze", "", "Let the jobs of a project start again."),
     "datasets": Entry(f"{HERE}.pool:datasets", "", "Show the datasets that your jobs may name."),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(
@@ -69,6 +83,7 @@ COMMANDS = {
     ),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
+    "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
     "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),

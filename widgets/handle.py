@@ -11,10 +11,13 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Self
 
+from msgspec import UNSET
+
 from springtide.scheduler import capture, wire
 from springtide.scheduler.arguments import BadArgument, typed_of
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import BadOption
+from springtide.scheduler.wire.options import unknown_option
 from springtide.scheduler.wire.submission import checked
 from springtide.widgets.connection import Connection, PoolError, connection, own
 from springtide.widgets.display import phrases, progress_bar
@@ -144,6 +147,30 @@ class Handle(ABC):
     def resume(self) -> None:
         """Let the job run again after `pause`."""
         self._connection.ask(Client.resume, self.id)
+
+    def edit(
+        self,
+        *,
+        priority: Any = UNSET,
+        project: Any = UNSET,
+        time_limit: Any = UNSET,
+        reason: str = "",
+        **workers: Any,
+    ) -> None:
+        """Change what the job asks for, or its project, while it does not run; what is left out stays.
+
+        ``time_limit`` None removes the limit. ``workers`` and ``min_workers`` are changed as well, if given. The
+        ``reason`` is kept in the audit trail. Raises `OptionError` for values that options do not take, and
+        `PoolError` if the pool would not take such a job.
+        """
+        given = {"priority": priority, "time_limit": time_limit, **workers}
+        try:
+            changes = checked({name: value for name, value in given.items() if value is not UNSET})
+        except BadOption as error:
+            raise OptionError(str(error)) from None
+        if unknown := changes.keys() - set(wire.OPTIONS_EDITED):
+            raise OptionError(str(unknown_option(min(unknown), ("project", "reason", *wire.OPTIONS_EDITED))))
+        self._connection.ask(Client.edit, self.id, wire.JobEdit(**changes, project=project, reason=reason))
 
     def cancel(self, *, children: bool = False) -> None:
         """End the job for good; with ``children`` also the unfinished jobs that its program has submitted."""

@@ -1,11 +1,11 @@
-"""Calls of administrators: projects, people, quotas and the audit trail."""
+"""Calls of administrators: projects, people, quotas and nodes, and what takes changes back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from springtide.hub_extension.api import workspaces
@@ -18,9 +18,9 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     Admin,
     AuditEntry,
-    AuditPage,
     DrainRequest,
     FreeRequest,
+    FreezeRequest,
     NodeView,
     PersonEdit,
     PersonView,
@@ -32,13 +32,6 @@ from springtide.scheduler.wire.shapes import ProjectName
 
 Person = Annotated[str, Meta(min_length=1, max_length=255)]
 AuditId = Annotated[int, Meta(ge=0, le=1 << 53)]
-
-
-class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Query parameters: the page of the audit trail."""
-
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 @route("GET", "/admin", Who.PROJECT_ADMINS)
@@ -114,6 +107,27 @@ def _by_type(quantity: int | Mapping[str, int | None] | UnsetType) -> dict[str, 
     return {gpu_type: number or 0 for gpu_type, number in quantity.items()}
 
 
+@route("POST", "/projects/{name}/freeze", Who.PROJECT_ADMINS)
+async def freeze(call: Call, name: ProjectName, body: FreezeRequest) -> ProjectView:
+    """Freeze a project: none of its jobs starts; those that run are paused, or may finish."""
+    _check_freeze(call, name)
+    members = await call.pool.groups.members()
+    return await call.pool.engine.freeze(name, body, call.caller.name, members=members)
+
+
+@route("POST", "/projects/{name}/unfreeze", Who.PROJECT_ADMINS)
+async def unfreeze(call: Call, name: ProjectName) -> ProjectView:
+    """Unfreeze a project: its jobs start again."""
+    _check_freeze(call, name)
+    return await call.pool.engine.unfreeze(name, call.caller.name, members=await call.pool.groups.members())
+
+
+def _check_freeze(call: Call, name: str) -> None:
+    if not may(call.caller, Action.FREEZE, name):
+        message = f"Only administrators of {wording.given(name)} and of the pool may freeze and unfreeze it."
+        raise Refusal(403, "forbidden", message)
+
+
 @route("DELETE", "/projects/{name}", Who.ADMINS)
 async def delete_project(call: Call, name: ProjectName) -> None:
     """Delete a project, and then the hub's group of the same name if it was created for the project."""
@@ -142,7 +156,8 @@ async def _put_in(call: Call, project: str, user: str, *, undoes: int | None = N
     pool.engine.check_members(after={**members, project: after}, before=members)
     await pool.groups.add(project, user, who.token)
     changed = {"members": before}, {"members": after}
-    await pool.engine.record(who.name, _kind("member.add", undoes), project, *changed, undoes=undoes)
+    what = _kind("member.add", undoes)
+    await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
 
 
 @route("DELETE", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
@@ -159,7 +174,8 @@ async def _take_out(call: Call, project: str, user: str, *, undoes: int | None =
     after = sorted(set(before) - {user})
     await pool.groups.remove(project, user, who.token)
     changed = {"members": before}, {"members": after}
-    await pool.engine.record(who.name, _kind("member.remove", undoes), project, *changed, undoes=undoes)
+    what = _kind("member.remove", undoes)
+    await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
 
 
 def _kind(what: str, undoes: int | None) -> str:
@@ -217,12 +233,6 @@ async def free_gpus(call: Call, body: FreeRequest) -> None:
         if any(server.name == found.name for server in await pool.groups.servers(found.user)):
             raise still_runs(found, "a server that the hub has")
     await pool.engine.free_gpus(body, caller.name)
-
-
-@route("GET", "/audit", Who.ADMINS)
-async def audit(call: Call, query: AuditQuery) -> AuditPage:
-    """Return a page of the audit trail, newest entries first."""
-    return await call.pool.engine.audit(query.cursor, query.limit)
 
 
 @route("POST", "/audit/{id}/undo", Who.ADMINS)

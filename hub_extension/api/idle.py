@@ -87,5 +87,5 @@ async def set_rule(call: Call, body: IdleRuleEdit) -> IdleRules:
         wanted = "none" if edit.scope == "pool" else f"that of the {edit.scope}"
         raise Refusal(422, "invalid", f"The rule is for the {edit.scope}; its name is {wanted}.", field="name")
     rule = None if edit.rule is None else IdleRule(edit.rule.tell_after, edit.rule.notice)
-    await idle.set_rule((RuleScope(edit.scope), edit.name), rule, call.caller.name)
+    await idle.set_rule((RuleScope(edit.scope), edit.name), rule, call.caller.name, edit.until)
     return idle.rules()

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated, BinaryIO, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import own_projects, project_for, unknown_project
@@ -47,6 +47,7 @@ from springtide.scheduler.wire import (
     HoldRequest,
     Job,
     JobActed,
+    JobEdit,
     JobPage,
     JobsActed,
     JobsAction,
@@ -280,7 +281,7 @@ async def _record(call: Call, job: Job, what: str) -> None:
     """Record in the audit trail what the caller did with another person's job."""
     if not permissions.owns(call.caller, job.user):
         before = {"user": job.user, "name": job.name}
-        await call.pool.engine.record(call.caller.name, what, job.id, before, {})
+        await call.pool.engine.record(call.caller.name, what, job.id, before, {}, project=job.project)
 
 
 async def record_reading(call: Call, job: Job, what: str) -> None:
@@ -334,8 +335,9 @@ async def finish(call: Call, id: str) -> Job:
 
 @route("POST", "/jobs/{id}/hold", Who.LOGGED_IN)
 async def hold(call: Call, id: str, body: HoldRequest) -> Job:
-    """Put a job on hold: it does not start, or not again, until it is released."""
-    return await call.pool.engine.hold((await _administered(call, id)).id, call.caller.name, body.reason)
+    """Put a job on hold: it does not start until it is released; one that runs is paused, or may finish."""
+    job = await _administered(call, id)
+    return await call.pool.engine.hold(job.id, call.caller.name, body.reason, finish=body.finish)
 
 
 @route("POST", "/jobs/{id}/release", Who.LOGGED_IN)
@@ -346,6 +348,33 @@ async def release(call: Call, id: str, body: ReleaseRequest) -> Job:
         message = f"{given(user)} is not a member of {given(job.project)}, on whose account the job runs."
         raise Refusal(422, "invalid", message, field="user", hint="Add this person to the project first.")
     return await call.pool.engine.release(job.id, call.caller.name, user)
+
+
+@route("POST", "/jobs/{id}/edit", Who.LOGGED_IN)
+async def edit(call: Call, id: str, body: JobEdit) -> Job:
+    """Change priority, time limit or workers of a job that does not run, or move it to another project."""
+    job = await seen(call, id)
+    if not permissions.may(call.caller, Action.EDIT, job.project, job.user):
+        message = f"Only {job.user} and administrators of {given(job.project)} and of the pool may edit the job."
+        raise Refusal(403, "forbidden", message)
+    if body.project not in {UNSET, job.project}:
+        await _check_move(call, job, str(body.project))
+    return await call.pool.engine.edit(job.id, body, call.caller.name)
+
+
+async def _check_move(call: Call, job: Job, project: str) -> None:
+    """Raise `Refusal` for a project to which the caller may not move the job, or whose member its owner is not."""
+    engine = call.pool.engine
+    if not engine.has_project(project):
+        raise unknown_project(project, own_projects(call.pool, call.caller))
+    if not permissions.may(call.caller, Action.EDIT, project, job.user):
+        message = (
+            f"Only members of {given(project)} may move jobs of their own there, and its administrators others."
+        )
+        raise Refusal(403, "forbidden", message, field="project")
+    if job.user not in (await call.pool.groups.members(fresh=True)).get(project, ()):
+        message = f"{given(job.user)}, whose job it is, is not a member of {given(project)}."
+        raise Refusal(422, "invalid", message, field="project", hint="Add this person to the project first.")
 
 
 async def _administered(call: Call, job_id: str) -> Job:
@@ -460,6 +489,8 @@ MARKS = {
     "pin": MarksEdit(pinned=True),
     "unpin": MarksEdit(pinned=False),
 }
+INTERVENTIONS = frozenset({"hold", "release", "edit"})
+"""Actions that are for people alone, not for programs of jobs."""
 ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
 
 
@@ -468,12 +499,22 @@ async def _acted(call: Call, job_id: str, body: JobsAction) -> Job:
         return await mark(call, job_id, MARKS[body.action])
     if body.action == "tag":
         return await edit_tags(call, job_id, body.tags)
+    if body.action in INTERVENTIONS and call.caller.job is not None:
+        raise Refusal(403, "forbidden", "A program of a job neither holds, releases nor edits jobs.")
+    if body.action == "edit":
+        return await edit(call, job_id, body.edit)
+    if body.action == "hold":
+        if body.hold is None:
+            raise Refusal(422, "invalid", "A hold needs a reason.", field="hold", hint='"hold": {"reason": "…"}')
+        return await hold(call, job_id, body.hold)
+    if body.action == "release":
+        return await release(call, job_id, ReleaseRequest())
     return await ACTIONS[body.action](call, job_id)
 
 
 @route("POST", "/jobs/actions", Who.LOGGED_IN, jobs=True)
 async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
-    """Pause, resume, cancel, tag, mark or delete several jobs, each by itself: a refusal does not stop the others.
+    """Act on several jobs, each by itself: a refusal does not stop the others.
 
     With ``children`` it is also done to the unfinished jobs that programs of these have submitted, as far as the
     caller may see these.

@@ -44,8 +44,10 @@ class Action(StrEnum):
     DELETE = "delete a job that has ended, with its files"
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
+    EDIT = "change priority, time limit and workers of a job that does not run, and move it to such a project"
     TAG = "change the tags and the note of a job, pin and archive it"
     REPORT = "see in reports which GPUs a person held"
+    FREEZE = "freeze and unfreeze the project, with those inside it"
     CHANGE_MEMBERS = "add and remove members"
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
@@ -53,7 +55,8 @@ class Action(StrEnum):
     CHANGE_PERSON = "give a person a build quota of one's own"
     DRAIN = "drain and undrain nodes"
     FREE_GPUS = "free GPUs of what runs without a place in the pool, or end it"
-    SEE_AUDIT = "read the audit trail, undo changes"
+    SEE_AUDIT = "read the audit trail of the project"
+    UNDO = "read the audit trail of the pool, and take changes back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,10 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.DELETE: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.ENTER: Rule(None, own=Role.MEMBER),
         Action.HOLD: Rule(Role.PROJECT_ADMIN),
+        Action.EDIT: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.REPORT: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
+        Action.FREEZE: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),
@@ -87,7 +92,8 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
         Action.DRAIN: Rule(Role.POOL_ADMIN),
         Action.FREE_GPUS: Rule(Role.POOL_ADMIN),
-        Action.SEE_AUDIT: Rule(Role.POOL_ADMIN),
+        Action.SEE_AUDIT: Rule(Role.PROJECT_ADMIN),
+        Action.UNDO: Rule(Role.POOL_ADMIN),
     }
 )
 

@@ -28,7 +28,8 @@ async def open_session(call: Call, id: str, body: SessionRequest) -> SessionOpen
         attempt = await pool.engine.sessions.attempt(job.id, body.rank)
         command = shlex.join(body.argv)[:MAX_RECORDED] or "(a shell)"
         recorded = {"command": command, "worker": body.rank, "attempt": attempt.attempt}
-        await pool.engine.record(caller.name, "job.exec", job.id, {"name": job.name}, recorded)
+        about = {"name": job.name}
+        await pool.engine.record(caller.name, "job.exec", job.id, about, recorded, project=job.project)
         spec = SessionSpec(body.rank, tuple(body.argv), body.terminal, body.kind)
         session = await pool.engine.sessions.open(attempt, spec)
         return SessionOpened(id=pool.sessions.add(session, caller.name, job.project, slot.pop_all()).id)

@@ -147,6 +147,9 @@ async def stop(call: Call, user: str, query: ServerQuery) -> None:
     if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
         raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may stop it.")
     await end(call.pool, call.caller, user, query.server)
+    if not permissions.owns(call.caller, user):
+        subject = "/".join(filter(None, (user, query.server)))
+        await call.pool.engine.record(call.caller.name, "workspace.stop", subject, {"user": user}, {})
 
 
 async def end(pool: Pool, caller: Caller, user: str, server: str) -> None:

@@ -139,6 +139,8 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
 def changes(explanation: Explanation) -> str:
     """Return the changes that let the job start; if none is known, those that its reason names."""
     job = explanation.job
+    if job.hold is not None and job.hold.project and not job.ended:
+        return f"springtide unfreeze {job.hold.project}, by an administrator of it or of the pool"
     if job.hold is not None and not job.ended:
         return f"springtide release {job.id}, by an administrator of {job.project} or of the pool"
     if job.held_by_user:

@@ -290,7 +290,7 @@ def _print(job: Job, *, as_json: bool) -> None:
         click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
 
 
-def _act_on(job_ids: Sequence[str], act: Callable[[str], Job], *, as_json: bool) -> None:
+def act_on(job_ids: Sequence[str], act: Callable[[str], Job], *, as_json: bool) -> None:
     """Act on each job. One with which that cannot be done does not keep the others; then the exit code is 1."""
     problems = []
     for job_id in job_ids:
@@ -310,7 +310,7 @@ def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Comma
     @json_option
     def command(*, job_ids: tuple[str, ...], as_json: bool) -> None:
         with Client() as client:
-            _act_on(job_ids, lambda job_id: act(client, job_id), as_json=as_json)
+            act_on(job_ids, lambda job_id: act(client, job_id), as_json=as_json)
 
     return command
 
@@ -318,26 +318,6 @@ def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Comma
 pause = _act("pause", "Ask jobs to save and stop, until you resume them.", Client.pause)
 resume = _act("resume", "Let jobs that you paused run again.", Client.resume)
 finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are not run again.", Client.finish)
-
-
-@click.command()
-@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
-@click.option("--reason", required=True, help="Reason, shown to everyone who sees the job.")
-@json_option
-def hold(*, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
-    """Put jobs on hold: they do not start, or not again, until they are released."""
-    with Client() as client:
-        _act_on(job_ids, lambda job_id: client.hold(job_id, reason), as_json=as_json)
-
-
-@click.command()
-@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
-@click.option("--to", "user", help="Their new owner, a member of their project.")
-@json_option
-def release(*, job_ids: tuple[str, ...], user: str | None, as_json: bool) -> None:
-    """Let jobs that are on hold start again."""
-    with Client() as client:
-        _act_on(job_ids, lambda job_id: client.release(job_id, user), as_json=as_json)
 
 
 @click.command()

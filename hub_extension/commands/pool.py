@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ import click
 import msgspec
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
+from springtide.hub_extension.commands.times import local, until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import (
     AWAY,
@@ -61,6 +63,26 @@ def projects(*, as_json: bool) -> None:
         return
     rows = [row for path, project in as_tree(pool.projects) for row in project_rows(path, project, pool)]
     print_table(header(pool), rows, empty="No projects. An admin makes them on Springtide's admin page.")
+    for line in (*freeze_lines(pool.projects), *ending_lines(pool.projects)):
+        click.echo(one_line(line))
+
+
+def freeze_lines(views: Iterable[ProjectView]) -> Iterator[str]:
+    """Yield a line for each frozen project: by whom, since and until when, and why."""
+    for view in views:
+        if (freeze := view.freeze) is not None and freeze.project == view.name:
+            until = "" if freeze.until is None else f", until {local(freeze.until)}"
+            why = f": {freeze.why}" if freeze.why else ""
+            yield f"{view.name} was frozen by {freeze.by} at {local(freeze.since)}{until}{why}"
+
+
+def ending_lines(views: Iterable[ProjectView]) -> Iterator[str]:
+    """Yield a line for each value of a project that ends by itself: when, and what returns then."""
+    for view in views:
+        for name, ending in view.endings.items():
+            refused = f" It could not return so far: {ending.refused}" if ending.refused else ""
+            before = "none" if ending.before is None else json.dumps(ending.before)
+            yield f"{name} of {view.name}: {before} again at {local(ending.until)}.{refused}"
 
 
 @click.command("default-project")
@@ -215,9 +237,9 @@ def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
         ]
         for what, drain in drained:
             if drain is not None:
-                since = datetime.fromtimestamp(drain.since).astimezone().isoformat(" ", "minutes")
+                until = "" if drain.until is None else f", until {local(drain.until)}"
                 why = f": {drain.why}" if drain.why else ""
-                yield f"{what} was drained by {drain.by} at {since}{why}"
+                yield f"{what} was drained by {drain.by} at {local(drain.since)}{until}{why}"
 
 
 def node_row(node: NodeView) -> tuple[object, ...]:
@@ -290,15 +312,24 @@ def holders(cells: list[GpuCell]) -> dict[str, int]:
 @gpu_option
 @click.option("--reason", default="", help="Reason, shown to everyone whose job has to leave.")
 @click.option("--finish", is_flag=True, help="Let the jobs there run to their end instead of pausing them.")
+@until_option
 @json_option
-def drain(*, names: tuple[str, ...], gpus: tuple[int, ...], reason: str, finish: bool, as_json: bool) -> None:
+def drain(
+    *,
+    names: tuple[str, ...],
+    gpus: tuple[int, ...],
+    reason: str,
+    finish: bool,
+    until: float | None,
+    as_json: bool,
+) -> None:
     """Let nothing new start on nodes, or on single GPUs of a node.
 
     Jobs there save their work and continue elsewhere; notebooks stay.
     """
     with Client() as client:
         for name, gpu in _drainable(names, gpus):
-            node = client.drain_node(name, reason, gpu=gpu, finish=finish)
+            node = client.drain_node(name, reason, gpu=gpu, finish=finish, until=until)
             if as_json:
                 print_json(node)
                 continue

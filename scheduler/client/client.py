@@ -38,6 +38,8 @@ FILES_TIMEOUT_S = 90.0
 """Time for a request that reads folders of a job, in seconds."""
 COPY_TIMEOUT_S = 1800.0
 """Time for a request that copies a checkpoint, in seconds."""
+MOST_ENTRIES = 200
+"""Number of entries of the audit trail that are asked for at a time."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -245,15 +247,19 @@ class Client:
         """Mark a job that waits after an attempt as finished: it ends as succeeded, and is not run again."""
         return self._control(job_id, "finish")
 
-    def hold(self, job_id: str, reason: str) -> wire.Job:
-        """Put a job on hold: it does not start, or not again, until an administrator releases it."""
-        body = wire.HoldRequest(reason=reason)
+    def hold(self, job_id: str, reason: str, *, finish: bool = False) -> wire.Job:
+        """Put a job on hold until an administrator releases it; one that runs is paused, or may ``finish``."""
+        body = wire.HoldRequest(reason=reason, finish=finish)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "hold"), body=body)
 
     def release(self, job_id: str, user: str | None = None) -> wire.Job:
         """Release a job that is on hold; ``user`` owns it from now on, if given."""
         body = wire.ReleaseRequest(user=user)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "release"), body=body)
+
+    def edit(self, job_id: str, edit: wire.JobEdit) -> wire.Job:
+        """Change priority, time limit or workers of a job that does not run, or move it to another project."""
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "edit"), body=edit)
 
     def _control(self, job_id: str, what: str) -> wire.Job:
         """Send a request to a job; a repeated one has no further effect."""
@@ -509,6 +515,17 @@ class Client:
         """Change a project."""
         return self._http.struct(wire.ProjectView, "PATCH", _path("projects", name), body=edit)
 
+    def freeze(
+        self, project: str, why: str = "", *, finish: bool = False, until: float | None = None
+    ) -> wire.ProjectView:
+        """Let no job of a project start; those that run are paused, or may ``finish``. It ends at ``until``."""
+        body = wire.FreezeRequest(why=why, finish=finish, until=until)
+        return self._http.struct(wire.ProjectView, "POST", _path("projects", project, "freeze"), body=body)
+
+    def unfreeze(self, project: str) -> wire.ProjectView:
+        """Let the jobs of a project start again."""
+        return self._http.struct(wire.ProjectView, "POST", _path("projects", project, "unfreeze"))
+
     def delete_project(self, name: str) -> None:
         """Delete a project, and the hub's group of its name if that was made with it."""
         self._http.raw("DELETE", _path("projects", name))
@@ -525,19 +542,55 @@ class Client:
         """Set the build quota of one person."""
         return self._http.struct(wire.PersonView, "PATCH", _path("people", name), body=edit)
 
-    def audit(self, cursor: str | None = None, limit: int | None = None) -> wire.AuditPage:
-        """Return the audit trail, newest first."""
-        return self._http.struct(wire.AuditPage, "GET", "audit", query={"cursor": cursor, "limit": limit})
+    def audit(
+        self,
+        cursor: str | None = None,
+        limit: int | None = None,
+        *,
+        who: str | None = None,
+        what: str | None = None,
+        project: str | None = None,
+        start: float | None = None,
+        end: float | None = None,
+    ) -> wire.AuditPage:
+        """Return a page of the audit trail, newest first: that of the caller's projects, of all for admins.
+
+        ``what`` is a kind such as ``job.hold``, or what kinds begin with, such as ``job``; entries are from
+        ``start`` on and before ``end``.
+        """
+        chosen = {"who": who, "what": what, "project": project, "start": start, "end": end}
+        return self._http.struct(
+            wire.AuditPage, "GET", "audit", query={**chosen, "cursor": cursor, "limit": limit}
+        )
+
+    def all_audit(self, **chosen: Any) -> Iterator[wire.AuditEntry]:
+        """Yield every entry that `audit` would return, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self.audit(cursor, MOST_ENTRIES, **chosen)
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
 
     def undo(self, audit_id: int) -> None:
         """Take a change back."""
         self._http.raw("POST", _path("audit", str(audit_id), "undo"))
 
     def drain_node(
-        self, node: str, why: str = "", *, gpu: int | None = None, finish: bool = False
+        self,
+        node: str,
+        why: str = "",
+        *,
+        gpu: int | None = None,
+        finish: bool = False,
+        until: float | None = None,
     ) -> wire.NodeView:
-        """Let nothing new start on a node or a GPU; jobs there are paused and resume elsewhere, or ``finish``."""
-        body = wire.DrainRequest(node=node, gpu=gpu, why=why, finish=finish)
+        """Let nothing new start on a node or a GPU; jobs there are paused and resume elsewhere, or ``finish``.
+
+        It ends by itself at ``until``, if given.
+        """
+        body = wire.DrainRequest(node=node, gpu=gpu, why=why, finish=finish, until=until)
         return self._http.struct(wire.NodeView, "POST", "nodes/drain", body=body)
 
     def undrain_node(self, node: str, *, gpu: int | None = None) -> None:

@@ -2,11 +2,12 @@
 
 from springtide.scheduler.engine.engine import Engine, JobFilter
 from springtide.scheduler.engine.opening import ConfigurationError, new_job_id, open_engine
-from springtide.scheduler.engine.requests.project_admin import UNDO
 from springtide.scheduler.engine.settings import EngineSettings, Retries, Stats
+from springtide.scheduler.store.records import UNDO, AuditQuery
 
 __all__ = [
     "UNDO",
+    "AuditQuery",
     "ConfigurationError",
     "Engine",
     "EngineSettings",

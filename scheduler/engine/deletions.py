@@ -83,7 +83,7 @@ class Deletions:
                 raise unknown_job(job_id)
             transaction.delete_job(job, ids)
             before = {"user": job.spec.user, "name": job.spec.name, "project": job.spec.project, "jobs": len(ids)}
-            transaction.add_audit_entry(by, "job.delete", job_id, before, {})
+            transaction.add_audit_entry(by, "job.delete", job_id, before, {}, project=job.spec.project)
 
         await self._request(apply)
         self.due.set()

@@ -18,6 +18,8 @@ from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
     control,
     drains,
+    editing,
+    freezes,
     hub_users,
     paging,
     project_admin,
@@ -42,7 +44,16 @@ from springtide.scheduler.runs import Run, UnknownNameError, check_names, holds,
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import AuditRecord, Bundle, Hold, JobQuery, JobRecord, JobSpec
+from springtide.scheduler.store.records import (
+    UNDO,
+    AuditQuery,
+    AuditRecord,
+    Bundle,
+    Hold,
+    JobQuery,
+    JobRecord,
+    JobSpec,
+)
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
 from springtide.scheduler.store.tables import HubGroup, HubStanding
 from springtide.scheduler.wording import count, given
@@ -310,11 +321,11 @@ class Engine:
         """Mark a job that waits after an attempt as finished: it ends as succeeded."""
         return await self._change_job(job_id, JobChange.FINISH, by)
 
-    async def hold(self, job_id: str, by: str, reason: str) -> wire.Job:
-        """Put a job on hold: it does not start, or not again, until it is released."""
+    async def hold(self, job_id: str, by: str, reason: str, *, finish: bool = False) -> wire.Job:
+        """Put a job on hold until it is released; one that runs is paused, unless it may ``finish``."""
 
         def hold(transaction: Transaction, job: JobRecord) -> None:
-            control.hold_job(transaction, job, Hold(by, reason, transaction.now))
+            control.hold_job(transaction, job, Hold(by, reason, transaction.now), finish=finish)
 
         return await self._apply_to_job(job_id, hold)
 
@@ -322,6 +333,12 @@ class Engine:
         """Let a job that is on hold start again, as that of ``user`` if given."""
         return await self._apply_to_job(
             job_id, lambda transaction, job: control.release_job(transaction, job, by, user)
+        )
+
+    async def edit(self, job_id: str, edit: wire.JobEdit, by: str) -> wire.Job:
+        """Change what a job asks for, or its project, while it does not run."""
+        return await self._apply_to_job(
+            job_id, lambda transaction, job: editing.edit_job(transaction, job, edit, by, self.settings)
         )
 
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
@@ -467,6 +484,18 @@ class Engine:
         await self._change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
         return self._project_view(name, members)
 
+    async def freeze(
+        self, project: str, request: wire.FreezeRequest, by: str, *, members: Members
+    ) -> wire.ProjectView:
+        """Let no job of a project start; those that run are paused, or may finish."""
+        await self._change(lambda transaction: freezes.freeze(transaction, project, request, by))
+        return self._project_view(project, members)
+
+    async def unfreeze(self, project: str, by: str, *, members: Members) -> wire.ProjectView:
+        """Let the jobs of a project start again."""
+        await self._change(lambda transaction: freezes.unfreeze(transaction, project, by))
+        return self._project_view(project, members)
+
     async def delete_project(self, name: str, by: str) -> bool:
         """Delete a project without unfinished jobs and children; return whether its group was created for it."""
         return await self._change(lambda transaction: project_admin.delete_project(transaction, name, by))
@@ -474,7 +503,9 @@ class Engine:
     async def edit_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.PersonView:
         """Set or remove a person's own build quota."""
         await self._change(
-            lambda transaction: project_admin.edit_person(transaction, name, edit.build_quota, by, members)
+            lambda transaction: project_admin.edit_person(
+                transaction, name, edit.build_quota, by, members, until=edit.until
+            )
         )
         return pool_view.person(self._state, name, quotas.projects_by_person(members).get(name, []))
 
@@ -544,10 +575,15 @@ class Engine:
 
     # ---------- the audit trail
 
-    async def audit(self, cursor: str | None, limit: int) -> wire.AuditPage:
-        """Return a page of the audit trail, newest first."""
+    async def audit(
+        self,
+        cursor: str | None,
+        limit: int,
+        chosen: AuditQuery = AuditQuery(),  # noqa: B008 - frozen
+    ) -> wire.AuditPage:
+        """Return a page of the chosen entries of the audit trail, newest first."""
         position, limit = paging.page_bounds(cursor, limit)
-        found = await self._read(reading.audit, position, limit + 1)
+        found = await self._read(reading.audit, chosen, position, limit + 1)
         items = [self._entry_view(record) for record in found[:limit]]
         return wire.AuditPage(items=items, next=str(found[limit - 1].id) if len(found) > limit else None)
 
@@ -578,16 +614,20 @@ class Engine:
         before: Mapping[str, Any],
         after: Mapping[str, Any],
         *,
+        project: str = "",
         undoes: int | None = None,
     ) -> int:
-        """Record a change made elsewhere, that undoes the entry ``undoes`` if given; return the entry's id."""
+        """Record a change made elsewhere, that undoes the entry ``undoes`` if given; return the entry's id.
+
+        ``project`` is the one that it concerns, if it concerns one.
+        """
 
         def add(transaction: Transaction) -> int:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
-            if what.removeprefix(project_admin.UNDO) in project_admin.MEMBERSHIP:
+            if what.removeprefix(UNDO) in project_admin.MEMBERSHIP:
                 transaction.hub_groups.put(HubGroup(subject, tuple(after["members"])))
-            return transaction.add_audit_entry(who, what, subject, before, after)
+            return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 
         return await self._change(add)
 

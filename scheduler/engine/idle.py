@@ -9,12 +9,15 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import IdleSettings
+from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.tables import (
     POOL,
+    EndingKey,
+    EndingKind,
     IdleRecord,
     IdleRule,
     IdleRuleRecord,
@@ -213,23 +216,45 @@ def reserved(transaction: Transaction, key: WorkspaceKey) -> None:
     transaction.idle_records.remove(key)
 
 
-def set_rule(transaction: Transaction, key: RuleKey, rule: IdleRule | None, by: str) -> None:
-    """Set the rule of the pool, of a project or of a person; None removes it.
+def set_rule(
+    transaction: Transaction, key: RuleKey, rule: IdleRule | None, by: str, *, until: float | None = None
+) -> None:
+    """Set the rule of the pool, of a project or of a person, until a time if one is given; None removes it.
 
-    Raises `Refusal` (404) for an unknown project.
+    Raises `Refusal`: 404 for an unknown project, 422 for an end that has passed.
     """
+    check_until(until, transaction.now)
     scope, name = key
     if scope is RuleScope.PROJECT and name not in transaction.projects:
         raise Refusal(404, "not_found", f"There is no project {given(name)}.", field="project")
     record = transaction.idle_rules.get(key)
-    before = None if record is None else record.rule
-    if before != rule:
+    before, ends = None if record is None else record.rule, ending_key(key)
+    if before != rule or until_of(transaction.endings, ends) != until:
+        end_at(transaction, ends, until, by, None if before is None else asdict(before))
         if rule is None:
             transaction.idle_rules.remove(key)
         else:
             transaction.idle_rules.put(IdleRuleRecord(scope, name, rule.tell_after, rule.notice))
         subject = f"{scope.value} {name}".rstrip()
-        transaction.add_audit_entry(by, "idle_rule.change", subject, _shown(before), _shown(rule))
+        of = name if scope is RuleScope.PROJECT else ""
+        after = _shown(rule) if until is None else {**_shown(rule), "until": until}
+        transaction.add_audit_entry(by, "idle_rule.change", subject, _shown(before), after, project=of)
+
+
+def ending_key(key: RuleKey) -> EndingKey:
+    """Return the key of the end of a rule."""
+    scope, name = key
+    return EndingKind.IDLE_RULE, f"{scope.value} {name}"
+
+
+def return_rule(transaction: Transaction, subject: str, before: dict[str, float | None] | None) -> None:
+    """Set the rule that was there before one that has ended, named by the subject of its end.
+
+    Raises `Refusal` if its project is gone.
+    """
+    scope, _, name = subject.partition(" ")
+    rule = None if before is None else IdleRule(**before)
+    set_rule(transaction, (RuleScope(scope), name), rule, POOL)
 
 
 def _shown(rule: IdleRule | None) -> dict[str, object]:
@@ -370,9 +395,9 @@ class IdleWorkspaces:
         """Keep a workspace as if it were used now. Raises `Refusal`."""
         await self._change(lambda change: keep(change, (user, server), by))
 
-    async def set_rule(self, key: RuleKey, rule: IdleRule | None, by: str) -> None:
-        """Set a rule; None goes back to that of the settings. Raises `Refusal`."""
-        await self._change(lambda change: set_rule(change, key, rule, by))
+    async def set_rule(self, key: RuleKey, rule: IdleRule | None, by: str, until: float | None = None) -> None:
+        """Set a rule, until a time if given; None goes back to that of the settings. Raises `Refusal`."""
+        await self._change(lambda change: set_rule(change, key, rule, by, until=until))
 
     # ---------- views
 
@@ -405,15 +430,18 @@ class IdleWorkspaces:
         shown = {(scope.value, name): rule for (scope, name), rule in self._rules().items()}
         set_here = {(scope.value, name) for scope, name in self._state.idle_rules}
         pool = shown.pop(("pool", ""), NEVER)
+        endings = self._state.endings
         return wire.IdleRules(
             stops=self._may_stop,
             pool=wire.IdleRule(tell_after=pool.tell_after, notice=pool.notice),
+            until=until_of(endings, ending_key((RuleScope.POOL, ""))),
             exceptions=[
                 wire.IdleException(
                     scope=scope,
                     name=name,
                     rule=wire.IdleRule(tell_after=rule.tell_after, notice=rule.notice),
                     configured=(scope, name) not in set_here,
+                    until=until_of(endings, ending_key((RuleScope(scope), name))),
                 )
                 for (scope, name), rule in sorted(shown.items())
             ],

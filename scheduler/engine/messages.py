@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
@@ -38,7 +39,22 @@ def held_by(by: str) -> Reason:
 def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
     """Return the job is on hold; one that ``runs`` is not started again."""
     by = "" if hold.by == POOL else hold.by
+    if hold.project:
+        return Reason("engine-frozen-runs" if runs else "engine-frozen", _frozen(hold))
     return Reason("engine-on-hold-runs" if runs else "engine-on-hold", {"by": by, "detail": hold.reason})
+
+
+def paused_for_hold(hold: Hold) -> Reason:
+    """Return the job was paused because it was put on hold, or its project was frozen."""
+    if hold.project:
+        return Reason("engine-paused-for-freeze", _frozen(hold))
+    return Reason("engine-paused-for-hold", {"by": hold.by, "detail": hold.reason})
+
+
+def _frozen(hold: Hold) -> dict[str, str]:
+    """Return who froze a project and why; the time at which that ends by itself is in UTC."""
+    ends = "" if hold.until is None else f"{datetime.fromtimestamp(hold.until, UTC):%Y-%m-%d %H:%M} UTC"
+    return {"by": hold.by, "detail": hold.reason, "project": hold.project, "ends": ends}
 
 
 def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:

@@ -76,7 +76,8 @@ class TagCalls:
             transaction.put_marks(job, job.spec.with_options(tags=tags))
             if by != job.spec.user:
                 before = {"user": job.spec.user, "name": job.spec.name, "tags": list(job.spec.options.tags)}
-                transaction.add_audit_entry(by, "job.tags", job_id, before, {"tags": list(tags)})
+                after = {"tags": list(tags)}
+                transaction.add_audit_entry(by, "job.tags", job_id, before, after, project=job.spec.project)
 
         await self._request(apply)
 
@@ -95,7 +96,8 @@ class TagCalls:
             transaction.put_marks(job, structs.replace(job.spec, marks=marks))
             if by != job.spec.user:
                 who = {"user": job.spec.user, "name": job.spec.name}
-                transaction.add_audit_entry(by, "job.marks", job_id, {**who, **_shown(before)}, _shown(marks))
+                was, now = {**who, **_shown(before)}, _shown(marks)
+                transaction.add_audit_entry(by, "job.marks", job_id, was, now, project=job.spec.project)
 
         await self._request(apply)
 

@@ -192,9 +192,40 @@ def _on_hold_runs(p: Params) -> Sentences:
     yield follows("It runs on, and does not start again before it is released.")
 
 
+def _frozen_by(p: Params) -> str:
+    why = f": {sentence(str(p['detail']))}" if p.get("detail") else "."
+    return f"The project {quoted_name(p, 'project')} was frozen by {quoted_name(p, 'by')}{why}"
+
+
+def _frozen(p: Params) -> Sentences:
+    yield state(_frozen_by(p))
+    if p.get("ends"):
+        yield follows(f"That ends by itself at {p['ends']}, and the job can start again then.")
+    else:
+        yield change("It can start once an administrator of the project or the pool unfreezes the project.")
+
+
+def _frozen_runs(p: Params) -> Sentences:
+    yield state(_frozen_by(p))
+    until = f"before {p['ends']}, when that ends by itself" if p.get("ends") else "before that ends"
+    yield follows(f"It runs on, and does not start again {until}.")
+
+
+def _paused_for_freeze(p: Params) -> Sentences:
+    yield cause(_frozen_by(p))
+
+
+def _paused_for_hold(p: Params) -> Sentences:
+    yield cause(f"It was paused when {quoted_name(p, 'by')} put it on hold: {sentence(str(p.get('detail')))}")
+
+
 ATTEMPTS: Table = {
     "engine-on-hold": _on_hold,
     "engine-on-hold-runs": _on_hold_runs,
+    "engine-paused-for-hold": _paused_for_hold,
+    "engine-frozen": _frozen,
+    "engine-frozen-runs": _frozen_runs,
+    "engine-paused-for-freeze": _paused_for_freeze,
     "engine-held": _held,
     "engine-drained": _drained,
     "without-gpus-paused": _drained_without_gpus,

@@ -86,9 +86,17 @@ def marked_row(job: JobRecord) -> dict[str, Any]:
     }
 
 
-def given_row(job: JobRecord) -> dict[str, Any]:
-    """Return a job's columns that depend on its owner; ``job_id`` names it."""
-    return {"job_id": job.id, "spec": as_json(job.spec), "user": job.spec.user, "key": job.spec.key}
+def respecified_row(job: JobRecord) -> dict[str, Any]:
+    """Return a job's columns that depend on its owner, project and options; ``job_id`` names it."""
+    spec = job.spec
+    return {
+        "job_id": job.id,
+        "spec": as_json(spec),
+        "user": spec.user,
+        "project": spec.project,
+        "key": spec.key,
+        "gpus": spec.options.gpus * spec.options.workers,
+    }
 
 
 def shifted_row(job: JobRecord) -> dict[str, Any]:

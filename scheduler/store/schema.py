@@ -168,7 +168,9 @@ audit = Table(
     Column("before", Text, nullable=False),
     Column("after", Text, nullable=False),
     Column("undone", Boolean, nullable=False),
+    Column("project", String(64), nullable=False, server_default=""),
 )
+Index("ix_audit_project", audit.c.project, audit.c.id)
 
 
 def _reading_columns() -> Iterator[Column[Any]]:

@@ -117,7 +117,8 @@ class DrainRecord:
     """A node that an admin has drained: nothing new starts there until it is undrained.
 
     ``finish`` says that the jobs that ran there then may run to their end; without it they were asked to pause.
-    ``why`` is what the admin ``by`` gave as the reason, empty if nothing.
+    ``why`` is what the admin ``by`` gave as the reason, empty if nothing. It ends by itself at ``until``, a time
+    of the system clock, unless that is None.
     """
 
     node: str
@@ -125,6 +126,7 @@ class DrainRecord:
     since: float
     why: str = ""
     finish: bool = False
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,62 @@ class GpuDrainRecord:
     since: float
     why: str = ""
     finish: bool = False
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeRecord:
+    """A frozen project: its jobs and those of the projects inside it neither start nor resume.
+
+    ``finish`` says that those that ran then may run to their end; without it they were asked to pause. ``why`` is
+    what ``by`` gave as the reason, empty if nothing. It ends by itself at ``until``, unless that is None.
+    """
+
+    project: str
+    by: str
+    since: float
+    why: str = ""
+    finish: bool = False
+    until: float | None = None
+
+
+class EndingKind(StrEnum):
+    """What has another value for a time: a person's build quota, an idle rule, or a field of a project."""
+
+    PERSON = "person"
+    IDLE_RULE = "idle_rule"
+    PARENT = "parent"
+    QUOTA = "quota"
+    LIMIT = "limit"
+    WEIGHT = "weight"
+    PRIORITY = "priority"
+    BUILD_QUOTA = "build_quota"
+    RANGES = "ranges"
+
+
+EndingKey: TypeAlias = tuple[EndingKind, str]
+"""What ends, and the project or person, or scope and name of the rule, that it is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A change that ends at ``until``, a time of the system clock; then the value ``before`` returns.
+
+    ``refused`` says why that could not return when it was ``tried`` last.
+    """
+
+    kind: EndingKind
+    subject: str
+    until: float
+    by: str
+    before: Any = None
+    refused: str = ""
+    tried: float = 0.0
+
+    @property
+    def key(self) -> EndingKey:
+        """The kind and the subject."""
+        return self.kind, self.subject
 
 
 WorkspaceKey: TypeAlias = tuple[str, str]
@@ -315,6 +373,7 @@ class Tables:
         Column("since", Double, nullable=False),
         Column("why", Text, nullable=False),
         Column("finish", Boolean, nullable=False),
+        Column("until", Double, nullable=True),
     )
     gpu_drains = Table[str, GpuDrainRecord](
         "gpu_drains",
@@ -324,6 +383,28 @@ class Tables:
         Column("since", Double, nullable=False),
         Column("why", Text, nullable=False),
         Column("finish", Boolean, nullable=False),
+        Column("until", Double, nullable=True),
+    )
+    freezes = Table[str, FreezeRecord](
+        "freezes",
+        FreezeRecord,
+        Column("project", String(64), primary_key=True),
+        Column("by", String(255), nullable=False),
+        Column("since", Double, nullable=False),
+        Column("why", Text, nullable=False),
+        Column("finish", Boolean, nullable=False),
+        Column("until", Double, nullable=True),
+    )
+    endings = Table[EndingKey, Ending](
+        "endings",
+        Ending,
+        Column("kind", String(16), primary_key=True),
+        Column("subject", String(512), primary_key=True),
+        Column("until", Double, nullable=False),
+        Column("by", String(255), nullable=False),
+        Column("before", Text, nullable=True),
+        Column("refused", Text, nullable=False),
+        Column("tried", Double, nullable=False),
     )
     hub_users = Table[str, HubUser](
         "hub_users",

@@ -95,8 +95,8 @@ def _jobs(connection: Connection, batch: WriteBatch) -> None:
         connection.execute(_update_job, [codec.shifted_row(job) for job in batch.shifted_jobs])
     if batch.marked_jobs:
         connection.execute(_update_job, [codec.marked_row(job) for job in batch.marked_jobs])
-    if batch.given_jobs:
-        connection.execute(_update_job, [codec.given_row(job) for job in batch.given_jobs])
+    if batch.respecified_jobs:
+        connection.execute(_update_job, [codec.respecified_row(job) for job in batch.respecified_jobs])
     if batch.deleted_jobs:
         pruning.forget_jobs(connection, batch.deleted_jobs)
     parameters = [{"sweep": each.sweep, "body": each.body} for each in batch.sweep_parameters]

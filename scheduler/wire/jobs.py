@@ -11,6 +11,7 @@ from springtide.scheduler.metrics import Value
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
+from springtide.scheduler.wire.job_edits import MAX_REASON, JobEdit
 from springtide.scheduler.wire.reruns import RerunOf
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, MAX_TAGS, Answer, Quantity, Request, Word
 from springtide.scheduler.wire.submission import JobOptions
@@ -188,17 +189,24 @@ class Starts(Answer, frozen=True, kw_only=True):
 
 
 class Hold(Answer, frozen=True, kw_only=True):
-    """The stop of a job by an administrator: who put it on hold, why, and when."""
+    """The stop of a job by an administrator: who put it on hold, why, and when.
+
+    ``project`` is the frozen project that it comes from, empty for a hold of the job itself; ``until`` is when the
+    freeze ends by itself.
+    """
 
     by: str
     reason: str
     at: float
+    project: str = ""
+    until: float | None = None
 
 
 class HoldRequest(Request, frozen=True, kw_only=True):
-    """Put a job on hold. Everyone who sees the job sees the reason."""
+    """Put a job on hold; one that runs is paused, or may ``finish``. Everyone who sees the job sees the reason."""
 
-    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)]
+    finish: bool = False
 
 
 class ReleaseRequest(Request, frozen=True, kw_only=True):
@@ -343,15 +351,22 @@ class JobPage(Answer, frozen=True, kw_only=True):
     looked_at: int | None = None
 
 
+Mark = Literal["archive", "unarchive", "pin", "unpin", "tag", "delete"]
+"""Actions that are for ended jobs as well."""
+
+
 class JobsAction(Request, frozen=True, kw_only=True):
     """An action on several jobs, named by their ids; with ``children`` also on those that they have submitted.
 
-    ``tags`` is the change that the action ``tag`` makes. With ``dry_run`` the action ``delete`` deletes nothing.
+    ``tags`` is the change that the action ``tag`` makes, ``edit`` that of ``edit``, and ``hold`` what ``hold``
+    needs. With ``dry_run`` the action ``delete`` deletes nothing.
     """
 
-    action: Literal["pause", "resume", "cancel", "finish", "archive", "unarchive", "pin", "unpin", "tag", "delete"]
+    action: Literal["pause", "resume", "cancel", "finish", "hold", "release", "edit"] | Mark
     dry_run: bool = False
     tags: TagsEdit = TagsEdit()
+    edit: JobEdit = JobEdit()
+    hold: HoldRequest | None = None
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
     children: bool = False
 

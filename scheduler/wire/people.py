@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from springtide.scheduler.wire.jobs import Hold
-from springtide.scheduler.wire.pool import ProjectView
+from springtide.scheduler.wire.pool import EndingView, ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Word
+from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
 EventName = Literal["paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace"]
 EventNames = Annotated[list[EventName], Meta(max_length=8)]
@@ -72,7 +72,7 @@ class ProjectEdit(Request, frozen=True, kw_only=True):
     type left out of a table stays as it is; a new project has quota 0, no limit and build quota 0 of it.
 
     ``ranges`` is replaced as a whole. ``version`` is the version that was shown to the editor; a change based on
-    an old one is refused.
+    an old one is refused. With ``until`` the values before return at that time, unless they are changed meanwhile.
     """
 
     parent: ProjectName | UnsetType | None = UNSET
@@ -83,6 +83,15 @@ class ProjectEdit(Request, frozen=True, kw_only=True):
     build_quota: Quantity | UnsetType = UNSET
     ranges: JobRanges | UnsetType = UNSET
     version: Annotated[int, Meta(ge=0, le=1 << 53)] | UnsetType = UNSET
+    until: Until | None = None
+
+
+class FreezeRequest(Request, frozen=True, kw_only=True):
+    """A freeze of a project; jobs that run are paused, or may ``finish``. All who see its jobs see ``why``."""
+
+    why: Annotated[str, Meta(max_length=500)] = ""
+    finish: bool = False
+    until: Until | None = None
 
 
 class PersonNumbers(Answer, frozen=True, kw_only=True):
@@ -105,12 +114,15 @@ class PersonView(Answer, frozen=True, kw_only=True):
     build_held: int
     projects: list[str]
     by_type: dict[str, PersonNumbers] = {}
+    ending: EndingView | None = None
+    """When the person's own build quota ends by itself."""
 
 
 class PersonEdit(Request, frozen=True, kw_only=True):
-    """A build quota of one's own for a person; None goes back to that of the projects."""
+    """A build quota of one's own for a person, maybe until a time; None goes back to that of the projects."""
 
     build_quota: Quantity | None
+    until: Until | None = None
 
 
 class TrainSums(Answer, frozen=True, kw_only=True):
@@ -173,6 +185,8 @@ class AuditEntry(Answer, frozen=True, kw_only=True):
     subject: str
     before: dict[str, Any]
     after: dict[str, Any]
+    project: str = ""
+    """The project that it concerns; empty if it concerns the pool or a person."""
     undo: bool = False
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.shapes import Answer, Request
+from springtide.scheduler.wire.shapes import Answer, Request, Until
 
 
 class DatasetView(Answer, frozen=True, kw_only=True):
@@ -40,6 +40,32 @@ class Holder(Answer, frozen=True, kw_only=True):
     borrowed: bool = False
 
 
+class EndingView(Answer, frozen=True, kw_only=True):
+    """The end of a change: the value ``before`` returns at ``until``, in seconds since the epoch.
+
+    ``by`` has set it. ``refused`` says why the value could not return so far, in which case it is tried again.
+    """
+
+    until: float
+    by: str
+    before: Any = None
+    refused: str = ""
+
+
+class FreezeView(Answer, frozen=True, kw_only=True):
+    """The freeze of a project, or of the nearest project above it: by whom, since and until when, and why.
+
+    ``finish`` says that jobs that ran then may run to their end; without it they were paused.
+    """
+
+    project: str
+    by: str
+    since: float
+    why: str
+    finish: bool
+    until: float | None = None
+
+
 class DrainView(Answer, frozen=True, kw_only=True):
     """The author, time (in seconds since the epoch) and reason of a drain of a node or GPU.
 
@@ -51,6 +77,8 @@ class DrainView(Answer, frozen=True, kw_only=True):
     since: float
     why: str
     finish: bool
+    until: float | None = None
+    """When it ends by itself; None if it does not."""
 
 
 class GpuCell(Answer, frozen=True, kw_only=True):
@@ -77,6 +105,7 @@ class DrainRequest(Request, frozen=True, kw_only=True):
     gpu: GpuIndex | None = None
     why: Annotated[str, Meta(max_length=500)] = ""
     finish: bool = False
+    until: Until | None = None
 
 
 class UndrainRequest(Request, frozen=True, kw_only=True):
@@ -173,6 +202,9 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     build_by_type: dict[str, int] = {}
     ranges: JobRanges = JobRanges()
     """The project's own ranges of its jobs' requests; those of the projects above it apply as well."""
+    freeze: FreezeView | None = None
+    endings: dict[str, EndingView] = {}
+    """The fields whose present values end by themselves."""
 
 
 class TypeUse(Answer, frozen=True, kw_only=True):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from springtide.scheduler.arguments import argument_of
+from springtide.scheduler.wire.csv_text import csv_text, moment
 from springtide.scheduler.wire.jobs import Job
 
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of texts that a spreadsheet would compute."""
 COLUMNS: Final = (
     "id",
     "name",
@@ -44,13 +40,9 @@ def csv_of(jobs: Sequence[Job], now: float) -> str:
     metrics = dict.fromkeys(name for job in jobs for name in job.progress.values)
     heads = [*COLUMNS, *(f"argument.{name}" for name in arguments)]
     heads += [f"{kind}.{name}" for name in metrics for kind in ("last", "best")]
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(map(_cell, heads))
-    for job in jobs:
-        given = [_argument(job, name) for name in arguments]
-        writer.writerow(map(_cell, [*_own(job, now), *given, *_metrics(job, metrics)]))
-    return text.getvalue()
+    given = ([_argument(job, name) for name in arguments] for job in jobs)
+    rows = ([*_own(job, now), *own, *_metrics(job, metrics)] for job, own in zip(jobs, given, strict=True))
+    return csv_text(heads, rows)
 
 
 def _own(job: Job, now: float) -> list[object]:
@@ -59,7 +51,7 @@ def _own(job: Job, now: float) -> list[object]:
     duration = None if job.started is None else round((job.ended or now) - job.started, 1)
     return [
         *(job.id, job.name, job.state, job.user, job.project),
-        *(_moment(job.submitted), _moment(job.started), _moment(job.ended), duration),
+        *(moment(job.submitted), moment(job.started), moment(job.ended), duration),
         *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
         *(job.rerun.job if job.rerun and fork else None, fork and fork.step),
         *((trial.generation, trial.member) if trial else (None, None)),
@@ -82,22 +74,3 @@ def _metrics(job: Job, names: Iterable[str]) -> list[object]:
         for name in names
         for value in (progress.values.get(name), progress.best[name].value if name in progress.best else None)
     ]
-
-
-def _moment(at: float | None) -> str:
-    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-
-
-def _cell(value: object) -> object:
-    if not isinstance(value, str):
-        return "" if value is None else value
-    text = "".join(letter for letter in value if letter.isprintable() or letter == "\n")
-    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

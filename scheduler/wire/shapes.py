@@ -30,6 +30,10 @@ Quantity = Count | Annotated[dict[TypeName, Count | None], Meta(max_length=100)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_GPUS)]
 
 
+Until = Annotated[float, Meta(ge=0, le=1e11)]
+"""When a change ends by itself, in seconds since the epoch, as the system clock has it then."""
+
+
 class Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A body that a caller sends."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.wire.shapes import Answer, Count, Request, Word
+from springtide.scheduler.wire.shapes import Answer, Count, Request, Until, Word
 
 Span = Annotated[float, Meta(gt=0, le=366 * 86_400)]
 """A duration in seconds, up to a year."""
@@ -113,9 +113,13 @@ class IdleRule(Request, frozen=True, kw_only=True):
 
 
 class IdleRuleEdit(Request, frozen=True, kw_only=True):
-    """A rule for the pool, a project or a person; null goes back to the settings, or to the rule of the pool."""
+    """A rule for the pool, a project or a person; null goes back to the settings, or to the rule of the pool.
+
+    With ``until`` the rule before returns at that time.
+    """
 
     rule: IdleRule | None
+    until: Until | None = None
     scope: Literal["pool", "project", "person"] = "pool"
     name: Annotated[str, Meta(max_length=255)] = ""
 
@@ -127,6 +131,7 @@ class IdleException(Answer, frozen=True, kw_only=True):
     name: str
     rule: IdleRule
     configured: bool
+    until: float | None = None
 
 
 class IdleRules(Answer, frozen=True, kw_only=True):
@@ -134,6 +139,8 @@ class IdleRules(Answer, frozen=True, kw_only=True):
 
     stops: bool
     pool: IdleRule
+    until: float | None = None
+    """When the rule of the pool ends by itself."""
     exceptions: list[IdleException]
 
 

@@ -93,6 +93,15 @@ async def hold(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respons
     return released
 
 
+async def edit(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    edited = await client.post(f"/jobs/{job}/edit", json={"priority": 40})
+    body = {"action": "edit", "jobs": [job], "edit": {"priority": 30}}
+    [several] = (await client.post("/jobs/actions", json=body)).json()["results"]
+    assert (edited.status_code in DENIED) is (several.get("problem") is not None)
+    return edited
+
+
 async def rerun(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     job = await job_of(pool, user)
     form = await client.get(f"/jobs/{job}/rerun")
@@ -119,6 +128,13 @@ async def delete(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respo
 
 async def tag(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
     return await client.patch(f"/jobs/{await job_of(pool, user)}/tags", json={"add": ["best"]})
+
+
+async def freeze(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    frozen = await client.post(f"/projects/{PROJECT}/freeze", json={"why": "A review."})
+    unfrozen = await client.post(f"/projects/{PROJECT}/unfreeze")
+    assert frozen.status_code == unfrozen.status_code
+    return unfrozen
 
 
 async def change_members(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
@@ -170,10 +186,14 @@ async def free_gpus(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.
 
 
 async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
-    read = await client.get("/audit")
-    undone = await client.post("/audit/1/undo")
-    assert (read.status_code == 403) is (undone.status_code == 403)
+    read = await client.get("/audit", params={"project": PROJECT})
+    table = await client.get("/audit.csv", params={"project": PROJECT})
+    assert (read.status_code == 403) is (table.status_code == 403)
     return read
+
+
+async def undo(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    return await client.post("/audit/1/undo")
 
 
 async def cancel_all(pool: Any) -> None:
@@ -206,8 +226,10 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.DELETE_CHECKPOINTS: delete_checkpoints,
     Action.DELETE: delete,
     Action.HOLD: hold,
+    Action.EDIT: edit,
     Action.TAG: tag,
     Action.REPORT: report,
+    Action.FREEZE: freeze,
     Action.CHANGE_MEMBERS: change_members,
     Action.CHANGE_CHILD: change_child,
     Action.CHANGE_PROJECT: change_project,
@@ -216,6 +238,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.DRAIN: drain,
     Action.FREE_GPUS: free_gpus,
     Action.SEE_AUDIT: see_audit,
+    Action.UNDO: undo,
 }
 EXPECTED = {
     Action.SEE: (False, True, True, True, True),
@@ -227,8 +250,10 @@ EXPECTED = {
     Action.DELETE_CHECKPOINTS: (False, False, False, False, False),
     Action.DELETE: (False, False, False, True, True),
     Action.HOLD: (False, False, False, True, True),
+    Action.EDIT: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.REPORT: (False, False, False, True, True),
+    Action.FREEZE: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
     Action.CHANGE_CHILD: (False, False, False, True, True),
     Action.CHANGE_PROJECT: (False, False, False, False, True),
@@ -236,7 +261,8 @@ EXPECTED = {
     Action.CHANGE_PERSON: (False, False, False, False, True),
     Action.DRAIN: (False, False, False, False, True),
     Action.FREE_GPUS: (False, False, False, False, True),
-    Action.SEE_AUDIT: (False, False, False, False, True),
+    Action.SEE_AUDIT: (False, False, False, True, True),
+    Action.UNDO: (False, False, False, False, True),
 }
 """May each role, from others to pool admin, do it to another person's jobs? Written by hand, unlike `TABLE`."""
 OWN = {
@@ -247,6 +273,7 @@ OWN = {
     Action.ENTER: (False, False, True, True, True),
     Action.DELETE_CHECKPOINTS: (True, True, True, True, True),
     Action.DELETE: (True, True, True, True, True),
+    Action.EDIT: (False, False, True, True, True),
     Action.TAG: (True, True, True, True, True),
     Action.REPORT: (True, True, True, True, True),
 }

@@ -70,8 +70,61 @@ async def test_its_user_cannot_release_it_by_pause_and_resume(pool, full):
     assert job.hold is not None
 
 
-async def test_a_running_job_runs_on_and_does_not_start_again(pool, full):
+async def test_a_running_job_is_paused_and_its_gpus_go_to_others(pool, full):
+    behind = await pool.submit("joe", gpus=8, name="behind")
+    pausing = await pool.engine.hold(full.id, "admin", WHY)
+    assert pausing.state == "pausing"
+    assert "It was paused when admin put it on hold: Its data may not be used any more." in pausing.reason.text
+
+    job = await pool.state(full.id, "paused")
+    assert job.reason.text.startswith(ON_HOLD)
+    assert job.attempts[-1].ended_why.code == "engine-paused-for-hold"
+    await pool.state(behind.id, "running")
+    pool.executor.end(pool.key(behind.id), code=0)
+    await pool.engine.resume(full.id, "susan")
+    await pool.idle()
+    assert (await pool.job(full.id)).state == "paused"
+
+    await pool.engine.release(full.id, "admin")
+    assert (await pool.state(full.id, "running")).attempt == 2
+
+
+async def test_a_job_that_is_being_moved_does_not_start_elsewhere_once_it_is_on_hold(pool, full):
+    pool.executor.ignores_pause = True
+    await pool.engine.drain_node(wire.DrainRequest(node="train"), "admin")
+    await pool.engine.hold(full.id, "admin", WHY)
+    await pool.engine.undrain_node(wire.UndrainRequest(node="train"), "admin")
+    pool.executor.end(pool.key(full.id), code=75)
+    await pool.idle()
+    assert (await pool.job(full.id)).state == "paused"
+
+
+async def test_a_job_that_is_being_cancelled_is_not_paused(pool, full):
+    pool.executor.ignores_kill = True
+    await pool.engine.cancel(full.id, "susan")
     job = await pool.engine.hold(full.id, "admin", WHY)
+    assert "Cancelled by susan" in job.reason.headline
+
+
+async def test_a_running_sweep_is_paused_with_its_trials(pool):
+    sweep = await pool.submit("susan", gpus=2, name="search", trials=wire.Trials(number=6, at_most=2))
+    await pool.state(sweep.id, "running")
+    await pool.engine.hold(sweep.id, "admin", WHY)
+    held = await pool.state(sweep.id, "paused", "queued")
+    await pool.idle()
+    assert (await pool.job(sweep.id)).trials.running == 0
+    assert held.hold is not None
+
+    await pool.engine.release(sweep.id, "admin")
+    await pool.until(lambda: _running(pool, sweep.id, 2))
+
+
+async def _running(pool, sweep: str, number: int) -> bool:
+    return (await pool.job(sweep)).trials.running == number
+
+
+async def test_a_running_job_that_may_finish_runs_on_and_does_not_start_again(pool, full):
+    job = await pool.engine.hold(full.id, "admin", WHY, finish=True)
     assert job.state == "running"
     assert f"{ON_HOLD} It runs on, and does not start again before it is released." in job.reason.text
 

@@ -86,6 +86,8 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
     pool = await make_pool(path=old)
     projects = {project.name: project for project in pool.engine.admin({"joe": ["joe"]}).projects}
     assert (projects["vision"].quota, projects["vision"].weight) == (2, 2.0)
+    if schema >= "0024":
+        assert (projects["speech"].freeze.why, projects["speech"].endings["weight"].before) == ("a review", 1.0)
     assert (projects["joe"].limit, projects["joe"].priority) == (6, 120)
     assert [workspace.user for workspace in pool.engine.workspaces()] == ["susan"]
     drains = {node.name: node.drain.why for node in pool.engine.pool().nodes if node.drain is not None}

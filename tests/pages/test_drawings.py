@@ -311,7 +311,7 @@ def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: P
     ("changes", "offered"),
     [
         ("{}", ["Pause", "Cancel…"]),
-        ("{ state: 'queued', held: [], attempts: [] }", ["Hold", "Cancel…"]),
+        ("{ state: 'queued', held: [], attempts: [] }", ["Pause", "Cancel…"]),
         ("{ state: 'queued', held: [], attempts: [], held_by_user: true }", ["Resume", "Cancel…"]),
         ("{ state: 'paused', held: [] }", ["Keep paused", "Cancel…"]),
         ("{ state: 'pausing' }", ["Cancel…"]),

@@ -279,7 +279,7 @@ def test_the_rest_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
     [
         (SOME, "{}", ["Pause", "Retry failed (1)", "Cancel the rest…"]),
         (SOME, "{ state: 'paused', held_by_user: true }", ["Resume", "Retry failed (1)", "Cancel the rest…"]),
-        ("gallery.trialRows(5, 0)", "{ state: 'queued' }", ["Hold", "Cancel the rest…"]),
+        ("gallery.trialRows(5, 0)", "{ state: 'queued' }", ["Pause", "Cancel the rest…"]),
         (SOME, "{ state: 'succeeded', ended: 1 }", []),
     ],
 )

@@ -19,6 +19,12 @@ from springtide.scheduler.sentences import Role
 SCHEDULER = Path(__file__).parents[2] / "scheduler"
 COUNTS = (0, 1, 2, 8, 11, 1200)
 NAMES = ("digits", "sweep lr=0.017", "ended. It")
+FROZEN: dict[str, Any] = {
+    "by": NAMES,
+    "project": NAMES,
+    "detail": ("", "A review"),
+    "ends": ("", "2026-11-27 17:00 UTC"),
+}
 TYPES = ((), ("v100",), ("v100", "t4"))
 STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied", "open", "working")
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
@@ -199,6 +205,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "test-run-failed": [{"detail": ("", "It ended with exit code 1")}],
     "test-run-cancelled": [{"by": NAMES}],
     "engine-on-hold": [{"by": (*NAMES, ""), "detail": ("Its data may not be used.", "susan has left")}],
+    "engine-paused-for-hold": [{"by": NAMES, "detail": "Its data may not be used."}],
+    "engine-frozen": [FROZEN],
+    "engine-frozen-runs": [FROZEN],
+    "engine-paused-for-freeze": [FROZEN],
     "engine-on-hold-runs": [{"by": (*NAMES, ""), "detail": "Its data may not be used."}],
     "engine-held": [{"by": NAMES}],
     "engine-cancelled": [{"by": NAMES}],

@@ -19,6 +19,7 @@ from springtide.scheduler.store import (
 )
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
+    AuditQuery,
     AuditRecord,
     DecisionRecord,
     EventRecord,
@@ -41,9 +42,9 @@ def test_old_journals_go_but_bases_stay_as_long_as_they_are_needed(store: Store)
     store.write(pruning.prune_journals, events=4, decisions=2, audit_before=3.0)
     assert [event.id for event in store.read(reading.events, 0, 100)] == [7, 8, 9, 10]
     assert [one.id for one in store.read(reading.decisions, 1, 100)] == [5, 6, 7, 8]
-    assert [one.id for one in store.read(reading.audit, None, 100)] == [4, 3]
+    assert [one.id for one in store.read(reading.audit, AuditQuery(), None, 100)] == [4, 3]
     store.write(pruning.prune_journals, events=4, decisions=5, audit_before=100.0)
-    assert [one.id for one in store.read(reading.audit, None, 100)] == [4]
+    assert [one.id for one in store.read(reading.audit, AuditQuery(), None, 100)] == [4]
     assert store.read(reading.load).last_audit == 4
 
 

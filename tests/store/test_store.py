@@ -25,6 +25,7 @@ from springtide.scheduler.store import schema as tables
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
     AttemptState,
+    AuditQuery,
     AuditRecord,
     EventRecord,
     JobQuery,
@@ -254,8 +255,8 @@ def test_the_audit_trail_is_kept_newest_first(store: Store) -> None:
     ]
     store.commit(WriteBatch(audit=entries))
     store.commit(WriteBatch(undone=[2]))
-    assert [entry.id for entry in store.read(reading.audit, None, 2)] == [3, 2]
-    assert store.read(reading.audit, 2, 10) == [entries[0]]
+    assert [entry.id for entry in store.read(reading.audit, AuditQuery(), None, 2)] == [3, 2]
+    assert store.read(reading.audit, AuditQuery(), 2, 10) == [entries[0]]
     assert store.read(reading.audit_entry, 2) == replace(entries[1], undone=True)
     assert store.read(reading.audit_entry, 99) is None
 

@@ -307,6 +307,22 @@ def test_pausing_and_resuming_goes_on_from_the_checkpoint(pool, workdir, until):
     assert job.info.attempts[1].resumed_from == saved
 
 
+def test_a_paused_job_is_edited_and_wrong_values_are_refused_here(pool, workdir, until):
+    job = pool.submit(SLEEP, name="edited")
+    job.pause()
+    until(lambda: job.state == "paused")
+    job.edit(priority="high", time_limit="2h", reason="A deadline.")
+    assert (job.info.options.priority, job.info.options.time_limit) == (75, 7200.0)
+    job.edit(time_limit=None)
+    assert job.info.options.time_limit is None
+    with pytest.raises(OptionError, match="There is no priority “urgent”"):
+        job.edit(priority="urgent")
+    with pytest.raises(OptionError, match="gpus"):
+        job.edit(gpus=2)
+    with pytest.raises(PoolError, match="There is no project|no project"):
+        job.edit(project="nobody")
+
+
 def test_jobs_come_back_by_their_ids(pool, workdir):
     job = pool.submit(SLEEP, name="mine")
     assert job in pool.jobs()

@@ -16,7 +16,15 @@ import { given } from "./visuals/base/words.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
-const shown = { admin: null, accuracy: null, drafts: new Map(), refusals: new Map(), asking: null, busy: new Set() };
+const shown = {
+  admin: null,
+  accuracy: null,
+  drafts: new Map(),
+  refusals: new Map(),
+  asking: null,
+  busy: new Set(),
+  ends: new Map(),
+};
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
 const trail = new AuditTrail(redraw, read);
@@ -47,8 +55,7 @@ function takeView(admin) {
 }
 
 async function readRest() {
-  if (!site.admin) return;
-  shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
+  if (site.admin) shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
   await trail.read();
 }
 
@@ -124,8 +131,14 @@ const editing = {
 
   discard(kind, name) {
     shown.drafts.delete(`${kind} ${name}`);
+    shown.ends.delete(name);
     shown.refusals.delete(`${kind} ${name}`);
     redraw();
+  },
+
+  /** Notes the typed end of the change of a project; an empty text means that it stays. */
+  end(name, text) {
+    shown.ends.set(name, text ? new Date(text).getTime() / 1000 : null);
   },
 
   ask(key) {
@@ -181,7 +194,9 @@ const editing = {
       if (name === NEW) {
         await call("PUT", `projects/${encodeURIComponent(newName(draft.texts.name))}`, body);
       } else {
-        await call("PATCH", `projects/${encodeURIComponent(name)}`, { ...body, version: draft.version });
+        const until = shown.ends.get(name) ?? null;
+        await call("PATCH", `projects/${encodeURIComponent(name)}`, { ...body, version: draft.version, until });
+        shown.ends.delete(name);
       }
     });
   },
@@ -295,9 +310,13 @@ function draw() {
     site.admin &&
       shown.accuracy &&
       h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),
-    site.admin &&
-      trail.items &&
-      h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
+    trail.items &&
+      h(
+        "section",
+        { key: "audit", class: "st-section" },
+        h("h2", {}, "Who changed what"),
+        trail.draw(shown.admin.projects),
+      ),
   );
 }
 

@@ -43,7 +43,7 @@ class RunHistory:
             self.expected.put(job.id, job.spec, job.standing.usual_runtime)
 
     def forget(self, job: JobRecord | None) -> None:
-        """Expect nothing of an unfinished job any more: it is no longer that person's."""
+        """Expect nothing of an unfinished job any more: it is another person's, or asks for something else."""
         if job is not None:
             self.expected.remove(job.id, job.spec)
 

@@ -26,6 +26,7 @@ from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.endings import next_end
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.state.write_batch import write_batch
 from springtide.scheduler.engine.store_threads import StoreThreads, store_refusal
@@ -193,10 +194,11 @@ class Loop:
         return self._mailbox.arrived.is_set()
 
     def _until_due(self) -> float | None:
-        """Return the seconds until a plan or a time limit is due, None if none is."""
+        """Return the seconds until a plan, a time limit or an end is due, None if none is."""
         if self._replan:
             return 0.0
-        times = [at for at in (self._wake_at, self._limits.next_at()) if at is not None]
+        due = (self._wake_at, self._limits.next_at(), next_end(self._state))
+        times = [at for at in due if at is not None]
         return max(0.0, min(times) - self._clock()) if times else None
 
     # ---------- the system clock
@@ -369,8 +371,11 @@ class Loop:
 
     def _apply_to_state(self, tick: Tick, records: list[EventRecord]) -> None:
         transaction, read_model = tick.transaction, self._parts.read_model
-        expected_otherwise = [job for job in transaction.jobs.values() if self._is_expected_otherwise(job)]
-        for job_id in (*transaction.given, *(transaction.jobs if transaction.renamed else ())):
+        changed = transaction.respecified
+        expected_otherwise = [
+            job for job in transaction.jobs.values() if job.id in changed or self._is_expected_otherwise(job)
+        ]
+        for job_id in (*changed, *(transaction.jobs if transaction.renamed else ())):
             self._parts.run_history.forget(self._state.jobs.get(job_id))
         transaction.apply_to_state()
         if transaction.renamed:

@@ -11,6 +11,7 @@ from typing import Any
 
 from springtide.scheduler.engine import messages, test_runs
 from springtide.scheduler.engine.loop import apply, launch_stops, reconcile
+from springtide.scheduler.engine.loop.due_ends import end_due
 from springtide.scheduler.engine.loop.guard import enforce_promises
 from springtide.scheduler.engine.loop.mailbox import (
     EngineObservation,
@@ -21,6 +22,7 @@ from springtide.scheduler.engine.loop.mailbox import (
 )
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt, match_gpus, numbering
 from springtide.scheduler.engine.loop.start_checks import StartChecks
+from springtide.scheduler.engine.requests import freezes
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import ledger, lifecycle
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
@@ -202,6 +204,7 @@ class TickBuilder:
         error and changes nothing. Raises whatever the state of jobs and sweeps raises that no request has changed.
         """
         tick = Tick(Transaction(self.state, self.nodes, now), due=list(due))
+        end_due(tick.transaction)
         self._first(tick.transaction)
         for observation in observations:
             try:
@@ -252,11 +255,13 @@ class TickBuilder:
 
     def _advance(self, transaction: Transaction) -> int:
         test_runs.follow(transaction)
+        freezes.follow(transaction)
         launch_stops.follow(transaction)
         begun = advance(transaction, self._settings, self._sweeps_due)
         while start_waiting(transaction, self._settings.jobs_without_gpus, self._lines_due):
             begun += advance(transaction, self._settings)
         if begun:
+            freezes.follow(transaction)
             launch_stops.follow(transaction)
         self._accept(transaction)
         return begun

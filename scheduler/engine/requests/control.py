@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from springtide.scheduler.engine import test_runs
+from springtide.scheduler.engine import messages, test_runs
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.bundle_sizes import owners
@@ -138,10 +138,11 @@ def check_room(transaction: Transaction, spec: JobSpec, settings: EngineSettings
             hint="Try again when some have ended.",
         )
     if spec.stored:
-        _check_bytes(transaction, spec, settings)
+        check_bytes(transaction, spec, settings)
 
 
-def _check_bytes(transaction: Transaction, spec: JobSpec, settings: EngineSettings) -> None:
+def check_bytes(transaction: Transaction, spec: JobSpec, settings: EngineSettings) -> None:
+    """Raise `Refusal` if the files of unfinished jobs would be too much with this job for its user or project."""
     most = {"user": settings.kept_bytes_per_user, "project": settings.kept_bytes_per_project}
     for kind, name in owners(spec):
         kept = transaction.stored_bytes((kind, name), spec.stored)
@@ -164,7 +165,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
     """
     if job.state is JobState.CANCELLED and change is JobChange.CANCEL:
         return
-    _check_unfinished(job, change)
+    check_unfinished(job, change)
     test = test_runs.unfinished_test(transaction, job)
     if test is not None and change is not JobChange.FINISH:
         change_job(transaction, test, change, by)
@@ -186,30 +187,32 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             else:
                 transaction.apply(lifecycle.cancel(job, by, transaction.now))
     if by != job.spec.user:
-        transaction.add_audit_entry(
-            by, f"job.{change}", job.id, {"user": job.spec.user, "name": job.spec.name}, {}
-        )
+        about = {"user": job.spec.user, "name": job.spec.name}
+        transaction.add_audit_entry(by, f"job.{change}", job.id, about, {}, project=job.spec.project)
 
 
-def hold_job(transaction: Transaction, job: JobRecord, hold: Hold) -> None:
-    """Put a job on hold: one that waits does not start, one that runs does not start again.
+def hold_job(transaction: Transaction, job: JobRecord, hold: Hold, *, finish: bool = False) -> None:
+    """Put a job on hold: it does not start, and one that runs is paused, unless it may ``finish``.
 
     Raises `Refusal` if the job has ended or is on hold already, or if the reason is no line of text.
     """
     if not hold.reason.strip() or not is_printable(hold.reason):
         raise invalid_field("reason", "The reason is empty or has control characters.")
-    _check_unfinished(job, "hold")
-    if (known := job.standing.hold) is not None:
+    check_unfinished(job, "hold")
+    if (known := job.standing.hold) is not None and not known.project:
         raise Refusal(
             409,
             "on_hold",
             f"{known.by} has put the job {given(job.id)} on hold already: {known.reason.rstrip('.')}.",
             hint="Release it first to hold it for another reason.",
         )
-    for each in _with_parts(transaction, job):
-        transaction.apply(lifecycle.put_on_hold(each, hold))
+    for each in with_parts(transaction, job):
+        held = transaction.apply(lifecycle.put_on_hold(each, hold))
+        if not finish and held.live is not None and not held.standing.stopping:
+            transaction.apply(lifecycle.pause(held, messages.paused_for_hold(hold), transaction.now))
     about = {"user": job.spec.user, "name": job.spec.name}
-    transaction.add_audit_entry(hold.by, "job.hold", job.id, about, {"reason": hold.reason})
+    said = {"reason": hold.reason, "finish": finish}
+    transaction.add_audit_entry(hold.by, "job.hold", job.id, about, said, project=job.spec.project)
 
 
 def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | None = None) -> None:
@@ -217,11 +220,14 @@ def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | N
 
     Raises `Refusal` if it has ended or is not on hold, and for another owner while it runs.
     """
-    _check_unfinished(job, "release")
+    check_unfinished(job, "release")
     hold = job.standing.hold
     if hold is None:
         raise Refusal(409, "not_on_hold", f"The job {given(job.id)} is not on hold.")
-    parts = [transaction.apply(lifecycle.release(each)) for each in _with_parts(transaction, job)]
+    if hold.project:
+        message = f"The job {given(job.id)} is on hold because its project {given(hold.project)} is frozen."
+        raise Refusal(409, "frozen", message, hint="Unfreeze the project, or move the job to another one.")
+    parts = [transaction.apply(lifecycle.release(each)) for each in with_parts(transaction, job)]
     new = None if user == job.spec.user else user
     if new is not None and any(each.live is not None for each in parts):
         raise Refusal(
@@ -234,16 +240,17 @@ def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | N
         for each in parts:
             transaction.give_job(each, new)
     before = {"user": job.spec.user, "name": job.spec.name, "by": hold.by, "reason": hold.reason}
-    transaction.add_audit_entry(by, "job.release", job.id, before, {} if new is None else {"user": new})
+    after = {} if new is None else {"user": new}
+    transaction.add_audit_entry(by, "job.release", job.id, before, after, project=job.spec.project)
 
 
-def _with_parts(transaction: Transaction, job: JobRecord) -> list[JobRecord]:
+def with_parts(transaction: Transaction, job: JobRecord) -> list[JobRecord]:
     """Return a job with its unfinished trials, or with the test run that it waits for."""
     test = test_runs.unfinished_test(transaction, job)
     return [job, *transaction.trials_of(job.id), *([] if test is None else [test])]
 
 
-def _check_unfinished(job: JobRecord, what: str) -> None:
+def check_unfinished(job: JobRecord, what: str) -> None:
     """Raise `Refusal` if a job has ended."""
     if job.state.final:
         raise Refusal(

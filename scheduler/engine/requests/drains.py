@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.line_without_gpus import out_of_service
 from springtide.scheduler.engine.state.places import GpuKey
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -26,15 +27,18 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
 
     The jobs that run there are paused and resume elsewhere by themselves; with ``finish`` they run to their end.
     Where all nodes of one machine are drained, so is what runs there without GPUs.
-    Workspaces there stay. What is drained already gets the new reason, and its jobs are paused if they were to
-    finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself gives out.
+    Workspaces there stay. What is drained already gets the new reason and end, and its jobs are paused if they
+    were to finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself
+    gives out, 422 for an end that has passed.
     """
-    node, why, finish = _node(transaction, request.node), request.why.strip(), request.finish
+    node, now = _node(transaction, request.node), transaction.now
+    check_until(request.until, now)
+    said = (request.why.strip(), request.finish, request.until)
     if request.gpu is None:
-        _drain_node(transaction, node, DrainRecord(node.name, by, transaction.now, why, finish))
+        _drain_node(transaction, node, DrainRecord(node.name, by, now, *said))
     else:
         gpu = _gpu(node, request.gpu)
-        _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, by, transaction.now, why, finish))
+        _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, by, now, *said))
 
 
 def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None:
@@ -192,7 +196,24 @@ def _subject(node: Node, gpu: Gpu) -> str:
 
 
 def _shown(record: DrainRecord | GpuDrainRecord | None) -> dict[str, object]:
-    return {} if record is None else {key: asdict(record)[key] for key in ("why", "finish")}
+    if record is None:
+        return {}
+    shown = {"why": record.why, "finish": record.finish}
+    return shown if record.until is None else {**shown, "until": record.until}
+
+
+def end_drains(transaction: Transaction) -> None:
+    """Undrain the nodes and GPUs whose drains have ended by now."""
+    for drained in list(transaction.drains.values()):
+        if drained.until is not None and drained.until <= transaction.now:
+            transaction.drains.remove(drained.node)
+            transaction.add_audit_entry(POOL, "node.undrain", drained.node, _shown(drained), {})
+    names = {gpu.uuid: _subject(node, gpu) for node in transaction.nodes.all for gpu in node.devices}
+    for single in list(transaction.gpu_drains.values()):
+        if single.until is not None and single.until <= transaction.now:
+            transaction.gpu_drains.remove(single.gpu)
+            subject = names.get(single.gpu, f"GPU {single.gpu}")
+            transaction.add_audit_entry(POOL, "gpu.undrain", subject, _shown(single), {})
 
 
 def find(unmatched: Sequence[wire.UnmatchedView], holder: str) -> wire.UnmatchedView:

@@ -93,7 +93,7 @@ def _record_members(transaction: Transaction, project: str, before: set[str], af
     for name, what in [*((name, "member.remove") for name in gone), *((name, "member.add") for name in new)]:
         changed = members ^ {name}
         was, now = {"members": sorted(members)}, {"members": sorted(changed)}
-        transaction.add_audit_entry(IN_HUB, what, project, was, now)
+        transaction.add_audit_entry(IN_HUB, what, project, was, now, project=project)
         members = changed
 
 
@@ -118,7 +118,7 @@ def _follow_standing(transaction: Transaction, seen: Seen) -> None:
 
 def _follow_job(transaction: Transaction, job: JobRecord, owner: HubUser) -> None:
     hold = job.standing.hold
-    if hold is not None and hold.by != POOL:
+    if hold is not None and hold.by != POOL and not hold.project:
         return
     if owner.standing is HubStanding.MEMBER:
         transaction.apply(lifecycle.release(job))

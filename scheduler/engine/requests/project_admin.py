@@ -11,25 +11,26 @@ from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import quotas, ranges
+from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import AuditRecord
-from springtide.scheduler.store.tables import JobRanges, PersonRecord, ProjectRecord, RuleScope
+from springtide.scheduler.store.records import UNDO, AuditRecord
+from springtide.scheduler.store.tables import POOL, EndingKind, JobRanges, PersonRecord, ProjectRecord, RuleScope
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
 """Names of a project's fields set by admins, beside the ranges of its jobs."""
+FIELD_KINDS = {name: EndingKind(name) for name in (*FIELDS, "ranges")}
+"""The kind of change that ends by itself, by the name of its field."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
 """Kinds of audit entries that `undo` takes back."""
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
 """Kinds of audit entries of changes in the hub, which the API records and undoes."""
-UNDO = "undo."
-"""Prefix of the kinds of entries that undo another; they cannot be undone themselves."""
 
 
 def editable_fields(record: ProjectRecord) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def create_project(
     of = _ranges(edit, JobRanges())
     record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group, ranges=of)
     transaction.projects.put(record)
-    transaction.add_audit_entry(by, "project.create", name, {}, editable_fields(record))
+    transaction.add_audit_entry(by, "project.create", name, {}, editable_fields(record), project=name)
     return record
 
 
@@ -101,25 +102,68 @@ def edit_project(
             field="version",
             hint="Look at it again, and repeat the change.",
         )
+    check_until(edit.until, transaction.now)
     changes = _changes(edit, transaction.types, record.project)
     project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
-    if (project, of) == (record.project, record.ranges):
-        return record
     if project != record.project:
         before = transaction.policy_projects()
         _check(transaction, before, {**before, name: project}, name, members)
-    changed = replace(record, project=project, ranges=of, version=record.version + 1)
-    transaction.projects.put(changed)
+    changed = record
+    if (project, of) != (record.project, record.ranges):
+        changed = replace(record, project=project, ranges=of, version=record.version + 1)
     old, new = editable_fields(record), editable_fields(changed)
     differ = [field for field in old if old[field] != new[field]]
-    transaction.add_audit_entry(
-        by,
-        "project.change",
-        name,
-        {field: old[field] for field in differ},
-        {field: new[field] for field in differ},
-    )
+    ended = _end_edit(transaction, name, edit, {field: old[field] for field in differ}, by)
+    if not differ and not ended:
+        return record
+    transaction.projects.put(changed)
+    was, now = ({field: values[field] for field in differ} for values in (old, new))
+    ends = {"until": edit.until} if ended and (edit.until is not None or not differ) else {}
+    transaction.add_audit_entry(by, "project.change", name, was, {**now, **ends}, project=name)
     return changed
+
+
+def _end_edit(
+    transaction: Transaction, name: str, edit: wire.ProjectEdit, before: Mapping[str, Any], by: str
+) -> bool:
+    """Have the given fields of a project end when the edit says; return whether one ends at another time now.
+
+    ``before`` are the earlier values of those that change.
+    """
+    endings = transaction.endings
+    known = dict(endings.items())
+    for field in [field for field in FIELD_KINDS if getattr(edit, field) is not UNSET]:
+        key = (FIELD_KINDS[field], name)
+        if field in before or key in endings:
+            end_at(transaction, key, edit.until, by, before.get(field))
+    keys = [(kind, name) for kind in FIELD_KINDS.values()]
+    return any(until_of(known, key) != until_of(endings, key) for key in keys)
+
+
+def return_field(transaction: Transaction, name: str, field: str, value: Any, members: Members) -> None:
+    """Give a field of a project the value that it had before a change that has ended.
+
+    Raises `Refusal` if that does not fit any more.
+    """
+    edit_project(transaction, name, _whole(transaction, {field: value}), POOL, members)
+
+
+def return_person(transaction: Transaction, name: str, quota: Amount, members: Members) -> None:
+    """Give a person the own build quota that she had before a change that has ended.
+
+    Raises `Refusal` if that does not fit any more.
+    """
+    whole = quotas.completed(quota, "build_quota", transaction.types.build)
+    edit_person(transaction, name, whole, POOL, members)
+
+
+def _whole(transaction: Transaction, fields: Mapping[str, Any]) -> wire.ProjectEdit:
+    """Return the edit that gives a project these values and leaves nothing of tables of GPU types as it was."""
+    whole = {
+        name: quotas.completed(value, name, transaction.types.of(AMOUNTS[name])) if name in AMOUNTS else value
+        for name, value in fields.items()
+    }
+    return msgspec.convert(whole, wire.ProjectEdit)
 
 
 def _ranges(edit: wire.ProjectEdit, before: JobRanges) -> JobRanges:
@@ -151,14 +195,18 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
         )
     transaction.projects.remove(name)
     transaction.idle_rules.remove((RuleScope.PROJECT, name))
-    transaction.add_audit_entry(
-        by, "project.delete", name, {**editable_fields(record), "age": record.project.age}, {}
-    )
+    transaction.freezes.remove(name)
+    for kind in FIELD_KINDS.values():
+        transaction.endings.remove((kind, name))
+    before = {**editable_fields(record), "age": record.project.age}
+    transaction.add_audit_entry(by, "project.delete", name, before, {}, project=name)
     return record.made_group
 
 
-def edit_person(transaction: Transaction, name: str, quota: Amount, by: str, members: Members) -> None:
-    """Set a person's own build quota, in GPUs of each type; None removes it.
+def edit_person(
+    transaction: Transaction, name: str, quota: Amount, by: str, members: Members, *, until: float | None = None
+) -> None:
+    """Set a person's own build quota, in GPUs of each type, until a time if one is given; None removes it.
 
     Raises `Refusal` if all build quotas together would exceed the build GPUs.
     """
@@ -167,24 +215,39 @@ def edit_person(transaction: Transaction, name: str, quota: Amount, by: str, mem
     numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
         raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
+    check_until(until, transaction.now)
     quota = quotas.checked(quota, "build_quota", transaction.types, Environment.BUILD)
     if before is not None:
         quota = quotas.merged(before, quota, "build_quota", transaction.types.build)
-    if before == quota:
+    key = (EndingKind.PERSON, name)
+    if before == quota and until_of(transaction.endings, key) == until:
         return
     own = {person.name: person.build_quota for person in people.values()}
     after = {key: value for key, value in own.items() if key != name}
     if quota is not None:
         after[name] = quota
-    projects = transaction.policy_projects()
-    counted = members if any(name in names for names in members.values()) else {**members, "": [name]}
-    was, becomes = (quotas.BuildQuotas(counted, each, projects) for each in (own, after))
-    _check_build(transaction, was, becomes, "build_quota")
+    _check_own(transaction, own, after, members, name)
+    end_at(transaction, key, until, by, before)
     if quota is None:
         transaction.people.remove(name)
     else:
         transaction.people.put(PersonRecord(name, quota))
-    transaction.add_audit_entry(by, "person.change", name, {"build_quota": before}, {"build_quota": quota})
+    ends = {} if until is None else {"until": until}
+    transaction.add_audit_entry(by, "person.change", name, {"build_quota": before}, {"build_quota": quota, **ends})
+
+
+def _check_own(
+    transaction: Transaction,
+    before: Mapping[str, Amount],
+    after: Mapping[str, Amount],
+    members: Members,
+    name: str,
+) -> None:
+    """Check a change of a person's own build quota; she counts even if she is in no project."""
+    projects = transaction.policy_projects()
+    counted = members if any(name in names for names in members.values()) else {**members, "": [name]}
+    was, becomes = (quotas.BuildQuotas(counted, each, projects) for each in (before, after))
+    _check_build(transaction, was, becomes, "build_quota")
 
 
 def check_members(transaction: Transaction, before: Members | None, after: Members) -> None:
@@ -206,7 +269,8 @@ def _check_build(
 
 def may_undo(entry: AuditRecord) -> bool:
     """Return whether the change can be undone, by its entry alone."""
-    return entry.what in UNDOABLE | MEMBERSHIP and not entry.undone
+    moves_end_alone = entry.what == "project.change" and not entry.before
+    return entry.what in UNDOABLE | MEMBERSHIP and not entry.undone and not moves_end_alone
 
 
 def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:
@@ -218,6 +282,7 @@ def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members
         raise Refusal(409, "not_undoable", f"A change of the kind {entry.what} cannot be taken back here.")
     if entry.undone:
         raise Refusal(409, "undone", "This change was taken back already.")
+    entries = len(transaction.audit)
     match entry.what:
         case "person.change":
             _undo_person(transaction, entry, by, members)
@@ -227,6 +292,8 @@ def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members
             _undo_delete(transaction, entry, by, members)
         case _:
             _undo_change(transaction, entry, by, members)
+    if len(transaction.audit) == entries:
+        raise _changed_since(entry.subject)
     transaction.undone_entries.append(entry.id)
     transaction.audit[-1] = replace(transaction.audit[-1], what=f"{UNDO}{entry.what}")
     return transaction.audit[-1]
@@ -269,18 +336,13 @@ def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members:
     record = transaction.projects.get(entry.subject)
     if record is None or _differs(record, entry.after):
         raise _changed_since(entry.subject)
-    whole = {
-        name: quotas.completed(value, name, transaction.types.of(AMOUNTS[name])) if name in AMOUNTS else value
-        for name, value in entry.before.items()
-    }
-    edit = msgspec.convert(whole, wire.ProjectEdit)
-    edit_project(transaction, entry.subject, edit, by, members)
+    edit_project(transaction, entry.subject, _whole(transaction, entry.before), by, members)
 
 
 def _differs(record: ProjectRecord, recorded: Mapping[str, Any]) -> bool:
     """Return whether a project is no longer as an entry of the audit trail has recorded it."""
     now = editable_fields(record)
-    return any(now[field] != value for field, value in recorded.items())
+    return any(now[field] != value for field, value in recorded.items() if field in now)
 
 
 def _existing(transaction: Transaction, name: str) -> ProjectRecord:

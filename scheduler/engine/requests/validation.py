@@ -111,11 +111,37 @@ def validate_resources(
         argv=(),
         options=options,
     )
+    return _within(spec, lineage, context)
+
+
+def validate_edit(
+    spec: JobSpec, project: str, changes: Mapping[str, object], context: ValidationContext
+) -> JobSpec:
+    """Return the spec of an accepted job with changed options in a project, as if it were submitted there.
+
+    Raises `Refusal` with the field, the expected value and a hint.
+    """
+    _check_project(project, context)
+    lineage = ranges.lineage(project, context.records)
+    try:
+        options = replace(spec.options, **checked(changes))
+    except wire.BadOption as error:
+        raise invalid_field(error.name, error.message, error.hint) from None
+    _check_workers(options)
+    if project != spec.project:
+        checked_datasets(options.datasets, [name for name, _ in lineage], context.settings.datasets)
+        if options.image is not None:
+            ranges.choose_image(options.image, lineage, context.settings.images)
+    return _within(replace(spec, project=project, options=options), lineage, context)
+
+
+def _within(spec: JobSpec, lineage: ranges.Lineage, context: ValidationContext) -> JobSpec:
+    """Return the spec within the ranges of its projects. Raises `Refusal` for a job that could never start."""
     spec = ranges.within(spec, lineage)
-    if options.gpus:
+    if spec.options.gpus:
         check_fit(spec, context)
     else:
-        check_without_gpus(spec, context.records, settings.jobs_without_gpus)
+        check_without_gpus(spec, context.records, context.settings.jobs_without_gpus)
     return spec
 
 
@@ -138,13 +164,17 @@ def _checked(wish: wire.Wish) -> wire.JobOptions:
         options = wire.JobOptions(**checked(given))
     except wire.BadOption as error:
         raise invalid_field(error.name, error.message, error.hint) from None
+    _check_workers(options)
+    return options
+
+
+def _check_workers(options: wire.JobOptions) -> None:
     if options.least_workers > options.workers:
         raise invalid_field(
             "min_workers",
             f"min_workers ({options.least_workers}) is larger than workers ({options.workers}).",
             f"Raise workers, or lower min_workers to {options.workers} or less.",
         )
-    return options
 
 
 def _check_names(name: str, options: wire.JobOptions) -> None:

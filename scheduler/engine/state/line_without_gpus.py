@@ -72,9 +72,9 @@ class LineWithoutGpus:
         """Take in another record of a job; ``before`` is None for a new one."""
         line = line_of(after)
         if before is not None and _runs(before):
-            self._live[line].discard(before.id)
+            self._live[line_of(before)].discard(before.id)
         if before is not None and _waits(before):
-            self._waiting[line].remove(before)
+            self._waiting[line_of(before)].remove(before)
         if _runs(after):
             self._live.setdefault(line, set()).add(after.id)
         if _waits(after):

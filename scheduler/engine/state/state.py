@@ -18,7 +18,7 @@ from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.blocks import Blocks
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
-from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
+from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, owners
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.line_without_gpus import LineWithoutGpus
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
@@ -173,7 +173,7 @@ class State(Tables):
             self.unmatched.pop(job.id, None)
         if job.spec.key is not None:
             self._index_key((job.spec.user, job.spec.key), job)
-        if before is not None and (job.state.final or before.spec.user != job.spec.user):
+        if before is not None and (job.state.final or set(owners(before.spec)) != set(owners(job.spec))):
             del self.jobs[job.id]
             self.bundle_sizes.remove(before.spec)
             self._count_unfinished(before, -1)

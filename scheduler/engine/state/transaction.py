@@ -31,7 +31,7 @@ from springtide.scheduler.refusal import unknown_job
 from springtide.scheduler.store.keyed import Overlays
 from springtide.scheduler.store.ledger import EndedFact, LedgerEntry
 from springtide.scheduler.store.records import AuditRecord, Bundle, JobRecord, JobSpec, SweepParameters
-from springtide.scheduler.store.tables import POOL, TABLES, DeletedJob, Tables
+from springtide.scheduler.store.tables import POOL, TABLES, DeletedJob, EndingKind, Tables
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class Transaction(Tables):
     ``records`` are those of keyed state after the changes, an overlay for each table. ``effects`` are for the
     executor, after the commit. ``marked`` are jobs with other tags or marks. ``counted_trials`` are ids of
     trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
-    ``launch_stops`` are those that begin, ``given`` ids of jobs that another person owns from now on, ``deleted``
-    ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials. ``entries`` and
-    ``ended_facts`` are for the ledger.
+    ``launch_stops`` are those that begin, ``respecified`` ids of jobs with another owner, project or other
+    options, ``deleted`` ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials.
+    ``entries`` and ``ended_facts`` are for the ledger.
     """
 
     state: State
@@ -60,7 +60,7 @@ class Transaction(Tables):
     bundles: list[Bundle] = field(default_factory=list)
     records: Overlays = field(init=False)
     renamed: list[tuple[str, str]] = field(default_factory=list)
-    given: set[str] = field(default_factory=set)
+    respecified: set[str] = field(default_factory=set)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -318,6 +318,9 @@ class Transaction(Tables):
         for table in TABLES:
             if table.by_person:
                 self.records[table].rename(old, new)
+        if (ending := self.endings.get((EndingKind.PERSON, old))) is not None:
+            self.endings.remove(ending.key)
+            self.endings.put(replace(ending, subject=new))
         for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
             self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
         for holding in list(self.holdings.values()):
@@ -326,8 +329,13 @@ class Transaction(Tables):
 
     def give_job(self, job: JobRecord, user: str) -> None:
         """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
-        self.given.add(job.id)
-        self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=user, key=None)))
+        self.respecify(job, structs.replace(job.spec, user=user, key=None))
+
+    def respecify(self, job: JobRecord, spec: JobSpec) -> JobRecord:
+        """Replace the spec of a job that has no live attempt, and return the job."""
+        self.respecified.add(job.id)
+        self.put_job(changed := structs.replace(job, spec=spec))
+        return changed
 
     def drained(self) -> Drained:
         """Return the drained nodes and GPUs, and the GPUs held by what has no place."""
@@ -347,12 +355,20 @@ class Transaction(Tables):
         )
 
     def add_audit_entry(
-        self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]
+        self,
+        who: str,
+        what: str,
+        subject: str,
+        before: Mapping[str, object],
+        after: Mapping[str, object],
+        *,
+        project: str = "",
     ) -> int:
-        """Append to the audit trail and return the entry's id."""
+        """Append to the audit trail, and to that of a project if one is concerned; return the entry's id."""
         self._must_commit = True
         number = self.state.last_audit + len(self.audit) + 1
-        self.audit.append(AuditRecord(number, self.now, who, what, subject, dict(before), dict(after)))
+        entry = AuditRecord(number, self.now, who, what, subject, dict(before), dict(after), project=project)
+        self.audit.append(entry)
         return number
 
     # ---------- after the commit

@@ -34,8 +34,8 @@ def write_batch(transaction: Transaction) -> WriteBatch:
             batch.new_jobs.append(job)
         else:
             (batch.shifted_jobs if job.id in transaction.shifted else batch.jobs).append(job)
-        if job.id in transaction.given:
-            batch.given_jobs.append(job)
+        if job.id in transaction.respecified:
+            batch.respecified_jobs.append(job)
         _add_attempts(batch, transaction.state.jobs.get(job.id), job, unsaved=job.id in transaction.state.unsaved)
     for job_id in transaction.state.unsaved - transaction.jobs.keys():
         job = transaction.state.jobs[job_id]

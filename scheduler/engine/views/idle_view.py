@@ -16,6 +16,7 @@ MAX_JOBS = 500
 """Maximum number of waiting jobs whose reasons are counted."""
 _WAITS = {
     "back-off": "run again in a moment",
+    "on-hold": "are on hold, by themselves or with their project",
     "withheld": "are withheld, because launching has stopped",
     "over-limit": "wait for the limit of their project",
     "limit-held": "wait for jobs that stop, within the limit of their project",
@@ -42,6 +43,7 @@ _ONE = {
     "belong": "belongs",
     "require": "requires",
     "their": "its",
+    "themselves": "itself",
 }
 
 
@@ -116,7 +118,7 @@ def _waits(waiting: Sequence[JobRecord], reason_of: Callable[[str], Reason | Non
 
 def _code(job: JobRecord, reason_of: Callable[[str], Reason | None]) -> str:
     if job.awaits_person:
-        return "held"
+        return "held" if job.standing.hold is None else "on-hold"
     return "withheld" if job.is_idle else _cause(reason_of(job.id))
 
 

@@ -632,5 +632,6 @@ def audit(record: AuditRecord, *, undo: bool) -> wire.AuditEntry:
         subject=record.subject,
         before=dict(record.before),
         after=dict(record.after),
+        project=record.project,
         undo=undo,
     )

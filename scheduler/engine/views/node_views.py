@@ -234,7 +234,9 @@ def _drained_gpus(node: Node, drains: Mapping[str, GpuDrainRecord]) -> Mapping[s
 def _drain_view(record: DrainRecord | GpuDrainRecord | None) -> wire.DrainView | None:
     if record is None:
         return None
-    return wire.DrainView(by=record.by, since=record.since, why=record.why, finish=record.finish)
+    return wire.DrainView(
+        by=record.by, since=record.since, why=record.why, finish=record.finish, until=record.until
+    )
 
 
 def _view(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.requests import quotas, ranges
+from springtide.scheduler.engine.requests import project_admin, quotas, ranges
+from springtide.scheduler.engine.requests.datasets import lineage
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.settings import EngineSettings
@@ -16,8 +19,9 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.unmatched import unmatched
 from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, limit_of, quota_of, total
 from springtide.scheduler.model import Amount, BlockScope, Environment, Node, Project, Standing
-from springtide.scheduler.store.tables import ProjectRecord
+from springtide.scheduler.store.tables import Ending, EndingKind, ProjectRecord
 
+NO_ENDINGS: Mapping[str, wire.EndingView] = MappingProxyType({})
 NO_STANDING = Standing(quota=0, limit=None, fair_share=0, held=0, request=0)
 
 
@@ -230,6 +234,8 @@ def project_views(
             members=sorted((members or {}).get(record.name, ())),
             types=state.types,
             present=sorted(present),
+            freeze=_freeze_view(state, record.name),
+            endings=_endings(state, record.name),
         )
         for record in sorted(state.projects.values(), key=lambda record: record.project.age)
     ]
@@ -244,6 +250,8 @@ def project_view(
     members: list[str],
     types: KnownTypes,
     present: Sequence[str],
+    freeze: wire.FreezeView | None = None,
+    endings: Mapping[str, wire.EndingView] = NO_ENDINGS,
 ) -> wire.ProjectView:
     """Return the view of a project with its numbers of running and waiting jobs.
 
@@ -271,7 +279,27 @@ def project_view(
         ranges=ranges.shown(record.ranges),
         by_type=by_type,
         build_by_type=build_quotas(project, types.build),
+        freeze=freeze,
+        endings=dict(endings),
     )
+
+
+def _freeze_view(state: State, project: str) -> wire.FreezeView | None:
+    """Return the freeze of a project, or of the nearest one above it; None if none is frozen."""
+    above = lineage(project, {name: record.project.parent for name, record in state.projects.items()})
+    frozen = next((state.freezes[name] for name in above if name in state.freezes), None)
+    return None if frozen is None else wire.FreezeView(**asdict(frozen))
+
+
+def _endings(state: State, project: str) -> dict[str, wire.EndingView]:
+    """Return the fields of a project that have another value for a time."""
+    found = (state.endings.get((kind, project)) for kind in project_admin.FIELD_KINDS.values())
+    return {each.kind.value: ending_view(each) for each in found if each is not None}
+
+
+def ending_view(ending: Ending) -> wire.EndingView:
+    """Return the view of the end of a change."""
+    return wire.EndingView(until=ending.until, by=ending.by, before=ending.before, refused=ending.refused)
 
 
 def people(state: State, members: Mapping[str, Sequence[str]]) -> list[wire.PersonView]:
@@ -286,6 +314,7 @@ def person(state: State, name: str, of: list[str]) -> wire.PersonView:
     record, types = state.people.get(name), state.types.build or ("",)
     own = None if record is None else record.build_quota
     projects = state.policy_projects()
+    ending = state.endings.get((EndingKind.PERSON, name))
     return wire.PersonView(
         name=name,
         build_quota=sum(quotas.build_quota(of, own, projects, each, types) for each in types),
@@ -293,6 +322,7 @@ def person(state: State, name: str, of: list[str]) -> wire.PersonView:
         build_held=gpus_held_by(name, state.workspaces),
         projects=of,
         by_type=person_numbers(state, name, of),
+        ending=None if ending is None else ending_view(ending),
     )
 
 
@@ -314,7 +344,7 @@ def admin(
                 hold=wire.Hold(**hold._asdict()),
             )
             for job in state.jobs.values()
-            if (hold := job.standing.hold) is not None and job.rules.announced
+            if (hold := job.standing.hold) is not None and not hold.project and job.rules.announced
         ],
     )
 
@@ -336,8 +366,8 @@ def choices(
             continue
         within = ranges.merged(ranges.lineage(record.name, state.projects), settings.images)
         per_job = [] if within.max_gpus is None else [within.max_gpus]
-        lineage = with_ancestors(record.name, projects)
-        offered = [room.offered(lineage, per_job, standing) for room in rooms]
+        above = with_ancestors(record.name, projects)
+        offered = [room.offered(above, per_job, standing) for room in rooms]
         found.append(
             wire.ProjectChoice(
                 name=record.name,

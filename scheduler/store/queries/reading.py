@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, desc, func, or_, select
+from sqlalchemy import ColumnElement, Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
@@ -17,7 +17,9 @@ from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     KEPT_ATTEMPTS,
+    UNDO,
     AttemptRecord,
+    AuditQuery,
     AuditRecord,
     DecisionRecord,
     EventRecord,
@@ -181,13 +183,31 @@ def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
     return codec.events.read(connection, query)
 
 
-def audit(connection: Connection, before: int | None, limit: int) -> list[AuditRecord]:
-    """Return the audit trail, newest first, with ids below ``before``."""
+def audit(connection: Connection, chosen: AuditQuery, before: int | None, limit: int) -> list[AuditRecord]:
+    """Return chosen entries of the audit trail, newest first, with ids below ``before``."""
     table = schema.audit
-    query = select(table).order_by(desc(table.c.id)).limit(limit)
+    query = select(table).where(*_conditions(chosen)).order_by(desc(table.c.id)).limit(limit)
     if before is not None:
         query = query.where(table.c.id < before)
     return codec.audit.read(connection, query)
+
+
+def _conditions(chosen: AuditQuery) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of entries of the audit trail."""
+    entry = schema.audit.c
+    if chosen.who is not None:
+        yield entry.who == chosen.who
+    if chosen.what is not None:
+        kinds = (chosen.what, f"{UNDO}{chosen.what}")
+        yield or_(entry.what.in_(kinds), *(entry.what.startswith(f"{kind}.", autoescape=True) for kind in kinds))
+    if chosen.project is not None:
+        yield entry.project == chosen.project
+    if chosen.visible is not None:
+        yield entry.project.in_(chosen.visible)
+    if chosen.start is not None:
+        yield entry.at >= chosen.start
+    if chosen.end is not None:
+        yield entry.at < chosen.end
 
 
 def audit_entry(connection: Connection, audit_id: int) -> AuditRecord | None:

@@ -25,8 +25,8 @@ from springtide.scheduler.store.records.jobs import (
     TestStage,
     Withheld,
 )
-from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
-from springtide.scheduler.store.records.queries import GpuUse, JobQuery
+from springtide.scheduler.store.records.journals import UNDO, AuditRecord, DecisionRecord, EventRecord
+from springtide.scheduler.store.records.queries import AuditQuery, GpuUse, JobQuery
 from springtide.scheduler.store.records.sweeps import (
     BestTrial,
     Copied,
@@ -45,9 +45,11 @@ from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
 __all__ = [
     "KEPT_ATTEMPTS",
     "LIVE_ATTEMPT",
+    "UNDO",
     "Asked",
     "AttemptRecord",
     "AttemptState",
+    "AuditQuery",
     "AuditRecord",
     "BestTrial",
     "Bundle",

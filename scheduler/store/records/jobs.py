@@ -303,11 +303,17 @@ class Withheld(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """The stop of a job by an administrator, or by the pool: who put it on hold, why, and when."""
+    """The stop of a job by an administrator, or by the pool: who put it on hold, why, and when.
+
+    ``project`` is the frozen project that it comes from, empty for a hold of the job itself. ``until`` is when the
+    freeze ends by itself, None if it does not.
+    """
 
     by: str
     reason: str
     at: float
+    project: str = ""
+    until: float | None = None
 
 
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,9 +17,16 @@ class EventRecord:
     data: bytes
 
 
+UNDO = "undo."
+"""Prefix of the kinds of entries that undo another; they cannot be undone themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """An entry of the audit trail: who changed what. ``undone`` says that the change was undone."""
+    """An entry of the audit trail: who changed what. ``undone`` says that the change was undone.
+
+    ``project`` is the one that it concerns, empty if it concerns the pool or a person.
+    """
 
     id: int
     at: float
@@ -29,6 +36,7 @@ class AuditRecord:
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     undone: bool = False
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,23 @@ class JobQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """A selection of entries of the audit trail.
+
+    ``what`` is a kind, or what kinds begin with, such as ``job``; the same kinds taken back are among them.
+    ``visible`` are the projects whose entries may be seen, None for all entries. ``start`` is the earliest time,
+    ``end`` the time before which they are, in seconds since the epoch.
+    """
+
+    who: str | None = None
+    what: str | None = None
+    project: str | None = None
+    visible: tuple[str, ...] | None = None
+    start: float | None = None
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuUse:
     """GPUs that an attempt occupied from ``start`` to ``end``; None means that it still does."""
 

@@ -31,8 +31,9 @@ class WriteBatch:
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of its environments, in the pool's order. ``superseded`` are
-    ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks, ``given_jobs``
-    those with another owner, ``deleted_jobs`` ids of ended ones to forget. ``records`` are changes of keyed state
+    ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks,
+    ``respecified_jobs`` those with another owner, project or other options, ``deleted_jobs`` ids of ended ones to
+    forget. ``records`` are changes of keyed state
     by table; None removes a record. ``entries`` and ``ended_facts`` are appended to the ledger. ``renamed`` are
     former and new names of people: their jobs and deliveries are changed in this order, before all else.
     """
@@ -53,7 +54,7 @@ class WriteBatch:
     sweep_parameters: list[SweepParameters] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     marked_jobs: list[JobRecord] = field(default_factory=list)
-    given_jobs: list[JobRecord] = field(default_factory=list)
+    respecified_jobs: list[JobRecord] = field(default_factory=list)
     deleted_jobs: list[str] = field(default_factory=list)
     entries: list[LedgerEntry] = field(default_factory=list)
     ended_facts: list[EndedFact] = field(default_factory=list)

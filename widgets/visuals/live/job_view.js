@@ -31,6 +31,8 @@ export function drawLiveCard(element, live, editor, more = {}) {
     measured: live.measured,
     editor,
     stack: live.stack,
+    intervention: live.intervention,
+    projects: feed.projects,
     now: clockNow(),
     log: null,
     ...feed.about(project),
@@ -39,7 +41,20 @@ export function drawLiveCard(element, live, editor, more = {}) {
   const actions = feed.mayAct({ user, project }) ? { ...live.actions } : {};
   if (feed.isOwn({ user }) && !sweep) Object.assign(actions, { rerun: () => editor.send(), edit: () => editor.open() });
   if (feed.pool?.sessions && hasProcesses(more.job ?? job)) Object.assign(actions, insideActions(live, { user }));
+  if (!data.blocked) Object.assign(actions, interventions(live, more.job ?? job));
   renderWorkCard(element, { ...data, ...more }, actions);
+}
+
+/** What the viewer may do to a job that asks for GPUs: hold and release it, and change what it asks for. */
+function interventions({ feed, intervention, release }, job) {
+  const own = job.hold && !job.hold.project;
+  const whole = !job.sweep && !job.tests && !isFinal(job.state);
+  const found = {};
+  if (whole && feed.mayLead(job) && own) found.release = release;
+  if (whole && feed.mayLead(job) && !own) found.hold = () => intervention.open("hold");
+  if (whole && feed.mayAct(job) && (job.state === "queued" || job.state === "paused"))
+    found.change = () => intervention.open("edit");
+  return found;
 }
 
 function hasProcesses({ state, trials }) {

@@ -4,6 +4,7 @@ import { isFinal } from "../base/glyphs.js";
 import { attemptMark, waits } from "../base/job_words.js";
 import { calmly, oneByOne } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
+import { Intervention } from "./intervention.js";
 import { LogKeeper } from "./log_keeper.js";
 import { StackKeeper } from "./stack_keeper.js";
 import { TrialKeeper } from "./trial_keeper.js";
@@ -42,6 +43,10 @@ export class LiveJob {
     this.trials = null;
     this.stack = new StackKeeper(feed.call, this.path, () => this.changed());
     this.actions = Object.fromEntries(ACTIONS.map((name) => [name, () => this.#act(name)]));
+    this.intervention = new Intervention(
+      (what, body) => this.#intervene(what, body),
+      () => this.changed(),
+    );
     this.actions.measure = () => this.#delete(true);
     this.actions.delete = () => this.#delete(false);
     this.fetch = oneByOne(() => this.#fetch(), FETCH_EVERY_S);
@@ -183,6 +188,23 @@ export class LiveJob {
     }
     this.changed();
   }
+
+  async #intervene(what, body) {
+    const then = this.feed.events;
+    const job = await this.feed.call("POST", `${this.path}/${what}`, body);
+    if (this.lastEvent <= then) this.feed.hearJob(job);
+  }
+
+  /** Lets the job, which is on hold, start again. */
+  release = async () => {
+    this.notice = null;
+    try {
+      await this.#intervene("release", {});
+    } catch (error) {
+      this.notice = error.message;
+      this.changed();
+    }
+  };
 
   async #act(name) {
     this.notice = null;

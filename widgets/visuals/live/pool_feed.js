@@ -136,6 +136,17 @@ export class PoolFeed {
     return this.isOwn(job) || person.admin || Boolean(person.administers?.(job.project));
   }
 
+  /** Whether the viewer administers the project of a job, or the pool. */
+  mayLead(job) {
+    const person = this.viewer ?? this.me;
+    return Boolean(person?.admin || person?.administers?.(job.project));
+  }
+
+  /** The names of the projects that the viewer knows. */
+  get projects() {
+    return (this.pool?.projects ?? []).map(({ name }) => name);
+  }
+
   /** Opens the stream while the page shows anything that can change, and closes it otherwise. */
   looked() {
     const shown = this.#shown();

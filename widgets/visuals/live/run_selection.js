@@ -3,6 +3,8 @@
 import { h, memory } from "../base/dom.js";
 import { button, isFinal } from "../base/glyphs.js";
 import { clean, count, listed, size } from "../base/words.js";
+import { interventionForm } from "../views/intervention_form.js";
+import { Intervention } from "./intervention.js";
 
 const DONE = {
   pause: "Paused",
@@ -15,6 +17,9 @@ const DONE = {
   tag: "Tagged",
   rerun: "Sent again",
   delete: "Deleted",
+  hold: "Put on hold",
+  release: "Released",
+  edit: "Edited",
 };
 const BACK = {
   pause: "resume",
@@ -24,6 +29,7 @@ const BACK = {
   pin: "unpin",
   unpin: "pin",
   tag: "tag",
+  hold: "release",
 };
 /** Actions after which the list is read again: jobs leave it or come back. */
 const MOVES = new Set(["archive", "unarchive", "pin", "unpin"]);
@@ -64,6 +70,8 @@ export class Selection {
     this.confirming = false;
     this.erasing = null;
     this.busy = false;
+    this.shown = new Map();
+    this.intervention = new Intervention((what, body) => this.#intervene(what, body), changed);
   }
 
   has(id) {
@@ -100,12 +108,14 @@ export class Selection {
     this.confirming = false;
     this.erasing = null;
     this.writing = null;
+    this.intervention.what = null;
     this.outcome = null;
   }
 
   /** The bar over the table; nothing without a selection and an outcome. */
   draw(jobs) {
     const chosen = jobs.filter((job) => this.ids.has(job.id));
+    this.shown = new Map(chosen.map((job) => [job.id, job]));
     const able = chosen.filter((job) => this.#may(job));
     if (!chosen.length && !this.outcome) return null;
     return h(
@@ -118,16 +128,20 @@ export class Selection {
         "data-testid": "selection",
       },
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
-      chosen.length > 0 &&
-        (this.confirming && able.length
-          ? this.#confirmation(able)
-          : this.erasing
-            ? this.#erasure(this.erasing)
-            : this.writing
-              ? this.#form(chosen)
-              : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen, this.feed.links.compareOf)]),
+      chosen.length > 0 && this.#content(chosen, able),
       this.outcome && this.#result(),
     );
+  }
+
+  /** The open question or form, or else the buttons. */
+  #content(chosen, able) {
+    if (this.confirming && able.length) return this.#confirmation(able);
+    if (this.erasing) return this.#erasure(this.erasing);
+    if (this.writing) return this.#form(chosen);
+    if (this.intervention.what && able.length)
+      return interventionForm(this.intervention, this.#concerned(able), this.feed.projects);
+    const compare = comparing(chosen, this.feed.links.compareOf);
+    return [...this.#choices(able), ...this.#interventions(able), ...this.#marks(chosen), compare];
   }
 
   #choices(jobs) {
@@ -139,6 +153,35 @@ export class Selection {
       this.#button("resume", `Resume ${held.length}`, act("resume", held), !held.length),
       this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true), !jobs.length),
     ];
+  }
+
+  /** The actions of administrators of projects, and changes of what jobs ask for. */
+  #interventions(jobs) {
+    const led = jobs.filter((job) => this.feed.mayLead(job) && !job.sweep);
+    const held = led.filter(({ hold }) => hold && !hold.project);
+    const free = led.filter(({ hold }) => !hold || hold.project);
+    const waiting = this.#waiting(jobs);
+    return [
+      led.length > 0 &&
+        this.#button("hold", `Put ${free.length} on hold…`, () => this.intervention.open("hold"), !free.length),
+      held.length > 0 && this.#button("release", `Release ${held.length}`, () => this.#act("release", held)),
+      waiting.length > 0 && this.#button("edit", `Edit ${waiting.length}…`, () => this.intervention.open("edit")),
+    ];
+  }
+
+  #waiting(jobs) {
+    return jobs.filter((job) => (job.state === "queued" || job.state === "paused") && !job.sweep && !job.tests);
+  }
+
+  /** The selected jobs that the open form is about. */
+  #concerned(jobs) {
+    if (this.intervention.what === "edit") return this.#waiting(jobs);
+    return jobs.filter((job) => this.feed.mayLead(job) && !job.sweep && (!job.hold || job.hold.project));
+  }
+
+  async #intervene(what, body) {
+    const able = this.#concerned([...this.shown.values()].filter((job) => this.#may(job)));
+    await this.#act(what, able, what === "hold" ? { hold: body } : { edit: body });
   }
 
   /** The actions that are for ended jobs as well. */
@@ -180,7 +223,7 @@ export class Selection {
       const given = new FormData(event.target).get("text").trim();
       this.writing = null;
       if (what === "note") this.#note(own[0], given);
-      else if (given) this.#act("tag", own, { add: given.split(/[\s,]+/).filter(Boolean) });
+      else if (given) this.#act("tag", own, { tags: { add: given.split(/[\s,]+/).filter(Boolean) } });
       else this.changed();
     };
     const close = () => {
@@ -312,9 +355,10 @@ export class Selection {
   }
 
   #result() {
-    const { action, done, refused, tags } = this.outcome;
+    const { action, done, refused, more } = this.outcome;
     const back = BACK[action];
-    const undone = tags && { add: tags.remove ?? [], remove: tags.add ?? [] };
+    const tags = more?.tags;
+    const undone = tags && { tags: { add: tags.remove ?? [], remove: tags.add ?? [] } };
     return h(
       "span",
       { key: "result", role: "status", "data-testid": "selection-result" },
@@ -330,22 +374,18 @@ export class Selection {
     this.changed();
   }
 
-  async #act(action, jobs, tags) {
+  async #act(action, jobs, more) {
     this.busy = true;
     this.confirming = false;
     this.erasing = null;
     this.outcome = null;
     this.changed();
     const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
-    const outcome = { action, done: [], refused: [], tags };
+    const outcome = { action, done: [], refused: [], more };
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
-        const { results } = await this.feed.call("POST", "jobs/actions", {
-          action,
-          jobs: chosen,
-          ...(tags && { tags }),
-        });
+        const { results } = await this.feed.call("POST", "jobs/actions", { action, jobs: chosen, ...more });
         for (const { id, job, deletion, problem } of results) {
           if (job) this.feed.hearJob(job);
           if (deletion) this.feed.hearDeleted(id);

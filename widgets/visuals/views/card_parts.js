@@ -4,6 +4,7 @@ import { h } from "../base/dom.js";
 import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
 import { clean, count, size } from "../base/words.js";
+import { interventionForm } from "./intervention_form.js";
 
 /** The head of a card: name, state, and the descriptions `about` below them. */
 export function cardHeader({ job, href, target, colour }, about) {
@@ -43,15 +44,17 @@ function tagWords({ tags }) {
  * The buttons of a card, the outcome of the last action, and the reason if there are no buttons.
  * @param data as of the card; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
  *   remove, null until that is known
- * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out if not permitted
+ * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out if not permitted;
+ *   `hold()` and `change()` open the form of the `intervention`
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
  * @param words `erases`: whether the card offers to delete a job that has ended; `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
  *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words; `aside`: those that do
  *   not change the job
  */
-export function cardActions({ job, notice, blocked, editor, measured }, actions, state, again, words) {
-  const standing = `${words.standing} ${job.state} ${job.held_by_user} ${notice ?? ""}`;
+export function cardActions(data, actions, state, again, words) {
+  const { job, notice, blocked, editor, measured, intervention, projects } = data;
+  const standing = `${words.standing} ${job.state} ${job.held_by_user} ${Boolean(job.hold)} ${notice ?? ""}`;
   if (state.asked !== standing) state.asked = null;
   if (isFinal(job.state) || blocked) state.confirming = false;
   if (!isFinal(job.state) || blocked) state.erasing = false;
@@ -73,6 +76,7 @@ export function cardActions({ job, notice, blocked, editor, measured }, actions,
   };
   const waiting = Boolean(blocked) || state.asked !== null || Boolean(editor?.sending);
   if (editor?.isOpen) return null;
+  if (intervention?.what && !isFinal(job.state) && !blocked) return interventionForm(intervention, [job], projects);
   const buttons = state.confirming
     ? confirmation(words, ask("cancel"), confirm(false))
     : state.erasing
@@ -108,6 +112,9 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
     resume && actions.resume && cardButton("resume", resume, ask("resume"), waiting),
+    actions.hold && cardButton("hold", "Put on hold…", actions.hold, waiting),
+    actions.release && cardButton("release", "Release", ask("release"), waiting),
+    actions.change && cardButton("change", "Edit…", actions.change, waiting),
     job.ended_cleanly && actions.finish && cardButton("finish", "Mark as finished", ask("finish"), waiting),
     more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
     aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false)),
@@ -126,7 +133,7 @@ function afterwards({ rerun, edit }, waiting) {
 function offers(job) {
   if (job.held_by_user) return { pause: null, resume: "Resume" };
   if (job.state === "pausing") return { pause: null, resume: null };
-  return { pause: { queued: "Hold", paused: "Keep paused" }[job.state] ?? "Pause", resume: null };
+  return { pause: job.state === "paused" ? "Keep paused" : "Pause", resume: null };
 }
 
 function confirmation({ question, keep, confirm }, cancel, back) {

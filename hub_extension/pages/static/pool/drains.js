@@ -1,6 +1,7 @@
 /** Draining of nodes and GPUs, for admins: a confirmation with a reason, and undraining. */
 
 import { attempted, call } from "../site.js";
+import { untilField, untilOf } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
@@ -67,6 +68,7 @@ export class NodeDrains {
         gpu: what === WHOLE ? null : Number(what),
         why: form.get("why"),
         finish: form.has("finish"),
+        until: untilOf(event.target),
       });
     };
     return h(
@@ -83,6 +85,7 @@ export class NodeDrains {
         "Reason, which the jobs' owners see ",
         h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" }),
       ),
+      untilField("node-until"),
       node.drains_gpus && node.gpus.length > 1 && this.#choice(node),
       !build &&
         h(

@@ -1,6 +1,7 @@
 /** The nodes of the pool: their resources, the held part, and whether they accept jobs. */
 
 import { dataCells, dataTable } from "../table.js";
+import { untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
@@ -93,12 +94,13 @@ function takesWords(node, now) {
 }
 
 /** Who drained a node or GPU, when and why. */
-function drainWords({ by, since, why, finish }, now, name) {
+function drainWords({ by, since, why, finish, until }, now, name) {
   return h(
     "div",
     { key: `who ${name}`, class: "st-muted", "data-testid": name },
     `by ${clean(by)} `,
     when(since, now),
+    until && `, ${untilWords(until, now)}`,
     why && `: ${clean(why)}`,
     finish && ". Its jobs may finish.",
   );

@@ -1,9 +1,10 @@
 /** The audit trail: user, old and new value of each change, and undo unless the value has changed since. */
 
+import { saveFile } from "../saving.js";
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState, when } from "../visuals/base/glyphs.js";
-import { inOrder } from "../visuals/base/pace.js";
+import { calmly, inOrder } from "../visuals/base/pace.js";
 import { clean, clockNow } from "../visuals/base/words.js";
 import { valueWords } from "./project_table.js";
 
@@ -31,6 +32,15 @@ const WORDS = {
   "person.rename": "renamed the user, now",
   "job.hold": "put on hold the job",
   "job.release": "released the job",
+  "job.edit": "edited the job",
+  "job.delete": "deleted the job",
+  "job.marks": "changed the marks of the job",
+  "project.freeze": "froze the project",
+  "project.unfreeze": "unfroze the project",
+  "ending.refused": "could not give back the value before of",
+  "workspace.stop": "stopped the workspace",
+  "workspace.keep": "kept the workspace",
+  "idle_rule.change": "changed the rule for idle workspaces of",
   "job.cancel": "cancelled the job",
   "job.tags": "changed the tags of the job",
   "job.pause": "paused the job",
@@ -44,6 +54,19 @@ const WORDS = {
   "job.read_outputs": "read the files of the job",
 };
 
+const KINDS = [
+  ["", "anything"],
+  ["job", "jobs"],
+  ["project", "projects"],
+  ["member", "members"],
+  ["person", "people"],
+  ["node", "nodes"],
+  ["gpu", "GPUs"],
+  ["workspace", "workspaces"],
+  ["idle_rule", "rules of workspaces"],
+];
+const CALM_S = 0.4;
+
 export class AuditTrail {
   /**
    * @param changed called when the trail has to be drawn again
@@ -55,16 +78,43 @@ export class AuditTrail {
     this.items = null;
     this.next = null;
     this.busy = false;
+    this.filters = { who: "", what: "", project: "", from: "", to: "" };
+    this.turn = 0;
     this.read = inOrder(
-      () => attempted(() => call("GET", "audit")),
+      () => this.#ask(),
       (page) => this.#take(page),
     );
+    this.readChosen = calmly(() => this.read(), CALM_S);
+  }
+
+  /** Promises the newest page of the chosen entries. */
+  async #ask() {
+    const { turn } = this;
+    const page = await attempted(() => call("GET", `audit?${this.#query()}`));
+    return page && { ...page, turn };
+  }
+
+  #query(more = {}) {
+    const { who, what, project, from, to } = this.filters;
+    const chosen = { who: who.trim(), what, project, start: startOf(from, 0), end: startOf(to, 1), ...more };
+    return new URLSearchParams(Object.entries(chosen).filter(([, value]) => value !== "" && value !== null));
+  }
+
+  /** Chooses other entries: those shown go once the others are read. */
+  #choose(name, value) {
+    this.filters = { ...this.filters, [name]: value };
+    this.turn += 1;
+    this.readChosen();
+    this.changed();
   }
 
   /** Takes the newest page; older ones already shown stay. */
   #take(page) {
+    if (page.turn !== this.turn) return;
+    const same = page.turn === this.shownTurn;
+    this.shownTurn = page.turn;
     const oldest = page.items.at(-1)?.id ?? Infinity;
-    const older = (this.items ?? []).filter((entry) => entry.id < oldest);
+    const older = same ? (this.items ?? []).filter((entry) => entry.id < oldest) : [];
     this.items = [...page.items, ...older];
     if (!older.length) this.next = page.next;
     this.changed();
@@ -72,7 +122,7 @@ export class AuditTrail {
 
   async #more() {
     await this.#alone(async () => {
-      const page = await attempted(() => call("GET", `audit?cursor=${encodeURIComponent(this.next)}`));
+      const page = await attempted(() => call("GET", `audit?${this.#query({ cursor: this.next })}`));
       if (!page) return;
       this.items = [...this.items, ...page.items];
       this.next = page.next;
@@ -96,9 +146,70 @@ export class AuditTrail {
     this.changed();
   }
 
-  /** The trail, as a description; null until it was read. */
-  draw() {
+  /** The trail, as a description; null until it was read. `projects` are those that it can be narrowed to. */
+  draw(projects) {
     if (!this.items) return null;
+    return h("div", { key: "trail" }, this.#filterForm(projects), this.#list());
+  }
+
+  #filterForm(projects) {
+    const { filters } = this;
+    const on = (name, event) => ({ [event]: ({ target }) => this.#choose(name, target.value) });
+    const field = (name, label, type) =>
+      h(
+        "label",
+        { key: name },
+        `${label} `,
+        h("input", {
+          type,
+          class: "form-control form-control-sm w-auto",
+          value: filters[name],
+          "data-testid": `audit-${name}`,
+          on: on(name, "input"),
+        }),
+      );
+    const choice = (name, label, choices) =>
+      h(
+        "label",
+        { key: name },
+        `${label} `,
+        h(
+          "select",
+          { class: "form-select form-select-sm w-auto", "data-testid": `audit-${name}`, on: on(name, "change") },
+          choices.map(([value, words]) => h("option", { key: `is ${value}`, value }, words)),
+        ),
+      );
+    return h(
+      "div",
+      { key: "filters", class: "st-audit-filters", role: "search", "aria-label": "Entries" },
+      field("who", "Who", "text"),
+      choice("what", "What", KINDS),
+      choice("project", "Project", [["", "any"], ...projects.map(({ name }) => [name, clean(name)])]),
+      field("from", "From", "date"),
+      field("to", "To", "date"),
+      h(
+        "button",
+        {
+          key: "csv",
+          type: "button",
+          class: "st-button",
+          "data-testid": "audit-csv",
+          on: { click: () => this.#save() },
+        },
+        "Download CSV",
+      ),
+    );
+  }
+
+  /** Saves all chosen entries as a file. */
+  #save() {
+    return saveFile(`audit.csv?${this.#query()}`, "audit.csv");
+  }
+
+  #list() {
+    const { who, what, project, from, to } = this.filters;
+    if (!this.items.length && (who || what || project || from || to))
+      return emptyState("No entry matches.", "Choose another person, kind, project or time.");
     if (!this.items.length)
       return emptyState(
         "Nobody has changed anything yet.",
@@ -107,7 +218,7 @@ export class AuditTrail {
     const now = clockNow();
     return h(
       "div",
-      { key: "trail" },
+      { key: "entries" },
       h(
         "ol",
         { key: "list", class: "st-audit", "data-testid": "audit" },
@@ -148,6 +259,14 @@ export class AuditTrail {
   }
 }
 
+/** The beginning of a typed day in seconds since the epoch, `days` later; null for none. */
+function startOf(day, days) {
+  if (!day) return null;
+  const at = new Date(`${day}T00:00`);
+  at.setDate(at.getDate() + days);
+  return at.getTime() / 1000;
+}
+
 function changes(entry) {
   const fields = [...new Set([...Object.keys(entry.before), ...Object.keys(entry.after)])].filter(
     (field) => field !== "age",
@@ -157,9 +276,15 @@ function changes(entry) {
     .map((field, place) => [place ? ", " : ": ", drawChange(field, entry)]);
 }
 
-function drawChange(field, { before, after }) {
+function timeWords(at) {
+  return new Date(at * 1000).toLocaleString();
+}
+
+function drawChange(field, { what, before, after }) {
   const title = clean(field).replaceAll("_", " ");
-  const was = field in before && h("del", { key: "was" }, valueWords(before[field]));
-  const is = field in after && h("ins", { key: "is" }, valueWords(after[field]));
+  const words = (value) => (field === "until" && value ? timeWords(value) : valueWords(value));
+  const isAbout = what.startsWith("job.") && !(field in after);
+  const was = field in before && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
+  const is = field in after && h("ins", { key: "is" }, words(after[field]));
   return h("span", { key: field, class: "st-change" }, `${title} `, was, was && is && " → ", is);
 }

@@ -5,6 +5,7 @@ import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
 import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
+import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
 import { drawRanges, rangeWords } from "./ranges.js";
 import { drawLevels } from "./sums.js";
 
@@ -85,6 +86,9 @@ function drawProjectRows(project, depth, projects, levels, editing) {
         "td",
         { class: "st-across", colspan: Object.keys(editing.fields).length + 2 },
         refusal && refusalWords(refusal, `refusal-${name}`),
+        drawFrozen(project),
+        drawFreezing(project, editing),
+        drawEndings(project, valueWords),
         drawMembers(project, editing),
         drawRanges(project, editing, refusalWords, mayChange(project)),
       ),
@@ -154,6 +158,15 @@ function drawRowActions(project, editing) {
     return h(
       "div",
       { key: "edit", class: "st-row-actions" },
+      h("input", {
+        key: "until",
+        type: "datetime-local",
+        class: "form-control form-control-sm w-auto",
+        title: "When the values before return by themselves; empty for good",
+        "aria-label": `End of the change of ${clean(name)}, or empty for good`,
+        "data-testid": `until-${name}`,
+        on: { input: (event) => editing.end(name, event.target.value) },
+      }),
       button(`discard-${name}`, "Discard", () => editing.discard("project", name)),
       button(`save-${name}`, "Save", () => editing.saveProject(name), {
         class: "st-button st-primary",
@@ -161,12 +174,12 @@ function drawRowActions(project, editing) {
       }),
     );
   }
-  if (!site.admin) return null;
-  if (!editing.asking(key)) {
+  if (!site.admin || !editing.asking(key)) {
     return h(
       "div",
       { key: "still", class: "st-row-actions" },
-      button(`delete-${name}`, "Delete…", () => editing.ask(key)),
+      freezeButton(project, editing),
+      site.admin && button(`delete-${name}`, "Delete…", () => editing.ask(key)),
     );
   }
   const remove = () => editing.change("project", name, () => call("DELETE", `projects/${encodeURIComponent(name)}`));

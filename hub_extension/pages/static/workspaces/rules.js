@@ -1,8 +1,9 @@
 /** Rules for workspaces that do not use their GPUs, for admins: of the pool, and exceptions for projects and people. */
 
 import { attempted, call } from "../site.js";
+import { untilField, untilOf, untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
-import { clean, duration } from "../visuals/base/words.js";
+import { clean, clockNow, duration } from "../visuals/base/words.js";
 
 const MINUTE = 60;
 
@@ -29,7 +30,7 @@ export class IdleRules {
       h(
         "p",
         { key: "rule", "data-testid": "idle-rule" },
-        `${inWords(pool, "For everybody: ")} Kernels that compute, programs in terminals, open pages and measured use of the GPUs count as use.`,
+        `${inWords(pool, "For everybody: ")}${endWords(this.rules.until)} Kernels that compute, programs in terminals, open pages and measured use of the GPUs count as use.`,
       ),
       !stops &&
         h(
@@ -47,11 +48,11 @@ export class IdleRules {
     return h(
       "ul",
       { key: "exceptions", class: "list-unstyled", "data-testid": "idle-exceptions" },
-      exceptions.map(({ scope, name, rule, configured }) =>
+      exceptions.map(({ scope, name, rule, configured, until }) =>
         h(
           "li",
           { key: `${scope} ${name}`, class: "mb-1" },
-          `${inWords(rule, `${scope === "project" ? "Project" : "User"} ${clean(name)}: `)} `,
+          `${inWords(rule, `${scope === "project" ? "Project" : "User"} ${clean(name)}: `)}${endWords(until)} `,
           configured
             ? h("span", { key: "by", class: "st-muted" }, "Set in the hub's configuration.")
             : h(
@@ -80,6 +81,7 @@ export class IdleRules {
       const whose = key === "pool" ? {} : { scope: data.get("scope"), name: data.get("name").trim() };
       const sent = await this.#send({
         ...whose,
+        until: untilOf(form),
         rule: { tell_after: seconds(data.get("tell")), notice: seconds(data.get("notice")) },
       });
       if (sent && key === "new") form.reset();
@@ -115,6 +117,7 @@ export class IdleRules {
       whose,
       this.#minutes("tell", "notify the owner after", rule?.tell_after, "minutes without use,"),
       this.#minutes("notice", "stop it", rule?.notice, "minutes later"),
+      untilField(`idle-until-${key}`, "until"),
       h(
         "button",
         { key: "save", type: "submit", class: "st-button", disabled: this.busy, "data-testid": `idle-save-${key}` },
@@ -154,6 +157,11 @@ function inWords({ tell_after: tell, notice }, whose) {
   if (!tell) return `${whose}no notification, and nothing is stopped.`;
   const words = `${whose}the owner is notified after ${duration(tell)} without use`;
   return notice ? `${words}, and the workspace is stopped ${duration(notice)} later.` : `${words}; nothing is stopped.`;
+}
+
+/** When a rule ends by itself, as a sentence; empty if it does not. */
+function endWords(until) {
+  return until === null ? "" : ` This holds ${untilWords(until, clockNow())}.`;
 }
 
 function seconds(text) {

@@ -1,0 +1,80 @@
+"""``springtide audit``."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+import click
+
+from springtide.hub_extension.commands.text import print_json, print_table, say
+from springtide.hub_extension.commands.times import Moment, local
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import AuditEntry
+from springtide.scheduler.wire.audit_table import csv_of
+from springtide.scheduler.wording import amount
+
+SHOWN = 50
+"""Number of entries in a table, unless another is asked for."""
+
+
+@click.command()
+@click.option("--who", help="Only what this person did; springtide is the pool itself.")
+@click.option(
+    "--what", help="Only entries of this kind, such as job.hold, or of kinds that begin so, such as job."
+)
+@click.option("--project", help="Only what concerns this project.")
+@click.option("--from", "start", type=Moment(), metavar="TIME", help="Only from then on, such as 2026-01-31.")
+@click.option("--to", "end", type=Moment(), metavar="TIME", help="Only before then.")
+@click.option(
+    "--limit", type=click.IntRange(1), help="Maximum number of entries.  [default: 50; all of CSV and JSON]"
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(("table", "csv", "json")),
+    default="table",
+    show_default=True,
+    help="A table for people, or CSV or JSON with all values for programs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def audit(*, limit: int | None, shape: str, as_json: bool, **chosen: Any) -> None:
+    """Show who did what, newest first: admins see all, leads what concerns their projects."""
+    shape = "json" if as_json else shape
+    most = SHOWN if limit is None and shape == "table" else limit
+    with Client() as client:
+        found = client.all_audit(**chosen)
+        entries = list(islice(found, most))
+        more = most is not None and next(found, None) is not None
+    if shape == "json":
+        print_json(entries)
+    elif shape == "csv":
+        click.echo(csv_of(entries), nl=False)
+    else:
+        print_table(
+            ("WHEN", "WHO", "WHAT", "PROJECT", "SUBJECT", "CHANGE"), map(_row, entries), empty="No entries."
+        )
+    if more:
+        say(f"There are more than these {amount(len(entries))}: narrow it, or raise --limit.")
+
+
+def _row(entry: AuditEntry) -> tuple[str, ...]:
+    return (local(entry.at), entry.who, entry.what, entry.project, entry.subject, changes(entry))
+
+
+def changes(entry: AuditEntry) -> str:
+    """Return the values that an entry changed: ``quota 2 → 4, reason a deadline``."""
+    names = dict.fromkeys((*entry.before, *entry.after))
+    said = []
+    for name in names:
+        was, now = (values.get(name) for values in (entry.before, entry.after))
+        if name in entry.before and name in entry.after:
+            said.append(f"{name} {_text(was)} → {_text(now)}")
+        else:
+            said.append(f"{name} {_text(now if name in entry.after else was)}")
+    return ", ".join(said)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

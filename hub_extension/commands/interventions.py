@@ -1,0 +1,197 @@
+"""``springtide hold``, ``release``, ``edit``, ``freeze``, ``unfreeze`` and ``set-project``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+from msgspec import UNSET
+
+from springtide.hub_extension.commands.jobs import UNFINISHED, act_on
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
+from springtide.hub_extension.commands.times import local, until_option
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import OPTIONS, OPTIONS_EDITED, BadOption, JobEdit, ProjectEdit
+from springtide.scheduler.wording import given
+
+NO_VALUE = "none"
+"""The value of an option that removes it."""
+
+
+class Amount(click.ParamType[Any]):
+    """A number of GPUs, or a table by GPU type such as ``a100=2,t4=4``; ``none`` for no bound."""
+
+    name = "gpus"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, the table or ``none``, or fail with the given text and examples."""
+        if not isinstance(value, str) or value == NO_VALUE:
+            return value
+        parts = [part.partition("=") for part in value.split(",")]
+        try:
+            if "=" not in value:
+                return int(value)
+            return {name.strip(): None if number == NO_VALUE else int(number) for name, _, number in parts}
+        except ValueError:
+            self.fail(f"{given(value)} is no number of GPUs such as 4, a100=2,t4=4 or {NO_VALUE}.", param, ctx)
+
+
+_SELECTION = (
+    click.argument("job_ids", metavar="[JOB...]", nargs=-1),
+    click.option(
+        "--in", "inside", metavar="PROJECT", help="Instead of names: the unfinished jobs of this project."
+    ),
+    click.option("--user", help="Instead of names: the unfinished jobs of this person."),
+    click.option("--tag", help="Instead of names: the unfinished jobs with this tag."),
+    click.option("--where", help="Instead of names: the unfinished jobs like this, as in `springtide jobs`."),
+)
+
+
+def _selects_jobs(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the names of jobs, or options that choose unfinished ones, as parameters of `_selected`."""
+    for part in reversed(_SELECTION):
+        command = part(command)
+    return command
+
+
+def _selected(
+    client: Client,
+    job_ids: Sequence[str],
+    *,
+    inside: str | None,
+    user: str | None,
+    tag: str | None,
+    where: str | None,
+) -> list[str]:
+    """Return the ids of the named or chosen jobs. Raises `click.UsageError` for both, or none of them."""
+    filters = {"project": inside, "user": user, "tag": tag, "where": where}
+    if bool(job_ids) == any(filters.values()):
+        raise click.UsageError("Name the jobs, or choose them by --in, --user, --tag and --where.")
+    if job_ids:
+        return list(dict.fromkeys(job_ids))
+    found = [job.id for job in client.all_jobs(state=UNFINISHED, **filters)]
+    if not found:
+        say("No unfinished job matches.")
+    return found
+
+
+@click.command()
+@_selects_jobs
+@click.option("--reason", required=True, help="Reason, shown to everyone who sees the job.")
+@click.option("--finish", is_flag=True, help="Let those that run go on to their end instead of pausing them.")
+@json_option
+def hold(*, job_ids: tuple[str, ...], reason: str, finish: bool, as_json: bool, **chosen: Any) -> None:
+    """Put jobs on hold: they do not start until they are released; those that run are paused first."""
+    with Client() as client:
+        ids = _selected(client, job_ids, **chosen)
+        act_on(ids, lambda job_id: client.hold(job_id, reason, finish=finish), as_json=as_json)
+
+
+@click.command()
+@_selects_jobs
+@click.option("--to", "owner", help="Their new owner, a member of their project.")
+@json_option
+def release(*, job_ids: tuple[str, ...], owner: str | None, as_json: bool, **chosen: Any) -> None:
+    """Let jobs that are on hold start again."""
+    with Client() as client:
+        ids = _selected(client, job_ids, **chosen)
+        held = ids if job_ids else [job_id for job_id in ids if client.job(job_id).hold is not None]
+        act_on(held, lambda job_id: client.release(job_id, owner), as_json=as_json)
+
+
+def _edited_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a job that an edit changes."""
+    for name in reversed(OPTIONS_EDITED):
+        option = OPTIONS[name]
+        command = click.option(option.flag, name, help=option.help)(command)
+    return command
+
+
+@click.command()
+@_selects_jobs
+@_edited_options
+@click.option("--project", help="Project that the jobs belong to from now on.")
+@click.option("--reason", default="", help="Reason, kept in the audit trail.")
+@json_option
+def edit(*, job_ids: tuple[str, ...], project: str | None, reason: str, as_json: bool, **options: Any) -> None:
+    """Change what jobs ask for, or their project, while they do not run: springtide edit JOB --priority high.
+
+    Their age, checkpoints and outputs stay. `--time-limit none` removes the limit, `--min-workers none` asks for
+    all workers.
+    """
+    chosen = {name: options.pop(name) for name in ("inside", "user", "tag", "where")}
+    change = JobEdit(**_changes(options), project=UNSET if project is None else project, reason=reason)
+    with Client() as client:
+        act_on(_selected(client, job_ids, **chosen), lambda job_id: client.edit(job_id, change), as_json=as_json)
+
+
+def _changes(options: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the given options as requests carry them. Raises `click.BadParameter` for values they do not take."""
+    changes = {}
+    for name, text in options.items():
+        option = OPTIONS[name]
+        if text is None:
+            continue
+        try:
+            changes[name] = None if text == NO_VALUE and option.default is None else option.read(text)
+        except BadOption as error:
+            raise click.BadParameter(str(error), param_hint=option.flag) from None
+    return changes
+
+
+@click.command()
+@click.argument("names", metavar="PROJECT...", nargs=-1, required=True)
+@click.option("--reason", default="", help="Reason, shown to everyone who sees a job of the project.")
+@click.option("--finish", is_flag=True, help="Let jobs that run go on to their end instead of pausing them.")
+@until_option
+@json_option
+def freeze(*, names: tuple[str, ...], reason: str, finish: bool, until: float | None, as_json: bool) -> None:
+    """Let no job of projects, and of those inside them, start or resume; those that run are paused."""
+    with Client() as client:
+        for name in names:
+            frozen = client.freeze(name, reason, finish=finish, until=until)
+            if as_json:
+                print_json(frozen)
+            else:
+                ends = "until you unfreeze it" if until is None else f"until {local(until)}"
+                click.echo(one_line(f"{name} is frozen {ends}."))
+
+
+@click.command()
+@click.argument("names", metavar="PROJECT...", nargs=-1, required=True)
+@json_option
+def unfreeze(*, names: tuple[str, ...], as_json: bool) -> None:
+    """Let the jobs of projects start again."""
+    with Client() as client:
+        for name in names:
+            view = client.unfreeze(name)
+            if as_json:
+                print_json(view)
+            else:
+                click.echo(one_line(f"{name} is not frozen any more."))
+
+
+@click.command("set-project")
+@click.argument("name", metavar="PROJECT")
+@click.option("--quota", type=Amount(), metavar="GPUS", help="GPUs guaranteed to it: 4, a100=2,t4=4, or none.")
+@click.option("--limit", type=Amount(), metavar="GPUS", help="The most GPUs that it may hold: 8, a100=4, or none.")
+@click.option("--build-quota", type=Amount(), metavar="GPUS", help="GPUs of each member for notebooks.")
+@click.option("--weight", type=click.FloatRange(0), help="Its share of GPUs beyond quotas, beside others.")
+@click.option("--priority", type=click.IntRange(0), help="Its priority for GPUs beyond quotas.")
+@until_option
+@json_option
+def set_project(*, name: str, until: float | None, as_json: bool, **values: Any) -> None:
+    """Change the numbers of a project, maybe for a time: set-project PROJECT --quota 4 --until friday."""
+    changes: dict[str, Any] = {
+        field: None if value == NO_VALUE else value for field, value in values.items() if value is not None
+    }
+    if not changes:
+        raise click.UsageError("Give at least one of --quota, --limit, --build-quota, --weight and --priority.")
+    with Client() as client:
+        view = client.edit_project(name, ProjectEdit(**changes, until=until))
+    if as_json:
+        print_json(view)
+        return
+    ends = "" if until is None else f" The values before return at {local(until)}."
+    click.echo(one_line(f"{name} has {', '.join(f'{field} {values[field]}' for field in changes)} now.{ends}"))

@@ -1,0 +1,39 @@
+"""Options of commands that are times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from springtide.scheduler.wire.moments import EXAMPLES, moment
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Moment(click.ParamType[float]):
+    """A time as people write it, in the time zone of this machine; in seconds since the epoch."""
+
+    name = "time"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the time, or fail with the given text and examples."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return moment(value, datetime.now())  # noqa: DTZ005 - local times change their offset over the year
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+def until_option(command: Command) -> Command:
+    """Add ``--until``, as the parameter of that name."""
+    text = f"Time at which it ends by itself: {EXAMPLES}."
+    return click.option("--until", type=Moment(), metavar="TIME", help=text)(command)
+
+
+def local(at: float) -> str:
+    """Return a time with its day and its offset from UTC, as this machine's clock has it."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(" ", "minutes")

@@ -1,0 +1,96 @@
+"""Changes of what an accepted job asks for, and of its project, while it does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.requests.control import check_bytes, check_unfinished, with_parts
+from springtide.scheduler.engine.requests.validation import ValidationContext, validate_edit
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.store.records import JobRecord, JobSpec
+from springtide.scheduler.wording import exactly, given, is_printable
+from springtide.scheduler.workload import Workload
+
+OF_TEST_RUNS = ("priority",)
+"""The changed options that a job's test run follows."""
+
+
+def edit_job(
+    transaction: Transaction, job: JobRecord, edit: wire.JobEdit, by: str, settings: EngineSettings
+) -> None:
+    """Change what a job asks for, with its trials or its test run; age, checkpoints and outputs stay.
+
+    A moved job is accounted to its new project from its next attempt on. Raises `Refusal` for a job that runs, has
+    ended or is part of another, and for changes with which it would not be accepted.
+    """
+    check_unfinished(job, "edit")
+    _check_whole(job)
+    if not is_printable(edit.reason):
+        raise invalid_field("reason", "The reason has control characters.")
+    if not edit.options and edit.project is UNSET:
+        message = "Nothing is to be changed."
+        raise Refusal(
+            422, "invalid", message, hint="Give a priority, a project, a time limit or numbers of workers."
+        )
+    parts = with_parts(transaction, job)
+    if any(each.live is not None for each in parts):
+        message = f"The job {given(job.id)} runs; only a job that waits or is paused can be edited."
+        raise Refusal(409, "runs", message, hint="Pause it or put it on hold first.")
+    project = job.spec.project if edit.project is UNSET else edit.project
+    nodes = transaction.nodes
+    context = ValidationContext(
+        nodes.possible(), dict(transaction.projects.items()), settings, transaction.types, nodes.by_type
+    )
+    after = _edited(job, project, edit.options, context)
+    if after == job.spec:
+        return
+    if project != job.spec.project and after.stored:
+        check_bytes(transaction, after, settings)
+    specs = [_edited(part, project, _changes(part, edit), context) for part in parts]
+    for part, spec in zip(parts, specs, strict=True):
+        transaction.respecify(part.with_standing(reserved=(), turn=False), spec)
+    _record(transaction, job.spec, after, edit.reason.strip(), by)
+
+
+def _changes(part: JobRecord, edit: wire.JobEdit) -> dict[str, Any]:
+    """Return the changed options of a job, or of its trial or test run."""
+    follows = part.workload is Workload.TEST_RUN
+    return {name: value for name, value in edit.options.items() if not follows or name in OF_TEST_RUNS}
+
+
+def _check_whole(job: JobRecord) -> None:
+    whole = job.sweep or job.spec.tests
+    if whole is not None:
+        what = "a trial of the sweep" if job.sweep is not None else "the test run of the job"
+        message = f"The job {given(job.id)} is {what} {given(whole)}, and asks for what that asks for."
+        raise Refusal(409, "part", message, hint=f"Edit {given(whole)}.")
+
+
+def _edited(job: JobRecord, project: str, changes: Mapping[str, Any], context: ValidationContext) -> JobSpec:
+    spec = validate_edit(job.spec, project, changes, context)
+    limit, ran = spec.options.time_limit, job.standing.ran
+    if limit is not None and ran >= limit and limit != job.spec.options.time_limit:
+        message = f"The time limit is {exactly(limit)}, and the job has run for {exactly(ran)} already."
+        raise invalid_field("time_limit", message, "Choose a longer time, or cancel the job.")
+    return spec
+
+
+def _record(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str, by: str) -> None:
+    """Add the changes to the audit trail; a move is in that of both projects."""
+    was, now = _shown(before), _shown(after)
+    differ = [name for name in was if was[name] != now[name]]
+    about = {"user": before.user, "name": before.name, **{name: was[name] for name in differ}}
+    why = {"reason": reason} if reason else {}
+    changed = {**{name: now[name] for name in differ}, **why}
+    for project in dict.fromkeys((before.project, after.project)):
+        transaction.add_audit_entry(by, "job.edit", before.id, about, changed, project=project)
+
+
+def _shown(spec: JobSpec) -> dict[str, Any]:
+    return {"project": spec.project, **{name: getattr(spec.options, name) for name in wire.OPTIONS_EDITED}}

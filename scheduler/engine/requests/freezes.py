@@ -1,0 +1,104 @@
+"""Frozen projects: their jobs are on hold, as are those that are submitted meanwhile."""
+
+from __future__ import annotations
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.requests.datasets import lineage
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.endings import check_until
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.store.records import Hold
+from springtide.scheduler.store.tables import POOL, FreezeRecord
+from springtide.scheduler.wording import given, is_printable
+
+
+def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, by: str) -> None:
+    """Let no job of a project, or of one inside it, start; those that run are paused unless they may ``finish``.
+
+    What is frozen already gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
+    no line of text, and an end that has passed.
+    """
+    if project not in transaction.projects:
+        raise Refusal(404, "not_found", f"There is no project {given(project)}.")
+    why = request.why.strip()
+    if not is_printable(why):
+        raise invalid_field("why", "The reason has control characters.")
+    check_until(request.until, transaction.now)
+    before = transaction.freezes.get(project)
+    since = transaction.now if before is None else before.since
+    after = FreezeRecord(project, by, since, why, request.finish, request.until)
+    if after != before:
+        transaction.freezes.put(after)
+        transaction.add_audit_entry(by, "project.freeze", project, _shown(before), _shown(after), project=project)
+    follow(transaction)
+    if not request.finish:
+        _pause(transaction, project)
+
+
+def unfreeze(transaction: Transaction, project: str, by: str) -> None:
+    """Let the jobs of a project start again. Does nothing if it is not frozen; raises `Refusal` if unknown."""
+    if project not in transaction.projects:
+        raise Refusal(404, "not_found", f"There is no project {given(project)}.")
+    before = transaction.freezes.get(project)
+    if before is None:
+        return
+    transaction.freezes.remove(project)
+    transaction.add_audit_entry(by, "project.unfreeze", project, _shown(before), {}, project=project)
+
+
+def end_freezes(transaction: Transaction) -> None:
+    """Unfreeze the projects whose freezes have ended by now."""
+    for record in list(transaction.freezes.values()):
+        if record.until is not None and record.until <= transaction.now:
+            unfreeze(transaction, record.project, POOL)
+
+
+def follow(transaction: Transaction) -> None:
+    """Put the unfinished jobs of frozen projects on hold, and release those that were on hold for that.
+
+    Doing it again changes nothing. A hold of a job itself stays.
+    """
+    if not (transaction.freezes or transaction.freezes.changes):
+        return
+    changed = transaction.freezes.changes or transaction.projects.changes
+    jobs = {**transaction.state.jobs, **transaction.jobs} if changed else dict(transaction.jobs)
+    holds = {name: hold_of(transaction, name) for name in {job.spec.project for job in jobs.values()}}
+    for job in jobs.values():
+        hold, wanted = job.standing.hold, holds[job.spec.project]
+        if job.state.final or (hold is not None and not hold.project):
+            continue
+        if wanted is None:
+            transaction.apply(lifecycle.release(job))
+        elif wanted != hold:
+            transaction.apply(lifecycle.put_on_hold(job, wanted))
+
+
+def hold_of(transaction: Transaction, project: str) -> Hold | None:
+    """Return the hold of the jobs of a project by its freeze or the nearest one above it, None without one."""
+    frozen = next((each for each in _above(transaction, project) if each in transaction.freezes), None)
+    if frozen is None:
+        return None
+    record = transaction.freezes[frozen]
+    return Hold(record.by, record.why, record.since, frozen, record.until)
+
+
+def _above(transaction: Transaction, project: str) -> tuple[str, ...]:
+    """Return a project and those that it is in, nearest first."""
+    return lineage(project, {name: record.project.parent for name, record in transaction.projects.items()})
+
+
+def _pause(transaction: Transaction, project: str) -> None:
+    for job in [transaction.job(each.id) for each in transaction.state.live_jobs()]:
+        if job is None or job.live is None or job.standing.stopping:
+            continue
+        if (hold := hold_of(transaction, job.spec.project)) is not None and hold.project == project:
+            transaction.apply(lifecycle.pause(job, messages.paused_for_hold(hold), transaction.now))
+
+
+def _shown(record: FreezeRecord | None) -> dict[str, object]:
+    if record is None:
+        return {}
+    shown = {"why": record.why, "finish": record.finish}
+    return shown if record.until is None else {**shown, "until": record.until}

@@ -1,0 +1,64 @@
+"""Changes that end by themselves: when, and what returns then. Ends are times of the system clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.tables import Ending, EndingKey
+
+TRY_AGAIN = 60.0
+"""Time until a value that could not return is tried again, in seconds."""
+LONGEST = 10 * 365 * 86_400
+"""Longest time until an end, in seconds."""
+
+
+def check_until(until: float | None, now: float) -> None:
+    """Raise `Refusal` for an end that has passed, or that is years away."""
+    if until is None or now < until <= now + LONGEST:
+        return
+    message = "The end is more than ten years away." if until > now else "The end has passed already."
+    raise Refusal(422, "invalid", message, field="until", hint="Give a time that is to come.")
+
+
+def end_at(transaction: Transaction, key: EndingKey, until: float | None, by: str, before: Any) -> None:
+    """Have a change end at ``until``, when the value ``before`` returns; None for a change that stays.
+
+    A change that replaces one with an end leads back to the value before both.
+    """
+    if until is None:
+        transaction.endings.remove(key)
+        return
+    known = transaction.endings.get(key)
+    transaction.endings.put(Ending(*key, until, by, before if known is None else known.before))
+
+
+def until_of(endings: Mapping[EndingKey, Ending], key: EndingKey) -> float | None:
+    """Return when a change ends by itself, None if it does not."""
+    ending = endings.get(key)
+    return None if ending is None else ending.until
+
+
+def is_due(ending: Ending, now: float) -> bool:
+    """Return whether the value before a change is to return now."""
+    return _due_at(ending) <= now
+
+
+def next_end(state: State) -> float | None:
+    """Return when the next drain, freeze or change ends, or is tried again; None if nothing ends."""
+    return min(_ends(state), default=None)
+
+
+def _ends(state: State) -> Iterator[float]:
+    drains = (each.until for each in state.drains.values())
+    single = (each.until for each in state.gpu_drains.values())
+    freezes = (each.until for each in state.freezes.values())
+    yield from (until for until in (*drains, *single, *freezes) if until is not None)
+    yield from map(_due_at, state.endings.values())
+
+
+def _due_at(ending: Ending) -> float:
+    return max(ending.until, ending.tried + TRY_AGAIN) if ending.refused else ending.until

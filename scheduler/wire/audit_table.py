@@ -1,0 +1,23 @@
+"""The audit trail as text that spreadsheets read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from springtide.scheduler.wire.csv_text import csv_text, moment
+from springtide.scheduler.wire.people import AuditEntry
+
+COLUMNS: Final = ("id", "at", "who", "what", "project", "subject", "before", "after")
+
+
+def csv_of(entries: Iterable[AuditEntry]) -> str:
+    """Return entries as CSV: a row each, times in UTC, with the values before and after as JSON."""
+    return csv_text(COLUMNS, map(_row, entries))
+
+
+def _row(entry: AuditEntry) -> Iterator[object]:
+    yield from (entry.id, moment(entry.at), entry.who, entry.what, entry.project, entry.subject)
+    yield from (msgspec.json.encode(values).decode() for values in (entry.before, entry.after))

@@ -1,0 +1,42 @@
+"""Tables as CSV that spreadsheets read; texts of others compute nothing there."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of texts that a spreadsheet would compute."""
+
+
+def csv_text(heads: Sequence[object], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table as CSV. Texts that begin like a formula get an apostrophe before them."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(map(_cell, heads))
+    for row in rows:
+        writer.writerow(map(_cell, row))
+    return text.getvalue()
+
+
+def moment(at: float | None) -> str:
+    """Return a time in UTC as ISO 8601 has it; empty for None."""
+    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _cell(value: object) -> object:
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = "".join(letter for letter in value if letter.isprintable() or letter == "\n")
+    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

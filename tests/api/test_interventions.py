@@ -1,0 +1,129 @@
+"""Admins and leads of projects hold, release, edit and move jobs of others, one or several at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler import wire
+
+WHY = {"reason": "Its data may not be used any more."}
+
+
+@pytest.fixture
+async def pool(running: Any) -> Any:
+    """A service with a lead of the project vision."""
+    running.people.callers["lead"] = Caller("lead", token="lead", administers=frozenset({"vision"}))
+    return running
+
+
+async def waiting(pool: Any, user: str = "susan", **fields: Any) -> str:
+    """The id of a job that its user has paused."""
+    job = str((await pool.submit(user, **fields))["id"])
+    await pool.as_(user).post(f"/jobs/{job}/pause")
+    await pool.until(user, job, lambda found: found["state"] == "paused")
+    return job
+
+
+async def test_a_lead_holds_a_running_job_and_its_owner_cannot_undo_it(pool: Any) -> None:
+    job = (await pool.submit("susan"))["id"]
+    await pool.until("susan", job, lambda found: found["state"] == "running")
+    held = await pool.as_("lead").post(f"/jobs/{job}/hold", json=WHY)
+    assert held.status_code == 200, held.text
+    await pool.as_("susan").post(f"/jobs/{job}/resume")
+    found = await pool.until("susan", job, lambda found: found["state"] in {"paused", "queued"})
+    assert (found["hold"]["by"], found["hold"]["reason"]) == ("lead", WHY["reason"])
+    assert found["reason"]["headline"] == "Put on hold by lead."
+    assert (await pool.as_("susan").post(f"/jobs/{job}/release", json={})).status_code == 403
+    await pool.as_("admin").post(f"/jobs/{job}/release", json={})
+    await pool.until("susan", job, lambda found: found["state"] == "running")
+
+
+async def test_several_jobs_are_held_edited_and_released_at_once_each_by_itself(pool: Any) -> None:
+    mine = [await waiting(pool) for _ in range(2)]
+    theirs = await waiting(pool, "jemma")
+    lead = pool.as_("lead")
+
+    async def act(**body: Any) -> list[dict[str, Any]]:
+        answer = await lead.post("/jobs/actions", json={"jobs": [*mine, theirs], **body})
+        assert answer.status_code == 200, answer.text
+        results: list[dict[str, Any]] = answer.json()["results"]
+        assert results[2]["problem"]["status"] in {403, 404}
+        return results[:2]
+
+    held = await act(action="hold", hold=WHY)
+    assert [each["job"]["hold"]["by"] for each in held] == ["lead", "lead"]
+    edited = await act(action="edit", edit={"priority": "high", "reason": "A deadline."})
+    assert [each["job"]["options"]["priority"] for each in edited] == [75, 75]
+    released = await act(action="release")
+    assert [each["job"]["hold"] for each in released] == [None, None]
+    [no_reason, *_] = (await lead.post("/jobs/actions", json={"jobs": mine, "action": "hold"})).json()["results"]
+    assert no_reason["problem"]["message"] == "A hold needs a reason."
+
+
+async def test_an_owner_moves_her_job_to_another_project_of_hers_alone(pool: Any) -> None:
+    job = await waiting(pool)
+    susan, path = pool.as_("susan"), f"/jobs/{job}/edit"
+    refused = await susan.post(path, json={"project": "speech"})
+    assert (refused.status_code, refused.json()["field"]) == (403, "project")
+    pool.people.join("susan", "speech")
+    moved = await pool.as_("susan").post(path, json={"project": "speech"})
+    assert moved.json()["project"] == "speech", moved.text
+
+
+async def test_a_lead_moves_jobs_of_others_only_where_she_leads_and_their_owners_are_members(pool: Any) -> None:
+    job = await waiting(pool)
+    lead, path = pool.as_("lead"), f"/jobs/{job}/edit"
+    assert (await lead.post(path, json={"project": "speech"})).status_code == 403
+    pool.people.callers["lead"] = Caller("lead", token="lead", administers=frozenset({"vision", "speech"}))
+    refused = await pool.as_("lead").post(path, json={"project": "speech"})
+    assert (refused.status_code, "is not a member of “speech”" in refused.json()["message"]) == (422, True)
+    pool.people.join("susan", "speech")
+    assert (await pool.as_("lead").post(path, json={"project": "speech"})).status_code == 200
+    unknown = await pool.as_("admin").post(path, json={"project": "nobody"})
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "unknown_project")
+
+
+async def test_an_owner_raises_the_priority_within_the_range_of_her_project(pool: Any) -> None:
+    job = await waiting(pool)
+    edit = wire.ProjectEdit(ranges=wire.JobRanges(max_priority=60))
+    await pool.pool.engine.edit_project("vision", edit, "admin", members={})
+    susan, path = pool.as_("susan"), f"/jobs/{job}/edit"
+    assert (await susan.post(path, json={"priority": 60})).json()["options"]["priority"] == 60
+    refused = await susan.post(path, json={"priority": "high"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "priority")
+
+
+@pytest.mark.parametrize("body", [{"name": "x"}, {"priority": -1}, {"time_limit": 0}, {"reason": "a\u0000b"}, []])
+async def test_edits_that_are_none_are_refused(pool: Any, body: Any) -> None:
+    job = await waiting(pool)
+    assert (await pool.as_("susan").post(f"/jobs/{job}/edit", json=body)).status_code in {400, 422}
+
+
+async def test_a_lead_freezes_her_project_alone_until_a_time(pool: Any) -> None:
+    lead, until = pool.as_("lead"), pool.pool.clock() + 3600
+    frozen = await lead.post("/projects/vision/freeze", json={"why": "A review", "until": until})
+    assert frozen.json()["freeze"]["until"] == until, frozen.text
+    job = (await pool.submit("susan"))["id"]
+    found = (await pool.as_("susan").get(f"/jobs/{job}")).json()
+    assert (found["state"], found["hold"]["project"], found["hold"]["until"]) == ("queued", "vision", until)
+    refused = await lead.post("/projects/speech/freeze", json={})
+    assert (refused.status_code, (await lead.post("/projects/speech/unfreeze")).status_code) == (403, 403)
+    past = await lead.post("/projects/vision/freeze", json={"until": 1.0})
+    assert (past.status_code, past.json()["field"]) == (422, "until")
+    assert (await lead.post("/projects/vision/unfreeze")).json()["freeze"] is None
+    await pool.until("susan", job, lambda found: found["state"] == "running")
+
+
+async def test_numbers_rules_and_drains_take_an_end(pool: Any) -> None:
+    admin, until = pool.as_("admin"), pool.pool.clock() + 3600
+    view = (await admin.patch("/projects/vision", json={"weight": 2, "until": until})).json()
+    assert view["endings"]["weight"] == {"until": until, "by": "admin", "before": 1.0, "refused": ""}
+    node = (await admin.post("/nodes/drain", json={"node": "train", "until": until})).json()
+    assert node["drain"]["until"] == until
+    rules = await admin.patch("/idle-rules", json={"rule": {"tell_after": 60}, "until": until})
+    assert rules.json()["until"] == until
+    person = await admin.patch("/people/jemma", json={"build_quota": 0, "until": until})
+    assert person.json()["ending"]["until"] == until

@@ -1,0 +1,124 @@
+"""Holding, releasing and editing jobs from a terminal, against a real pool."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from hub_people import until
+from terminal import Run
+
+pytestmark = pytest.mark.xdist_group("hub-command")
+WHY = "Its data may not be used."
+
+
+def sent(run: Run, *words: str) -> str:
+    done = run("submit", *words, "--json", "--", "sleep", "600")
+    assert done.code == 0, done.err
+    return str(done.json["id"])
+
+
+def state_of(run: Run, job: str) -> str:
+    return str(run("show", job, "--json").json["state"])
+
+
+def says(run: Run, command: str, job: str, words: str) -> bool:
+    return words in run(command, job).out
+
+
+def test_an_admin_holds_chosen_jobs_of_a_person_and_she_sees_who_and_why(run: Run) -> None:
+    jobs = [sent(run, "--tag", "suspect") for _ in range(2)]
+    other = sent(run)
+    try:
+        held = run("hold", "--user", "susan", "--tag", "suspect", "--reason", WHY, user="admin")
+        assert held.code == 0, held.err
+        for command in ("show", "explain"):
+            until(f"{command} says it", partial(says, run, command, jobs[0], f"by admin: {WHY}"))
+        until("the list says it", lambda: "Put on hold by admin." in run("jobs", "--mine").out)
+        refused = run("release", jobs[0])
+        assert (refused.code, "Only administrators of" in refused.err) == (1, True)
+        assert run("show", other, "--json").json["hold"] is None
+
+        until("both are paused", lambda: "pausing" not in [state_of(run, job) for job in jobs])
+        edited = run("edit", "--tag", "suspect", "--priority", "high", "--time-limit", "2h", user="admin")
+        assert edited.code == 0, edited.err
+        options = run("show", jobs[1], "--json").json["options"]
+        assert (options["priority"], options["time_limit"]) == (75, 7200.0)
+        assert run("edit", jobs[1], "--time-limit", "none").code == 0
+        assert run("show", jobs[1], "--json").json["options"]["time_limit"] is None
+
+        assert run("release", "--in", "susan", user="admin").code == 0
+        assert [run("show", job, "--json").json["hold"] for job in jobs] == [None, None]
+    finally:
+        run("cancel", *jobs, other)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["edit", "x", "--priority", "urgent"], "There is no priority “urgent”."),
+        (["edit", "x", "--workers", "two"], "two"),
+        (["hold", "--reason", "why"], "Name the jobs, or choose them by --in, --user, --tag and --where."),
+        (["hold", "x", "--user", "susan", "--reason", "why"], "Name the jobs, or choose them"),
+        (["hold", "x"], "--reason"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_is_sent(run: Run, words: list[str], message: str) -> None:
+    done = run(*words)
+    assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
+    job = sent(run)
+    try:
+        run("hold", job, "--reason", WHY, user="admin")
+        table = run("audit", "--what", "job.hold", "--who", "admin", "--project", "susan", user="admin")
+        assert (table.code, f"reason {WHY}" in table.out) == (0, True), table.err
+        for shape in (["--json"], ["--format", "json"]):
+            entries = run("audit", *shape, "--from", "2026-01-01", user="admin").json
+            assert job in [entry["subject"] for entry in entries]
+        rows = run("audit", "--format", "csv", "--limit", "1", user="admin")
+        assert (rows.out.splitlines()[0], "There are more" in rows.err) == (
+            "id,at,who,what,project,subject,before,after",
+            True,
+        )
+        assert run("audit", "--from", "someday", user="admin").code == 2
+        assert run("audit", "--to", "2000-01-01", user="admin").out == "No entries.\n"
+        assert run("audit").code == 1
+    finally:
+        run("cancel", job)
+
+
+def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
+    job = sent(run)
+    try:
+        frozen = run("freeze", "susan", "--reason", "A review", "--until", "2030-01-31 18:00", user="admin")
+        assert (frozen.code, "susan is frozen until 2030-01-31 18:00" in frozen.out) == (0, True), frozen.err
+        until("the pause", lambda: state_of(run, job) == "paused")
+        assert "Project frozen by admin." in run("jobs", "--mine").out
+        assert "springtide unfreeze susan" in run("explain", job).out
+        changed = run("set-project", "susan", "--weight", "2", "--until", "7d", user="admin")
+        assert (changed.code, "The values before return at" in changed.out) == (0, True), changed.err
+        shown = run("projects").out
+        assert "susan was frozen by admin at" in shown
+        assert "weight of susan: 1.0 again at" in shown
+        assert run("freeze", "susan").code == 1
+        assert run("unfreeze", "susan", user="admin").out == "susan is not frozen any more.\n"
+    finally:
+        run("unfreeze", "susan", user="admin")
+        run("set-project", "susan", "--weight", "1", user="admin")
+        run("cancel", job)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["set-project", "susan"], "Give at least one of --quota"),
+        (["set-project", "susan", "--quota", "many"], "“many” is no number of GPUs such as 4"),
+        (["freeze", "susan", "--until", "someday"], "“someday” is not a time such as friday 18:00"),
+        (["freeze", "susan", "--until", "2000-01-01"], "The end has passed already."),
+    ],
+)
+def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:
+    done = run(*words, user="admin")
+    assert (done.code, message in done.err) == (2, True), done.err

@@ -1,0 +1,163 @@
+"""Holding, releasing, editing and freezing on the pages, in at most three clicks each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.scheduler import wire
+from springtide.scheduler.refusal import Refusal
+
+Visit = Callable[..., Page]
+COUNT = """() => {
+  if (window.clicks === undefined)
+    document.addEventListener("click", (event) => { window.clicks += Number(event.isTrusted); }, true);
+  window.clicks = 0;
+}"""
+WHY = "Its data may not be used."
+
+
+@pytest.fixture
+def pool(service: Service) -> Iterator[Service]:
+    """A pool with susan as the lead of vision; nothing is frozen or has another value afterwards."""
+    service.people.administers = {"lead": frozenset({"vision"})}
+    yield service
+    service.people.administers = {}
+    for name in ("vision", "nlp"):
+        service.run(service.engine.unfreeze(name, "clean-up", members={}))
+        numbers = wire.ProjectEdit(quota=2, weight=1.0)
+        service.run(service.engine.edit_project(name, numbers, "clean-up", members={}))
+
+
+def counted(page: Page) -> Callable[[], int]:
+    """Count the clicks on a page from now on."""
+    page.evaluate(COUNT)
+    return lambda: int(page.evaluate("window.clicks"))
+
+
+def test_a_lead_holds_and_releases_a_running_job_on_its_page(visit: Visit, pool: Service) -> None:
+    job = pool.submit("susan", name="suspect", gpus=1)
+    pool.until(job.id, lambda found: found.state == "running")
+    page = visit("lead", f"jobs/{job.id}")
+    clicks = counted(page)
+    page.get_by_test_id("job-hold").click()
+    page.get_by_test_id("intervention-reason").fill(WHY)
+    page.get_by_test_id("intervention-send").click()
+    expect(page.get_by_test_id("job-headline")).to_contain_text("Put on hold by lead.")
+    assert clicks() == 2
+
+    hers = visit("susan", f"jobs/{job.id}", apart=True)
+    expect(hers.get_by_test_id("job-headline")).to_contain_text("Put on hold by lead.")
+    expect(hers.get_by_test_id("job-release")).to_have_count(0)
+    hers.get_by_text("Why?").click()
+    expect(hers.get_by_test_id("job-card")).to_contain_text(f"It was put on hold by lead: {WHY}")
+
+    clicks = counted(page)
+    page.get_by_test_id("job-release").click()
+    expect(page.get_by_test_id("job-state")).to_contain_text("Running")
+    assert clicks() == 1
+
+
+def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_shows_in_the_form(visit: Visit, pool: Service) -> None:
+    pool.people.groups["nlp"] = ["joe", "susan"]
+    try:
+        job = pool.submit("susan", name="waits", gpus=1)
+        pool.run(pool.engine.pause(job.id, "susan"))
+        pool.until(job.id, lambda found: found.state == "paused")
+        page = visit("susan", f"jobs/{job.id}", apart=True)
+        clicks = counted(page)
+        page.get_by_test_id("job-change").click()
+        page.get_by_test_id("intervention-priority").fill("urgent")
+        page.get_by_test_id("intervention-send").click()
+        expect(page.get_by_test_id("intervention")).to_contain_text("There is no priority “urgent”.")
+        page.get_by_test_id("intervention-priority").fill("high")
+        page.get_by_test_id("intervention-time_limit").fill("2h")
+        page.get_by_test_id("intervention-project").select_option("nlp")
+        page.get_by_test_id("intervention-send").click()
+        expect(page.get_by_test_id("intervention")).to_have_count(0)
+        assert clicks() <= 4
+        found = pool.run(pool.engine.job(job.id))
+        assert (found.project, found.options.priority, found.options.time_limit) == ("nlp", 75, 7200.0)
+    finally:
+        pool.people.groups["nlp"] = ["joe"]
+
+
+def test_several_jobs_are_held_edited_and_released_from_the_list(visit: Visit, pool: Service) -> None:
+    jobs = [pool.submit("susan", name=f"bulk-{number}", gpus=8, priority=1) for number in range(2)]
+    page = visit("admin", "?whose=all&search=bulk")
+    expect(page.get_by_text("bulk-1")).to_be_visible()
+    page.get_by_label("Select all jobs of this page").check()
+    page.get_by_test_id("selected-hold").click()
+    page.get_by_test_id("intervention-reason").fill(WHY)
+    page.get_by_test_id("intervention-send").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Put on hold 2 jobs.")
+    for job in jobs:
+        pool.until(job.id, lambda found: found.hold is not None and found.state in {"queued", "paused"})
+    page.get_by_label("Select all jobs of this page").check()
+    page.get_by_test_id("selected-edit").click()
+    page.get_by_test_id("intervention-priority").fill("60")
+    page.get_by_test_id("intervention-send").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Edited 2 jobs.")
+    page.get_by_label("Select all jobs of this page").check()
+    page.get_by_test_id("selected-release").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Released 2 jobs.")
+    found = [pool.run(pool.engine.job(job.id)) for job in jobs]
+    assert [(each.hold, each.options.priority) for each in found] == [(None, 60), (None, 60)]
+
+
+def test_a_project_is_frozen_until_a_time_and_unfrozen(visit: Visit, pool: Service) -> None:
+    job = pool.submit("susan", name="frozen", gpus=1)
+    pool.until(job.id, lambda found: found.state == "running")
+    page = visit("lead", "admin")
+    clicks = counted(page)
+    page.get_by_test_id("freeze-vision").click()
+    page.get_by_test_id("freeze-why").fill("A review")
+    page.get_by_test_id("freeze-until").fill("2030-01-31T18:00")
+    page.get_by_test_id("freeze-confirm").click()
+    expect(page.get_by_test_id("frozen-vision")).to_have_text(
+        re.compile(r"^Frozen by lead until .*2030.*: A review$")
+    )
+    assert clicks() <= 3
+    pool.until(job.id, lambda found: found.state == "paused")
+    hers = visit("susan", f"jobs/{job.id}", apart=True)
+    expect(hers.get_by_test_id("job-headline")).to_contain_text("Project frozen by lead.")
+
+    clicks = counted(page)
+    page.get_by_test_id("unfreeze-vision").click()
+    expect(page.get_by_test_id("frozen-vision")).to_have_count(0)
+    assert clicks() == 1
+    pool.until(job.id, lambda found: found.state == "running")
+
+
+def test_a_quota_is_changed_until_a_time_and_says_what_returns(visit: Visit, pool: Service) -> None:
+    page = visit("admin", "admin")
+    page.get_by_test_id("edit-weight-vision").fill("3")
+    page.get_by_test_id("until-vision").fill("2030-01-31T18:00")
+    page.get_by_test_id("save-vision").click()
+    expect(page.get_by_test_id("ending-vision-weight")).to_have_text(
+        re.compile(r"^This weight holds until .*2030.*, then 1 again\.$")
+    )
+    page.get_by_test_id("edit-weight-vision").fill("2")
+    page.get_by_test_id("save-vision").click()
+    expect(page.get_by_test_id("ending-vision-weight")).to_have_count(0)
+
+
+def test_the_trail_is_chosen_and_saved_and_a_lead_sees_hers(visit: Visit, pool: Service) -> None:
+    job = pool.submit("susan", name="audited", gpus=1)
+    pool.run(pool.engine.hold(job.id, "lead", WHY))
+    with pytest.raises(Refusal):
+        pool.run(pool.engine.hold(job.id, "lead", WHY))
+    pool.run(pool.engine.edit_project("nlp", wire.ProjectEdit(weight=2.0), "admin", members={}))
+    page = visit("lead", "admin")
+    page.get_by_test_id("audit-what").select_option("job")
+    expect(page.get_by_test_id("audit-row").first).to_contain_text("lead put on hold the job")
+    expect(page.get_by_test_id("audit")).not_to_contain_text("changed project")
+    with page.expect_download() as saved:
+        page.get_by_test_id("audit-csv").click()
+    assert WHY in saved.value.path().read_text()
+    page.get_by_test_id("audit-who").fill("nobody")
+    expect(page.get_by_text("No entry matches.")).to_be_visible()
