@@ -71,6 +71,11 @@ class Cluster:
             TRAIN_JOBS, metadata["namespace"], metadata["name"], status, uid=metadata["uid"]
         )
 
+    async def delete(self, job: Object) -> None:
+        """Delete a TrainJob."""
+        metadata = job["metadata"]
+        await self._api.delete(TRAIN_JOBS, metadata["namespace"], metadata["name"], uid=metadata["uid"])
+
     async def _patch(self, job: Object, change: Object) -> Object:
         metadata = job["metadata"]
         body = {"metadata": {**change, "resourceVersion": metadata["resourceVersion"]}}

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from springtide.hub_extension.train_jobs.announcer import Announcer
 from springtide.hub_extension.train_jobs.cluster import Cluster, touched
 from springtide.hub_extension.train_jobs.keeper import Keeper
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
@@ -51,9 +52,15 @@ class TrainJobs:
         self._engine = engine
         self._ledger = Ledger()
         self._work = Work(self._keep, self._name)
-        cluster = Cluster(api)
         self._keeper = Keeper(
-            engine, cluster, self._ledger, pool, later=self._work.add_later, clock=clock, ticks=ticks
+            engine,
+            Cluster(api),
+            Announcer(api, clock=clock),
+            self._ledger,
+            pool,
+            later=self._work.add_later,
+            clock=clock,
+            ticks=ticks,
         )
         self._informers = {
             f"TrainJobs of {namespace or 'the cluster'}": Informer(

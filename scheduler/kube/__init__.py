@@ -5,6 +5,7 @@ from springtide.scheduler.kube.errors import ApiError
 from springtide.scheduler.kube.informer import Informer
 from springtide.scheduler.kube.lease import Lease, LeaseLostError
 from springtide.scheduler.kube.resources import (
+    EVENTS,
     LEASES,
     NAMESPACES,
     NETWORK_POLICIES,
@@ -17,6 +18,7 @@ from springtide.scheduler.kube.resources import (
 )
 
 __all__ = [
+    "EVENTS",
     "LEASES",
     "NAMESPACES",
     "NETWORK_POLICIES",
