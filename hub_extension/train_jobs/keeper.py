@@ -11,7 +11,7 @@ from springtide.hub_extension.train_jobs.cluster import CLAIMED_FOR, Cluster, cl
 from springtide.hub_extension.train_jobs.happenings import Happening
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
 from springtide.hub_extension.train_jobs.manifest import in_manifest, kept_for, submission_of, suspended
-from springtide.hub_extension.train_jobs.owner import Owner, owner_of, served
+from springtide.hub_extension.train_jobs.owner import Owner, owner_of, person_of, served, with_person
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.kube import ApiError
@@ -33,8 +33,9 @@ class Keeper:
     """Reconciler of TrainJobs. `keep` may be called at any time, but not concurrently for one TrainJob.
 
     ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock; ``later`` queues a TrainJob
-    again after that many seconds. ``ended`` counts jobs that ended, which make room for TrainJobs refused as one
-    too many.
+    again after that many seconds. ``policy`` is the name of the admission policy that vouches for the users whom
+    TrainJobs name, empty if there is none. ``ended`` counts jobs that ended, which make room for TrainJobs refused
+    as one too many.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Keeper:
         ledger: Ledger,
         pool: str,
         *,
+        policy: str,
         later: Callable[[str, float], None],
         clock: Callable[[], float],
         ticks: Callable[[], float],
@@ -54,6 +56,7 @@ class Keeper:
         self._announcer = announcer
         self._ledger = ledger
         self._pool = pool
+        self._policy = policy
         self._later = later
         self._clock = clock
         self._ticks = ticks
@@ -193,7 +196,7 @@ class Keeper:
             if not served(namespace, self._pool):
                 self._ledger.leave(entry)
                 return
-            entry.owner = owner = owner_of(namespace)
+            entry.owner = owner = await self._owner(entry, owner_of(namespace))
             self._check_project(owner)
             submission = submission_of(entry.object, owner)
             entry.see(await self._cluster.claim(entry.object, self._pool, owner.user))
@@ -207,6 +210,12 @@ class Keeper:
             return
         self._ledger.job(entry, job)
         self._ledger.job(entry, await self._engine.job(job.id))
+
+    async def _owner(self, entry: Entry, owner: Owner) -> Owner:
+        """Return the owner of a TrainJob: its person, if it names one and the cluster vouches for that."""
+        if not self._policy or person_of(entry.object) in {None, owner.user}:
+            return owner
+        return with_person(owner, entry.object, await self._cluster.policy(self._policy))
 
     def _check_project(self, owner: Owner) -> None:
         if not self._engine.has_project(owner.project):

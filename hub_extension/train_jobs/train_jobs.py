@@ -32,9 +32,10 @@ class TrainJobs:
     """While entered, every TrainJob is submitted once, its status follows its job, deleting it cancels the job.
 
     ``pool`` is this pool's name in the cluster. ``namespaces`` are those to look at; none named means all, and
-    then the service must be allowed to list TrainJobs and namespaces of the whole cluster. The cluster may be
-    unreachable at any time: missed changes are caught up on. ``clock`` returns seconds since the epoch, ``ticks``
-    seconds of a monotonic clock.
+    then the service must be allowed to list TrainJobs and namespaces of the whole cluster. ``policy`` is the name
+    of the admission policy that vouches for the users whom TrainJobs name; without one they name none. The cluster
+    may be unreachable at any time: missed changes are caught up on. ``clock`` returns seconds since the
+    epoch, ``ticks`` seconds of a monotonic clock.
 
     Leave it before the engine stops. Jobs continue.
     """
@@ -46,6 +47,7 @@ class TrainJobs:
         pool: str,
         *,
         namespaces: Sequence[str] = (),
+        policy: str = "",
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -58,6 +60,7 @@ class TrainJobs:
             Announcer(api, clock=clock),
             self._ledger,
             pool,
+            policy=policy,
             later=self._work.add_later,
             clock=clock,
             ticks=ticks,
