@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 from train_job_objects import told
@@ -79,7 +78,8 @@ async def test_the_time_counts_from_the_end_also_over_a_restart_and_can_be_chang
     await team.apply(command=[sys.executable, "-c", "pass"], ttlSecondsAfterFinished=KEPT)
     ended = await team.until("succeeded")
     await pool.restart()
-    await asyncio.sleep(0.2)
+    await team.apply("second")
+    await team.until("running", "second")
     assert told(await team.get()) == told(ended)
     await change(team, ttlSecondsAfterFinished=1)
     await team.until_gone()
