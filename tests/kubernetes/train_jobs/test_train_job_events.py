@@ -24,17 +24,17 @@ async def events(team, name="digits"):
     return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
-async def until_reasons(team, reasons, name="digits"):
-    """Wait until these are the reasons of the events; the events."""
-    found: list[Any] = []
+async def until_events(team, *reasons: str, name="digits"):
+    """Wait until there are events with these reasons, which come after the status; all events by reason."""
+    found: dict[str, Any] = {}
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while [event["reason"] for event in found] != reasons:
+            while not found.keys() >= set(reasons):
                 await asyncio.sleep(0.05)
-                found = await events(team, name)
+                found = {event["reason"]: event for event in await events(team, name)}
     except TimeoutError:
-        pytest.fail(f"The events are {[(event['reason'], event['message']) for event in found]}")
-    return {event["reason"]: event for event in found}
+        pytest.fail(f"The events are {[(event['reason'], event['message']) for event in found.values()]}")
+    return found
 
 
 async def test_the_life_of_a_job_shows_in_events(pool, team):
@@ -46,9 +46,7 @@ async def test_the_life_of_a_job_shows_in_events(pool, team):
     await pool.engine.resume(job.id, "susan")
     await team.until("running")
     team.let()
-    await team.until("succeeded")
-    found = {event["reason"]: event for event in await events(team)}
-    assert {"Queued", "Scheduled", "Started", "Paused", "Resumed", "Succeeded"} <= found.keys()
+    found = await until_events(team, "Queued", "Scheduled", "Started", "Paused", "Resumed", "Succeeded")
     assert f"The pool accepted it as job {job.id} of project vision." in found["Queued"]["message"]
     assert "Running on 2 GPUs" in found["Started"]["message"]
     assert found["Paused"]["message"] == "It was paused by susan."
@@ -60,7 +58,7 @@ async def test_the_life_of_a_job_shows_in_events(pool, team):
 async def test_a_failure_is_a_warning_with_the_words_of_the_status(pool, team):
     await team.apply(command=[sys.executable, "-c", "import sys; sys.exit('no data')"])
     ended = await team.until("failed")
-    found = {event["reason"]: event for event in await events(team)}
+    found = await until_events(team, "Failed")
     assert (found["Failed"]["type"], found["Failed"]["message"]) == ("Warning", ended["status"]["reason"])
 
 
@@ -69,7 +67,8 @@ async def test_a_refusal_is_a_warning_and_comes_once_however_often_the_service_s
     await team.until("refused")
     await pool.restart()
     await pool.restart()
-    found = await until_reasons(team, ["Refused"])
+    found = await until_events(team, "Refused")
+    assert found.keys() == {"Refused"}
     assert found["Refused"]["type"] == "Warning"
     assert "the largest train node has 4" in found["Refused"]["message"]
     assert found["Refused"]["count"] == 1
@@ -81,9 +80,8 @@ async def test_what_happens_while_the_service_is_away_is_told_afterwards(pool, t
     await pool.restart()
     job = await pool.job(made["metadata"]["uid"])
     await pool.engine.cancel(job.id, "jemma")
-    await team.until("cancelled")
-    found = {event["reason"]: event["message"] for event in await events(team)}
-    assert found["Cancelled"] == "It was cancelled by jemma."
+    found = await until_events(team, "Cancelled")
+    assert found["Cancelled"]["message"] == "It was cancelled by jemma."
 
 
 async def test_the_same_event_is_counted_and_too_many_are_left_out(team):
@@ -107,3 +105,11 @@ async def test_a_service_that_may_write_no_events_keeps_its_train_jobs_all_the_s
     await team.apply()
     await team.until("succeeded")
     assert await events(team) == []
+
+
+async def test_the_chart_gives_the_rights_to_write_events_and_to_delete_what_has_ended(charted_pool, doomed_team):
+    await doomed_team.apply()
+    await until_events(doomed_team, "Queued", "Started")
+    doomed_team.let()
+    await doomed_team.patch("digits", {"spec": {"ttlSecondsAfterFinished": 0}})
+    await doomed_team.until_gone()
