@@ -148,7 +148,7 @@ class Keeper:
     async def _expire(self, entry: Entry) -> None:
         """Delete a TrainJob that has finished as long ago as it says."""
         kept, ended = kept_for(entry.object), status.finished_at(entry.status)
-        if kept is None or ended is None or finalized(entry.metadata):
+        if kept is None or ended is None or entry.left or finalized(entry.metadata):
             return
         rest = ended + kept - self._clock()
         if rest > 0:
