@@ -30,13 +30,15 @@ from springtide.spawner.local import LocalNotebook
 from springtide.spawner.quota import BuildQuota
 
 ROOT = Path(__file__).parents[1]
-INDENT = 16
-"""Indentation of the properties of a TrainJob's spec in the chart's file."""
+INDENT = 14
+"""Indentation of the parts of a TrainJob's spec in the chart's file."""
 WIDTH = 118
 OWN_FIELDS = {
     "command": "The command and its arguments; `{code}` is the directory of `files`.",
     "workingDirectory": "Where it starts, an absolute path.",
     "files": "Files by relative path, as text. The whole manifest stays below 1 MiB.",
+    "suspend": "Whether the job is paused, or does not start. It can be changed at any time.",
+    "ttlSecondsAfterFinished": "Seconds until a finished TrainJob is deleted. It can be changed at any time.",
 }
 """The fields of a TrainJob's spec that are no options."""
 
@@ -50,13 +52,14 @@ def option_table() -> list[str]:
 def field_table() -> list[str]:
     """Return the table of the fields of a TrainJob's spec."""
     options = [(f"`{o.field}`", o.help, o.default_words) for o in schema.OPTIONS]
-    command, directory, files = ((f"`{name}`", text, "") for name, text in OWN_FIELDS.items())
-    return _table(("field of `spec`", "meaning", "default"), [command, *options, directory, files])
+    defaults = {"suspend": "no", "ttlSecondsAfterFinished": "never"}
+    command, *others = ((f"`{name}`", text, defaults.get(name, "")) for name, text in OWN_FIELDS.items())
+    return _table(("field of `spec`", "meaning", "default"), [command, *options, *others])
 
 
-def spec_properties() -> list[str]:
-    """Return the schema of a TrainJob's spec."""
-    text = yaml.safe_dump(schema.properties(), sort_keys=False, width=WIDTH - INDENT)
+def spec_schema() -> list[str]:
+    """Return rules and properties of the schema of a TrainJob's spec."""
+    text = yaml.safe_dump(schema.spec(), sort_keys=False, width=WIDTH - INDENT)
     return [f"{' ' * INDENT}{line}" for line in text.splitlines()]
 
 
@@ -141,7 +144,7 @@ PARTS = {
     "docs/reference/files.md": scenario_tables,
     "docs/training.md": rendezvous_table,
     "docs/trainjob.md": field_table,
-    "helm/springtide/crds/trainjob.yaml": spec_properties,
+    "helm/springtide/crds/trainjob.yaml": spec_schema,
 }
 
 

@@ -77,7 +77,10 @@ class Cluster:
         """Return the executor that runs jobs on this cluster; with ``credentials`` they can use the pool's API."""
         return KubernetesExecutor(self._settings, self._api, credentials=credentials)
 
-    def train_jobs(self, engine: Engine, namespaces: Sequence[str]) -> TrainJobs:
-        """Return the intake of TrainJobs of these namespaces; ``*`` means all namespaces."""
+    def train_jobs(self, engine: Engine, namespaces: Sequence[str], policy: str) -> TrainJobs:
+        """Return the intake of TrainJobs of these namespaces; ``*`` means all namespaces.
+
+        ``policy`` is the admission policy that vouches for the users whom TrainJobs name, if there is one.
+        """
         named = () if "*" in namespaces else tuple(namespaces)
-        return TrainJobs(engine, self._api, self._settings.pool, namespaces=named)
+        return TrainJobs(engine, self._api, self._settings.pool, namespaces=named, policy=policy)

@@ -16,6 +16,7 @@ from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.kube.resources import (
     ACCESS_REVIEWS,
+    EVENTS,
     LEASES,
     NETWORK_POLICIES,
     NODES,
@@ -40,7 +41,11 @@ NEEDED: Final[tuple[Access, ...]] = (
 ENTERED: Final[Access] = (Resource("", "v1", "pods/exec"), ("get", "create"))
 POLICIES: Final[Access] = (NETWORK_POLICIES, ("get", "create", "delete"))
 WATCHED: Final[Access] = (NODES, ("get", "list", "watch"))
-TAKEN: Final[Access] = (TRAIN_JOBS, ("get", "list", "watch", "patch"))
+TAKEN: Final[tuple[Access, ...]] = (
+    (TRAIN_JOBS, ("get", "list", "watch", "patch", "delete")),
+    (EVENTS, ("get", "create", "patch")),
+)
+"""Verbs that the service needs in each namespace with TrainJobs."""
 RBAC = "Install the chart with rbac.create, or bind a role like that of the chart (templates/service/rbac.yaml)."
 
 
@@ -75,7 +80,7 @@ async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[s
     requests = [(settings.namespace, access) for access in inside]
     if not settings.static_nodes:
         requests.append(("", WATCHED))
-    requests += [("" if name == "*" else name, TAKEN) for name in train_jobs]
+    requests += [("" if name == "*" else name, access) for name in train_jobs for access in TAKEN]
     lacking = [
         f"{verb} {resource.plural}" + (f" in {namespace}" if namespace else " in all namespaces")
         for namespace, (resource, verbs) in requests

@@ -213,7 +213,9 @@ class Runtime:
         self._stack.enter_context(process_tuning.short_interval())
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.settings.train_jobs:
-            await self._stack.enter_async_context(cluster.train_jobs(engine, setup.settings.train_jobs))
+            chosen = setup.settings
+            intake = cluster.train_jobs(engine, chosen.train_jobs, chosen.train_job_policy)
+            await self._stack.enter_async_context(intake)
         return engine
 
     async def _local_executor(self, credentials: Credentials | None) -> Executor:

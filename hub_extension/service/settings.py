@@ -103,6 +103,12 @@ class ServiceSettings:
     train_jobs: tuple[str, ...] = setting(
         (), "The namespaces of the cluster whose TrainJob objects are submitted; ['*'] are all of them."
     )
+    train_job_policy: str = setting(
+        "",
+        "The ValidatingAdmissionPolicy, with a binding of the same name, that compares the annotation "
+        "springtide.io/user of TrainJobs with who creates them. TrainJobs that it has seen run for that user. "
+        "Without one all of a namespace run for the namespace's.",
+    )
     accounts: Literal["own", "shared"] | None = setting(
         None,
         "Whose rights jobs and notebooks on this machine have: each those of its user's own account, which "

@@ -26,7 +26,7 @@ from springtide.scheduler.settings import SettingError, declared, entries_by_nam
 from springtide.scheduler.wire import ImageContents
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-ON_CLUSTERS: Final = ("kubernetes", "images", "image_contents", "train_jobs")
+ON_CLUSTERS: Final = ("kubernetes", "images", "image_contents", "train_jobs", "train_job_policy")
 """Settings that need a cluster."""
 EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 PREFIX_ENV: Final = "JUPYTERHUB_SERVICE_PREFIX"

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from springtide.hub_extension.train_jobs.status import Status
-from springtide.scheduler.kube import NAMESPACES, TRAIN_JOBS, Api, ApiError, Object
+from springtide.scheduler.kube import (
+    ADMISSION_BINDINGS,
+    ADMISSION_POLICIES,
+    NAMESPACES,
+    TRAIN_JOBS,
+    Api,
+    ApiError,
+    Object,
+    Resource,
+)
 
 FINALIZER: Final = "springtide.io/cancel"
 """Keeps a deleted TrainJob in the cluster until its job is cancelled."""
@@ -40,6 +49,18 @@ class Cluster:
         """Fetch a namespace: the owner of its TrainJobs is never cached."""
         return await self._api.get(NAMESPACES, None, name)
 
+    async def policy(self, name: str) -> tuple[Object | None, Object | None]:
+        """Fetch an admission policy and its binding, which has the same name; None for one that is not there."""
+        return await self._find(ADMISSION_POLICIES, name), await self._find(ADMISSION_BINDINGS, name)
+
+    async def _find(self, resource: Resource, name: str) -> Object | None:
+        try:
+            return await self._api.get(resource, None, name)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
     async def look(self, namespace: str, name: str, uid: str) -> Object | None:
         """Fetch a TrainJob; return None if it is gone, also if another one has its name."""
         try:
@@ -70,6 +91,11 @@ class Cluster:
         return await self._api.patch_status(
             TRAIN_JOBS, metadata["namespace"], metadata["name"], status, uid=metadata["uid"]
         )
+
+    async def delete(self, job: Object) -> None:
+        """Delete a TrainJob."""
+        metadata = job["metadata"]
+        await self._api.delete(TRAIN_JOBS, metadata["namespace"], metadata["name"], uid=metadata["uid"])
 
     async def _patch(self, job: Object, change: Object) -> Object:
         metadata = job["metadata"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from springtide.hub_extension.train_jobs import status
+from springtide.hub_extension.train_jobs import happenings, status
+from springtide.hub_extension.train_jobs.announcer import Announcer
 from springtide.hub_extension.train_jobs.cluster import CLAIMED_FOR, Cluster, claimed_by, finalized
+from springtide.hub_extension.train_jobs.happenings import Happening
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
-from springtide.hub_extension.train_jobs.manifest import in_manifest, submission_of
-from springtide.hub_extension.train_jobs.owner import Owner, owner_of, served
+from springtide.hub_extension.train_jobs.manifest import in_manifest, kept_for, submission_of, suspended
+from springtide.hub_extension.train_jobs.owner import Owner, owner_of, person_of, served, with_person
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.kube import ApiError
@@ -19,6 +21,10 @@ from springtide.scheduler.wording import given
 
 WORDS_EVERY_S: Final = 10.0
 """Minimum interval of writes for a changed sentence while nothing happens to the job, in seconds."""
+LONGEST_WAIT_S: Final = 86_400.0
+"""Longest time until a TrainJob with a time to live is looked at again, in seconds."""
+LOG_BYTES: Final = 8_192
+"""Size of the end of a log that is read for the status of a failed job, in bytes."""
 ELSEWHERE: Final = frozenset({404, 409, 422})
 """Status codes of a write when the object is not the one that was read."""
 
@@ -27,25 +33,30 @@ class Keeper:
     """Reconciler of TrainJobs. `keep` may be called at any time, but not concurrently for one TrainJob.
 
     ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock; ``later`` queues a TrainJob
-    again after that many seconds. ``ended`` counts jobs that ended, which make room for TrainJobs refused as one
-    too many.
+    again after that many seconds. ``policy`` is the name of the admission policy that vouches for the users whom
+    TrainJobs name, empty if there is none. ``ended`` counts jobs that ended, which make room for TrainJobs refused
+    as one too many.
     """
 
     def __init__(
         self,
         engine: Engine,
         cluster: Cluster,
+        announcer: Announcer,
         ledger: Ledger,
         pool: str,
         *,
+        policy: str,
         later: Callable[[str, float], None],
         clock: Callable[[], float],
         ticks: Callable[[], float],
     ) -> None:
         self._engine = engine
         self._cluster = cluster
+        self._announcer = announcer
         self._ledger = ledger
         self._pool = pool
+        self._policy = policy
         self._later = later
         self._clock = clock
         self._ticks = ticks
@@ -61,6 +72,7 @@ class Keeper:
                 await self._end(entry)
             elif claimed_by(entry.metadata) in {None, self._pool}:
                 await self._follow(entry)
+                await self._expire(entry)
         except ApiError as error:
             if error.status in ELSEWHERE:
                 await self._look_again(entry)
@@ -91,19 +103,60 @@ class Keeper:
     async def _show_job(self, entry: Entry, job: wire.Job) -> None:
         if not JobState(job.state).final and not finalized(entry.metadata):
             entry.see(await self._cluster.claim(entry.object, self._pool, job.user))
-        await self._write(entry, status.of_job(job, entry.generation))
+        wished = suspended(entry.object)
+        if wished != bool(entry.status.get("suspended")):
+            job = await self._suspend(entry, job, wished=wished)
+        log = await self._log_end(entry, job)
+        happened = happenings.of_job(entry.status, job)
+        new = status.of_job(job, entry.generation, suspended=wished, log=log)
+        await self._write(entry, new, happened)
         if entry.ended:
             await self._release(entry)
 
     async def _show_refusal(self, entry: Entry, refusal: Refusal) -> None:
-        await self._write(entry, status.of_refusal(refusal, entry.generation, entry.owner))
+        new = status.of_refusal(refusal, entry.generation, entry.owner)
+        await self._write(entry, new, happenings.of_refusal(entry.status, new, refusal))
         if not status.temporary(refusal):
             await self._release(entry)
         elif refusal.status != 429:
             self._ledger.unrefuse(entry)
             raise refusal
 
-    async def _write(self, entry: Entry, new: status.Status) -> None:
+    async def _suspend(self, entry: Entry, job: wire.Job, *, wished: bool) -> wire.Job:
+        """Pause or resume the job after a change of ``suspend``; a pause from elsewhere is left alone."""
+        change = self._engine.pause if wished else self._engine.resume
+        try:
+            self._ledger.job(entry, await change(job.id, _by("suspend", entry)))
+        except Refusal as refusal:
+            if refusal.code not in {"ended", "not_found"}:
+                raise
+        return entry.job or job
+
+    async def _log_end(self, entry: Entry, job: wire.Job) -> str:
+        """Return the last lines of the log of a failed job's first worker."""
+        if job.state != JobState.FAILED:
+            return ""
+        known: str = entry.status.get("log") or ""
+        if known or status.finished(entry.status):
+            return known
+        try:
+            end = await self._engine.log(job.id, 0, -LOG_BYTES, LOG_BYTES, 0.0)
+        except Refusal:
+            return ""
+        return status.log_end(end.text)
+
+    async def _expire(self, entry: Entry) -> None:
+        """Delete a TrainJob that has finished as long ago as it says."""
+        kept, ended = kept_for(entry.object), status.finished_at(entry.status)
+        if kept is None or ended is None or entry.left or finalized(entry.metadata):
+            return
+        rest = ended + kept - self._clock()
+        if rest > 0:
+            self._later(entry.uid, min(rest, LONGEST_WAIT_S))
+        else:
+            await self._cluster.delete(entry.object)
+
+    async def _write(self, entry: Entry, new: status.Status, happened: Sequence[Happening] = ()) -> None:
         if status.same(new, entry.status):
             return
         waits = entry.wrote_at + WORDS_EVERY_S - self._ticks()
@@ -114,6 +167,7 @@ class Keeper:
         gone = dict.fromkeys(entry.status.keys() - timed.keys())
         entry.see(await self._cluster.write_status(entry.object, {**gone, **timed}))
         entry.wrote_at = self._ticks()
+        await self._announcer.announce(entry.object, happened)
 
     async def _release(self, entry: Entry) -> None:
         if finalized(entry.metadata):
@@ -142,11 +196,12 @@ class Keeper:
             if not served(namespace, self._pool):
                 self._ledger.leave(entry)
                 return
-            entry.owner = owner = owner_of(namespace)
+            entry.owner = owner = await self._owner(entry, owner_of(namespace))
             self._check_project(owner)
             submission = submission_of(entry.object, owner)
             entry.see(await self._cluster.claim(entry.object, self._pool, owner.user))
-            job = await self._engine.submit(submission, owner.user, owner.project)
+            paused_by = _by("suspend", entry) if suspended(entry.object) else ""
+            job = await self._engine.submit(submission, owner.user, owner.project, paused_by=paused_by)
         except Refusal as refusal:
             self._ledger.refuse(entry, in_manifest(refusal))
             if refusal.status == 429 and self.ended != ended:
@@ -155,6 +210,12 @@ class Keeper:
             return
         self._ledger.job(entry, job)
         self._ledger.job(entry, await self._engine.job(job.id))
+
+    async def _owner(self, entry: Entry, owner: Owner) -> Owner:
+        """Return the owner of a TrainJob: its person, if it names one and the cluster vouches for that."""
+        if not self._policy or person_of(entry.object) in {None, owner.user}:
+            return owner
+        return with_person(owner, entry.object, await self._cluster.policy(self._policy))
 
     def _check_project(self, owner: Owner) -> None:
         if not self._engine.has_project(owner.project):
@@ -186,13 +247,13 @@ class Keeper:
             await self._cancel(entry, entry.job)
         if entry.gone:
             self._ledger.drop(entry)
+            self._announcer.forget(entry.uid)
         else:
             await self._release(entry)
 
     async def _cancel(self, entry: Entry, job: wire.Job) -> None:
-        by = f"the deletion of TrainJob {entry.namespace}/{entry.name}"
         try:
-            self._ledger.job(entry, await self._engine.cancel(job.id, by))
+            self._ledger.job(entry, await self._engine.cancel(job.id, _by("the deletion", entry)))
         except Refusal as refusal:
             if refusal.code not in {"ended", "not_found"}:
                 raise
@@ -203,3 +264,8 @@ class Keeper:
             entry.gone = True
         else:
             entry.see(found)
+
+
+def _by(what: str, entry: Entry) -> str:
+    """Return by whom the pool says that a job was changed."""
+    return f"{what} of TrainJob {entry.namespace}/{entry.name}"

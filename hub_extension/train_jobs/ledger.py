@@ -97,7 +97,7 @@ class Ledger:
         entry.refusal = refusal
         user = entry.owner.user if entry.owner is not None else ""
         match refusal.code:
-            case "no_project" | "two_owners" | "forbidden":
+            case "no_project" | "two_owners" | "forbidden" | "unvouched":
                 self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
             case "unknown_project" | "no_quota":
                 self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None

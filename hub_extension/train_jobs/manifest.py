@@ -1,13 +1,13 @@
 """Converts a TrainJob's manifest into a submission, or into a refusal that explains its error. Pure.
 
-The API server has checked what the schema declares. It keeps fields that the schema does not know, so that they
-are refused here in words instead of being dropped in silence.
+The API server has checked what the schema declares (`rules`). What depends on the pool is checked here and by the
+engine, and so is all of it where the cluster still has the definition of an earlier version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,49 +16,6 @@ from springtide.hub_extension.train_jobs import schema
 from springtide.hub_extension.train_jobs.owner import PROJECT, USER, Owner
 from springtide.scheduler import wire, wording
 from springtide.scheduler.refusal import Refusal
-
-POD_FIELDS: Final = frozenset(
-    {
-        "affinity",
-        "automountServiceAccountToken",
-        "containers",
-        "dnsConfig",
-        "dnsPolicy",
-        "ephemeralContainers",
-        "hostAliases",
-        "hostIPC",
-        "hostNetwork",
-        "hostPID",
-        "hostPath",
-        "hostUsers",
-        "hostname",
-        "imagePullPolicy",
-        "imagePullSecrets",
-        "initContainers",
-        "nodeName",
-        "nodeSelector",
-        "podSpec",
-        "podTemplate",
-        "ports",
-        "priorityClassName",
-        "resources",
-        "restartPolicy",
-        "runtimeClassName",
-        "schedulerName",
-        "securityContext",
-        "serviceAccount",
-        "serviceAccountName",
-        "shareProcessNamespace",
-        "subdomain",
-        "template",
-        "tolerations",
-        "topologySpreadConstraints",
-        "volumeMounts",
-        "volumes",
-    }
-)
-"""Fields of pods that a manifest may try to set."""
-OWNER_FIELDS: Final = ("project", "user")
 
 
 def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
@@ -73,7 +30,6 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
         raise Refusal(
             422, "invalid", f"spec is {wording.given(given, 60)}; expected an object with a command.", field="spec"
         )
-    _check_fields(given, owner)
     try:
         spec = body_of(msgspec.json.encode(given), schema.TrainJobSpec)
     except Refusal as refusal:
@@ -86,6 +42,22 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
         files={path: text.encode() for path, text in spec.files.items()},
         key=str(metadata["uid"]),
     )
+
+
+def suspended(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a TrainJob asks for a pause of its job."""
+    return _own(manifest, "suspend") is True
+
+
+def kept_for(manifest: Mapping[str, Any]) -> float | None:
+    """Return the seconds for which a TrainJob is kept once it has finished, None for ever."""
+    seconds = _own(manifest, "ttl")
+    return float(seconds) if isinstance(seconds, int) else None
+
+
+def _own(manifest: Mapping[str, Any], name: str) -> object:
+    given = manifest.get("spec")
+    return given.get(schema.OWN_FIELDS[name]) if isinstance(given, Mapping) else None
 
 
 def _options(spec: Any) -> dict[str, Any]:
@@ -123,21 +95,6 @@ def _check_claims(metadata: Mapping[str, Any], owner: Owner) -> None:
                 raise _not_yours(
                     f"metadata.{kind}", f"{key}: {wording.given(claimed)}", what, true, owner.namespace
                 )
-
-
-def _check_fields(given: Mapping[str, Any], owner: Owner) -> None:
-    for what, true in zip(OWNER_FIELDS, (owner.project, owner.user), strict=True):
-        if what in given:
-            raise _not_yours(f"spec.{what}", wording.given(given[what]), what, true, owner.namespace)
-    wanted = sorted(POD_FIELDS & given.keys())
-    if wanted:
-        raise Refusal(
-            422,
-            "pod_field",
-            f"A TrainJob cannot set {', '.join(wanted)}: the pool makes the pods, as its admins say.",
-            field=f"spec.{wanted[0]}",
-            hint="Leave it out. `kubectl explain trainjob.spec` shows what can be set.",
-        )
 
 
 def _not_yours(field: str, given: str, what: str, true: str, namespace: str) -> Refusal:

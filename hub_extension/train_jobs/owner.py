@@ -1,9 +1,13 @@
-"""Owners of TrainJobs, named by their namespace, which only administrators of the cluster change. Pure."""
+"""Owners of TrainJobs, named by their namespace, which only administrators of the cluster change. Pure.
+
+A TrainJob itself names its person where an admission policy of the cluster compares the name with who asks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +19,8 @@ from springtide.scheduler.wire.shapes import Name, ProjectName
 PROJECT: Final = "springtide.io/project"
 USER: Final = "springtide.io/user"
 POOL: Final = "springtide.io/pool"
+EFFECT_S: Final = 60.0
+"""Time after which all API servers apply a new admission policy, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,44 @@ def owner_of(namespace: Mapping[str, Any]) -> Owner:
         _checked(project, ProjectName, name, PROJECT),
         _checked(f"kubernetes:{project}" if user is None else user, Name, name, USER),
     )
+
+
+def person_of(manifest: Mapping[str, Any]) -> str | None:
+    """Return the user whom a TrainJob names as its own; empty or None if it names nobody."""
+    named = (manifest["metadata"].get("annotations") or {}).get(USER)
+    return None if named is None else str(named)
+
+
+def with_person(owner: Owner, manifest: Mapping[str, Any], policy: Sequence[Mapping[str, Any] | None]) -> Owner:
+    """Return the owner of a TrainJob that names its person.
+
+    ``policy`` are the admission policy that compares the name with who asks, and its binding; None for one that
+    the cluster does not have. Raises `Refusal` (403) for a TrainJob that they did not see.
+    """
+    person, created = person_of(manifest) or "", _created(manifest)
+    if any(part is None or created < _created(part) + EFFECT_S for part in policy):
+        raise Refusal(
+            403,
+            "unvouched",
+            f"The TrainJob names the user {wording.given(person)}, and the cluster did not check the name: its "
+            "admission policy for that is missing, or younger than the TrainJob.",
+            field=f"metadata.annotations[{USER}]",
+            hint="Create the TrainJob again. If that does not help, ask an administrator of the cluster.",
+        )
+    return replace(owner, user=_checked_person(person))
+
+
+def _created(found: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+
+
+def _checked_person(person: str) -> str:
+    try:
+        return str(msgspec.convert(person, Name))
+    except msgspec.ValidationError:
+        field = f"metadata.annotations[{USER}]"
+        message = f"The user is {wording.given(person)}, which cannot be a name."
+        raise Refusal(422, "invalid", message, field=field) from None
 
 
 def served(namespace: Mapping[str, Any], pool: str) -> bool:

@@ -12,22 +12,31 @@ from springtide.hub_extension.train_jobs.owner import Owner
 from springtide.scheduler import wire
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.sentences import LONGEST_HEADLINE
 
 Status: TypeAlias = dict[str, Any]
 
 LONGEST_REASON: Final = 1_024
 LONGEST_MESSAGE: Final = 4_096
+LONGEST_LOG: Final = 2_000
+"""Maximum length of the end of a log in a status, in characters."""
+LOG_LINES: Final = 20
+REFUSED: Final = "refused"
+WORDS: Final = frozenset({"reason", "headline"})
 UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories of characters that may affect a terminal."""
 RUNS: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
 
 
-def of_job(job: wire.Job, generation: int) -> Status:
-    """Return the status of a TrainJob whose job the pool accepted; conditions still have no times."""
+def of_job(job: wire.Job, generation: int, *, suspended: bool = False, log: str = "") -> Status:
+    """Return the status of a TrainJob whose job the pool accepted; conditions still have no times.
+
+    ``suspended`` says that its field ``suspend`` was carried out; ``log`` is the end of a failed job's log.
+    """
     state = JobState(job.state)
-    why = _text(job.error or (job.reason.text if job.reason is not None else ""))
-    word = _camel(job.state)
-    accepted = f"The pool accepted it as job {job.id} of project {job.project}."
+    why = printable(job.error or (job.reason.text if job.reason is not None else ""))
+    word = camel(job.state)
+    succeeded = None if not state.final else state is JobState.SUCCEEDED
     return {
         "observedGeneration": generation,
         "state": job.state,
@@ -36,41 +45,64 @@ def of_job(job: wire.Job, generation: int) -> Status:
         "user": job.user,
         "gpus": len(job.held),
         "attempt": job.attempt,
-        "reason": _short(why, LONGEST_REASON),
-        "startedAt": _time(job.started),
-        "finishedAt": _time(job.ended),
+        "headline": printable(job.reason.headline) if job.reason is not None else "",
+        "reason": short(why, LONGEST_REASON),
+        "suspended": suspended or None,
+        "startedAt": time_of(job.started),
+        "finishedAt": time_of(job.ended),
         "exitCode": job.exit_code,
+        "log": log or None,
         "conditions": [
-            _condition("Accepted", True, "Accepted", accepted, generation),
+            _condition("Accepted", True, "Accepted", accepted(job), generation),
             _condition("Running", state in RUNS, word, why, generation),
             _condition("Finished", state.final, word, why if state.final else "", generation),
+            _condition("Succeeded", succeeded, word, why if state.final else "", generation),
         ],
     }
 
 
+def accepted(job: wire.Job) -> str:
+    """Return the sentence about the acceptance of a job."""
+    return f"The pool accepted it as job {job.id} of project {job.project}."
+
+
 def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status:
     """Return the status of a refused TrainJob, for good or (too many jobs, a full disk) for now."""
-    path = f"{refusal.field}: " if refusal.field else ""
-    text = _text(f"{path}{refusal.message} {refusal.hint}".strip())
-    word = _camel(refusal.code)
+    text, word = refused(refusal), camel(refusal.code)
+    over = not temporary(refusal)
     return {
         "observedGeneration": generation,
-        "state": "pending" if temporary(refusal) else "refused",
+        "state": REFUSED if over else "pending",
         "jobId": None,
         "project": None if owner is None else owner.project,
         "user": None if owner is None else owner.user,
         "gpus": 0,
         "attempt": 0,
-        "reason": _short(text, LONGEST_REASON),
+        "headline": headline(refusal),
+        "reason": short(text, LONGEST_REASON),
+        "suspended": None,
         "startedAt": None,
         "finishedAt": None,
         "exitCode": None,
+        "log": None,
         "conditions": [
             _condition("Accepted", False, word, text, generation),
             _condition("Running", False, word, "", generation),
-            _condition("Finished", False, word, "", generation),
+            _condition("Finished", over, word, text if over else "", generation),
+            _condition("Succeeded", False if over else None, word, text if over else "", generation),
         ],
     }
+
+
+def refused(refusal: Refusal) -> str:
+    """Return a refusal in words, with the field that is wrong."""
+    path = f"{refusal.field}: " if refusal.field else ""
+    return printable(f"{path}{refusal.message} {refusal.hint}".strip())
+
+
+def headline(refusal: Refusal) -> str:
+    """Return a refusal in one line."""
+    return short(printable(refusal.message), LONGEST_HEADLINE)
 
 
 def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
@@ -84,11 +116,13 @@ def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
         "observedGeneration": generation,
         "state": "forgotten",
         "gpus": 0,
+        "headline": "The pool does not know its job any more.",
         "reason": text,
         "conditions": [
             *(c for c in status.get("conditions", ()) if c["type"] == "Accepted"),
             _condition("Running", False, "Forgotten", text, generation),
             _condition("Finished", True, "Forgotten", text, generation),
+            _condition("Succeeded", False, "Forgotten", text, generation),
         ],
     }
 
@@ -99,8 +133,28 @@ def temporary(refusal: Refusal) -> bool:
 
 
 def finished(status: Mapping[str, Any]) -> bool:
-    """Return whether the job has ended according to a status."""
-    return any(c["type"] == "Finished" and c["status"] == "True" for c in status.get("conditions", ()))
+    """Return whether the job has ended according to a status. A refused TrainJob may still get one."""
+    return _finish(status) is not None and status.get("state") != REFUSED
+
+
+def finished_at(status: Mapping[str, Any]) -> float | None:
+    """Return when a TrainJob finished or was refused, in seconds since the epoch; None if it did not."""
+    found = _finish(status)
+    try:
+        return None if found is None else datetime.fromisoformat(found["lastTransitionTime"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _finish(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    conditions: Sequence[Mapping[str, Any]] = status.get("conditions", ())
+    return next((c for c in conditions if c["type"] == "Finished" and c["status"] == "True"), None)
+
+
+def log_end(text: str) -> str:
+    """Return the last lines of a log as a status shows them."""
+    lines = text.splitlines()[-LOG_LINES:]
+    return "\n".join(map(printable, lines))[-LONGEST_LOG:].strip()
 
 
 def same(new: Status, old: Mapping[str, Any]) -> bool:
@@ -120,43 +174,46 @@ def timed(new: Status, old: Mapping[str, Any], now: float) -> Status:
     for condition in new["conditions"]:
         former = before.get(condition["type"], {})
         unchanged = former.get("status") == condition["status"] and "lastTransitionTime" in former
-        since = former["lastTransitionTime"] if unchanged else _time(now)
+        since = former["lastTransitionTime"] if unchanged else time_of(now)
         conditions.append({**condition, "lastTransitionTime": since})
     return {**new, "conditions": conditions}
 
 
 def _bare(status: Mapping[str, Any], *, words: bool = True) -> dict[str, Any]:
     left_out = {"lastTransitionTime"} if words else {"lastTransitionTime", "message"}
-    bare = {key: value for key, value in status.items() if value is not None and (words or key != "reason")}
+    bare = {key: value for key, value in status.items() if value is not None and (words or key not in WORDS)}
     conditions: Sequence[Mapping[str, Any]] = status.get("conditions", ())
     bare["conditions"] = [{k: v for k, v in c.items() if k not in left_out} for c in conditions]
     return bare
 
 
-def _condition(kind: str, true: bool, reason: str, message: str, generation: int) -> dict[str, Any]:
+def _condition(kind: str, true: bool | None, reason: str, message: str, generation: int) -> dict[str, Any]:
     return {
         "type": kind,
-        "status": "True" if true else "False",
+        "status": "Unknown" if true is None else str(true),
         "reason": reason,
-        "message": _short(message, LONGEST_MESSAGE),
+        "message": short(message, LONGEST_MESSAGE),
         "observedGeneration": generation,
     }
 
 
-def _short(text: str, most: int) -> str:
+def short(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _camel(code: str) -> str:
+def camel(code: str) -> str:
+    """Return a code as the reason of a condition."""
     return "".join(word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", code)) or "Unknown"
 
 
-def _text(text: str) -> str:
+def printable(text: str) -> str:
     """Return users' text with spaces in place of characters that affect a terminal."""
     return "".join(" " if unicodedata.category(sign) in UNSEEN else sign for sign in text)
 
 
-def _time(seconds: float | None) -> str | None:
+def time_of(seconds: float | None) -> str | None:
+    """Return seconds since the epoch as objects of Kubernetes have them."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

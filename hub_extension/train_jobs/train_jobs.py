@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from springtide.hub_extension.train_jobs.announcer import Announcer
 from springtide.hub_extension.train_jobs.cluster import Cluster, touched
 from springtide.hub_extension.train_jobs.keeper import Keeper
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
@@ -31,9 +32,10 @@ class TrainJobs:
     """While entered, every TrainJob is submitted once, its status follows its job, deleting it cancels the job.
 
     ``pool`` is this pool's name in the cluster. ``namespaces`` are those to look at; none named means all, and
-    then the service must be allowed to list TrainJobs and namespaces of the whole cluster. The cluster may be
-    unreachable at any time: missed changes are caught up on. ``clock`` returns seconds since the epoch, ``ticks``
-    seconds of a monotonic clock.
+    then the service must be allowed to list TrainJobs and namespaces of the whole cluster. ``policy`` is the name
+    of the admission policy that vouches for the users whom TrainJobs name; without one they name none. The cluster
+    may be unreachable at any time: missed changes are caught up on. ``clock`` returns seconds since the
+    epoch, ``ticks`` seconds of a monotonic clock.
 
     Leave it before the engine stops. Jobs continue.
     """
@@ -45,15 +47,23 @@ class TrainJobs:
         pool: str,
         *,
         namespaces: Sequence[str] = (),
+        policy: str = "",
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._ledger = Ledger()
         self._work = Work(self._keep, self._name)
-        cluster = Cluster(api)
         self._keeper = Keeper(
-            engine, cluster, self._ledger, pool, later=self._work.add_later, clock=clock, ticks=ticks
+            engine,
+            Cluster(api),
+            Announcer(api, clock=clock),
+            self._ledger,
+            pool,
+            policy=policy,
+            later=self._work.add_later,
+            clock=clock,
+            ticks=ticks,
         )
         self._informers = {
             f"TrainJobs of {namespace or 'the cluster'}": Informer(

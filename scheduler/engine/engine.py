@@ -196,12 +196,14 @@ class Engine:
         fork: Source | None = None,
         typed: Iterable[str] = (),
         lineage: tuple[str, ...] = (),
+        paused_by: str = "",
     ) -> wire.Job:
         """Accept a job, which is on disk when this returns. For a key accepted before, return that job.
 
         ``again`` is what the job was submitted with that this one repeats, ``fork`` the checkpoint of it from
         which this one continues, ``typed`` the names of arguments given anew. ``lineage`` are the jobs whose
-        programs led to this one, the first one first.
+        programs led to this one, the first one first. ``paused_by`` says who has it paused from the start, if
+        anybody.
         """
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
@@ -225,7 +227,7 @@ class Engine:
         async with beginning as begins:
             accepted = await parts.mailbox.request(
                 lambda transaction: control.accept_job(
-                    transaction, spec, bundle, self.settings, parameters, begins=begins
+                    transaction, spec, bundle, self.settings, parameters, begins=begins, paused_by=paused_by
                 )
             )
         self.stats.submits += 1

@@ -5,6 +5,9 @@ from springtide.scheduler.kube.errors import ApiError
 from springtide.scheduler.kube.informer import Informer
 from springtide.scheduler.kube.lease import Lease, LeaseLostError
 from springtide.scheduler.kube.resources import (
+    ADMISSION_BINDINGS,
+    ADMISSION_POLICIES,
+    EVENTS,
     LEASES,
     NAMESPACES,
     NETWORK_POLICIES,
@@ -17,6 +20,9 @@ from springtide.scheduler.kube.resources import (
 )
 
 __all__ = [
+    "ADMISSION_BINDINGS",
+    "ADMISSION_POLICIES",
+    "EVENTS",
     "LEASES",
     "NAMESPACES",
     "NETWORK_POLICIES",

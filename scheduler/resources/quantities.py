@@ -9,10 +9,10 @@ from typing import Final
 
 from springtide.scheduler.wording import given
 
-CORES_PATTERN: Final = r"^\d{1,9}(?:\.\d{1,9})?m?(?!\n)$"
+CORES_PATTERN: Final = r"^[0-9]{1,9}(?:\.[0-9]{1,9})?m?(?!\n)$"
 """Regular expression of a number of cores in text: cores, or thousandths of one with an m."""
 CORES_EXAMPLES: Final = "4, 0.5 or 500m"
-MEMORY_PATTERN: Final = r"^\d{1,20}(?:\.\d{1,9})?\s*(?:[kKMGTP]i?)?B?(?!\n)$"
+MEMORY_PATTERN: Final = r"^[0-9]{1,20}(?:\.[0-9]{1,9})? *(?:[kKMGTP]i?)?B?(?!\n)$"
 """Regular expression of an amount of memory in text: a number of bytes, or one with a unit."""
 MEMORY_EXAMPLES: Final = "16Gi, 16 GB or a number of bytes"
 MAX_LENGTH: Final = 64

@@ -123,8 +123,7 @@ def _fruitless(p: Params) -> Sentences:
 
 
 def _lost(p: Params) -> Sentences:
-    yield cause("Its node or supervisor was lost.")
-    yield from detail(p)
+    yield cause(sentence(str(p.get("detail") or "")) or "Its node or supervisor was lost.")
     if p.get("saved", 1):
         yield follows("It resumes from its last checkpoint.")
     else:

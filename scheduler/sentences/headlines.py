@@ -357,7 +357,7 @@ def _fruitless(p: Params) -> Parts:
 
 
 def _lost(p: Params) -> Parts:
-    yield "Its node was lost." if p.get("saved", 1) else "Its node was lost, and no checkpoint is known."
+    yield "It was lost while it ran." if p.get("saved", 1) else "It was lost, and no checkpoint is known."
 
 
 def _failed(p: Params) -> Parts:

@@ -10,10 +10,10 @@ from typing import Final
 
 from springtide.scheduler.wording import given
 
-_NUMBER: Final = r"\d+(?:\.\d+)?"
+_NUMBER: Final = r"[0-9]+(?:\.[0-9]+)?"
 PATTERN: Final = (
-    rf"^(?=\d)(?:({_NUMBER})|(?:({_NUMBER})\s*d)?\s*(?:({_NUMBER})\s*h)?\s*(?:({_NUMBER})\s*m(?:in)?)?\s*"
-    rf"(?:({_NUMBER})\s*s)?)(?!\n)$"
+    rf"^(?=[0-9])(?:({_NUMBER})|(?:({_NUMBER}) *d)? *(?:({_NUMBER}) *h)? *(?:({_NUMBER}) *m(?:in)?)? *"
+    rf"(?:({_NUMBER}) *s)?)(?!\n)$"
 )
 """Regular expression of a duration in text: a number of seconds, or numbers with the units d, h, m (min) and s."""
 EXAMPLES: Final = "90 (seconds), 10m, 2h, 1h30m or 1d"

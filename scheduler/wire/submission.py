@@ -43,6 +43,9 @@ MAX_RESUME: Final = 2_000
 MAX_PATTERN: Final = 200
 """Maximum length of one pattern of outputs, in characters."""
 
+NEEDS_GPUS: Final = ("gpu_types", "require", "prefer", "rdma")
+"""The options that are about GPUs: a job without GPUs has none of them."""
+
 MAX_CORES: Final = 10_000
 """Maximum number of cores of one worker."""
 MIN_MEMORY: Final = 16 << 20

@@ -409,12 +409,17 @@ def test_what_ends_at_once_again_and_again_through_no_pause_of_the_pool_waits_ev
     assert record.standing.failures == 0
 
 
-def test_the_loss_of_a_node_is_named_only_where_one_was_lost():
-    lost, evicted = (
-        sentences.text(gone(running(), kind=kind, detail="The cluster ended its pod: drained.").standing.reason)
-        for kind in (ExitKind.LOST, ExitKind.EVICTED)
+def test_the_cause_of_a_loss_is_named_and_a_node_only_where_nothing_else_is_known():
+    lost, unknown, evicted = (
+        sentences.text(gone(running(), kind=kind, detail=detail).standing.reason)
+        for kind, detail in (
+            (ExitKind.LOST, "The machine was restarted while it ran."),
+            (ExitKind.LOST, ""),
+            (ExitKind.EVICTED, "The cluster ended its pod: drained."),
+        )
     )
-    assert lost.startswith("Its node or supervisor was lost.")
+    assert lost.startswith("The machine was restarted while it ran. No checkpoint is known")
+    assert unknown.startswith("Its node or supervisor was lost.")
     assert evicted.startswith("Something other than this pool ended it. The cluster ended its pod: drained.")
 
 

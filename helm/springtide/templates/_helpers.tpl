@@ -283,8 +283,12 @@ spec:
 {{- define "springtide.trainJobRules" -}}
 - apiGroups: [springtide.io]
   resources: [trainjobs]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, patch, delete]
 - apiGroups: [springtide.io]
   resources: [trainjobs/status]
   verbs: [patch]
+# What happens to their jobs.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, create, patch]
 {{- end }}

@@ -104,6 +104,9 @@
 {{- $all = include "springtide.trainJobNamespaces" . | fromJsonArray }}
 {{- end }}
 {{- $_ := set $settings "train_jobs" $all }}
+{{- if .Values.trainJobs.people.enabled }}
+{{- $_ := set $settings "train_job_policy" (printf "%s-train-jobs" (include "springtide.clusterName" .)) }}
+{{- end }}
 {{- end }}
 {{- range $setting, $value := .Values.service.settings }}
 {{- $_ := set $settings $setting $value }}

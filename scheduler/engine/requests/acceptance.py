@@ -22,6 +22,7 @@ from springtide.scheduler.resources.per_gpu import ROUNDING, UNSPECIFIED, PerGpu
 from springtide.scheduler.store.records import JobSpec, TrialsSpec
 from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.wire.submission import NEEDS_GPUS
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 MAX_LENGTH: Final = 200
@@ -304,16 +305,12 @@ def check_without_gpus(spec: JobSpec, projects: Mapping[str, ProjectRecord], def
             f"A job without GPUs has one worker; {options.workers} were asked for.",
             "Send several jobs, or a sweep: they run beside each other.",
         )
-    for field, asked in (
-        ("gpu_types", ", ".join(options.gpu_types)),
-        ("require", options.require),
-        ("prefer", options.prefer),
-        ("rdma", "yes" if options.rdma else ""),
-    ):
-        if asked:
+    for field in NEEDS_GPUS:
+        if asked := getattr(options, field):
+            shown = wording.given(wire.OPTIONS[field].text(asked))
             raise _refused_without_gpus(
                 field,
-                f"{field} is {wording.given(asked)}, which is about GPUs, and the job asks for none.",
+                f"{field} is {shown}, which is about GPUs, and the job asks for none.",
                 f"Leave out {field}, or ask for GPUs.",
             )
 

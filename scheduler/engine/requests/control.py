@@ -85,11 +85,13 @@ def accept_job(
     parameters: bytes | None = None,
     *,
     begins: Mapping[str, Any] = NO_CHANGES,
+    paused_by: str = "",
 ) -> str:
     """Queue a validated submission and return the job's id; that of the earlier job for a key accepted before.
 
     ``parameters`` are those of a sweep's trials that are known beforehand, ``begins`` the changes of its first
-    standing by the checkpoint that a fork continues from.
+    standing by the checkpoint that a fork continues from. ``paused_by`` says who has it paused from the start, if
+    anybody.
     Raises `Refusal` if the project no longer exists or too many jobs are unfinished.
     """
     if spec.key is not None and (known := transaction.job_of_key(spec.user, spec.key)) is not None:
@@ -107,6 +109,8 @@ def accept_job(
     transaction.add_job(job, bundle)
     if test is not None:
         transaction.add_job(JobRecord(replace(test, seq=transaction.next_job_number())), None)
+    if paused_by:
+        change_job(transaction, job, JobChange.PAUSE, paused_by)
     return job.id
 
 

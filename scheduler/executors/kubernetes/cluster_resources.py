@@ -60,6 +60,7 @@ class ClusterResources:
         self._report_timer: asyncio.TimerHandle | None = None
         self._lost: set[str] = set()
         self._refusals: dict[str, Backoff] = {}
+        self._refused_at: dict[str, float] = {}
         self._set_aside: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._homes: dict[str, dict[str, str]] = {}
@@ -214,13 +215,15 @@ class ClusterResources:
 
     # ---------- nodes that refuse pods
 
-    def set_aside(self, node: str) -> None:
+    def set_aside(self, node: str, placed: float) -> None:
         """Stop new placements on a node for a time, because it refused a pod: others have its room.
 
-        While that lasts, further refusals are of pods that were placed there before, and change nothing.
+        ``placed`` is when the pod was placed there, on the clock of the event loop. Refusals of pods that were
+        placed before the first one are one with it: they change nothing, also after that time.
         """
-        if node in self._set_aside:
+        if node in self._set_aside or placed <= self._refused_at.get(node, float("-inf")):
             return
+        self._refused_at[node] = self._loop.time()
         refusals = self._refusals.setdefault(node, Backoff(FIRST_SET_ASIDE, LONGEST_SET_ASIDE, jitter=no_jitter))
         seconds = refusals.next_delay()
         log.warning("The node %s did not take a pod: nothing new is placed there for %.0f s.", node, seconds)
@@ -231,6 +234,7 @@ class ClusterResources:
         """Record that these nodes have started a pod: their next refusal counts as the first."""
         for node in nodes if self._refusals else ():
             self._refusals.pop(node, None)
+            self._refused_at.pop(node, None)
 
     def _offer_again(self, node: str) -> None:
         del self._set_aside[node]

@@ -208,15 +208,15 @@ class AttemptMonitor:
         if attempt.started:
             tail = await self._follower.finish(attempt.key, tail, attempt.size)
         if attempt.refused_by:
-            await self._set_aside(attempt.refused_by)
+            await self._set_aside(attempt.refused_by, attempt.launched_at)
         attempt.conclude(self._now(), complete=tail.complete, returned=tail.returned)
         self._register(attempt)
         self._report_status(attempt)
 
-    async def _set_aside(self, nodes: Iterable[str]) -> None:
+    async def _set_aside(self, nodes: Iterable[str], placed: float) -> None:
         """Stop new placements on these nodes, before the report of the end lets the job start again."""
         for node in nodes:
-            self.cluster.set_aside(node)
+            self.cluster.set_aside(node, placed)
         self._inventory_read.clear()
         self._report(InventoryChanged())
         with suppress(TimeoutError):

@@ -17,7 +17,7 @@ from patience import PATIENCE_S
 from springtide.scheduler import model
 from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind
-from springtide.scheduler.executors.kubernetes import monitor
+from springtide.scheduler.executors.kubernetes import cluster_resources, monitor
 from springtide.scheduler.kube import connect
 from springtide.scheduler.store import Store
 from springtide.scheduler.wire import Submission
@@ -183,6 +183,46 @@ async def test_a_node_that_refuses_a_pod_gets_no_other_for_a_time(make_bench: An
         "used: 63000, capacity: 64000 (OutOfcpu)."
     )
     assert not seen.available
+
+
+async def test_pods_that_a_node_refuses_for_one_reason_count_once_however_late_it_says_so(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_resources, "FIRST_SET_ASIDE", 0.5)
+    bench = await make_bench()
+    jobs = ("first", "second", "third")
+
+    async def available() -> bool:
+        (node,) = await bench.executor.inventory()
+        return node.available
+
+    def set_aside() -> int:
+        return caplog.text.count("did not take a pod")
+
+    async def refuse(job: str) -> None:
+        bench.cluster.request("PATCH", f"{bench.path(f'st-{job}-1-0')}/status", {"status": REFUSED})
+        await bench.gone(AttemptKey(job, 1))
+
+    with bench.cluster.pause_kwok():
+        for job in jobs:
+            await bench.executor.launch(bench.job(job, slot=jobs.index(job)))
+        await eventually(lambda: len(bench.pods()) == len(jobs), "there are pods")
+        await refuse("first")
+        assert set_aside() == 1
+        async with asyncio.timeout(PATIENCE_S):
+            while not await available():
+                await asyncio.sleep(0.05)
+        await refuse("second")
+        await refuse("third")
+        assert set_aside() == 1
+        assert await available()
+        await bench.executor.launch(bench.job("later"))
+        await eventually(lambda: len(bench.pods()) == len(jobs) + 1, "there is another pod")
+        await refuse("later")
+        assert set_aside() == 2
+        for job in (*jobs, "later"):
+            await bench.executor.discard(AttemptKey(job, 1))
+        await eventually(lambda: not bench.pods(), "the pods are gone")
 
 
 async def test_a_job_that_its_node_refuses_starts_on_another(

@@ -81,6 +81,7 @@ class Pool:
         self.kubeconfig = kubeconfig
         self.name = name
         self.namespaces = namespaces
+        self.policy = ""
         self.settings = EngineSettings(policy=model.Settings(grace=5.0), images=IMAGES)
         self._stack = AsyncExitStack()
         self.requests = 0
@@ -101,7 +102,9 @@ class Pool:
             self._count(api)
             if listening:
                 ticks = time.monotonic if self.seconds is None else lambda: self.seconds
-                self.front = TrainJobs(self.engine, api, self.name, namespaces=self.namespaces, ticks=ticks)
+                self.front = TrainJobs(
+                    self.engine, api, self.name, namespaces=self.namespaces, policy=self.policy, ticks=ticks
+                )
                 await stack.enter_async_context(self.front)
             self._stack = stack.pop_all()
 

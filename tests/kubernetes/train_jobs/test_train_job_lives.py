@@ -25,13 +25,14 @@ async def test_a_manifest_becomes_a_job_that_runs_and_ends(pool, team):
         "Accepted": ("True", "Accepted"),
         "Running": ("True", "Running"),
         "Finished": ("False", "Running"),
+        "Succeeded": ("Unknown", "Running"),
     }
     team.let()
     ended = await team.until_true(lambda found: not found["metadata"].get("finalizers"))
     status = ended["status"]
     assert (status["state"], status["gpus"], status["exitCode"]) == ("succeeded", 0, 0)
     assert (status["project"], status["user"], status["attempt"]) == ("vision", "kubernetes:vision", 1)
-    assert told(ended)["Finished"][:2] == ("True", "Succeeded")
+    assert told(ended)["Finished"][:2] == told(ended)["Succeeded"][:2] == ("True", "Succeeded")
     assert made["metadata"]["creationTimestamp"] <= status["startedAt"] <= status["finishedAt"]
     job = await pool.job(made["metadata"]["uid"])
     assert (job.id, job.name, job.project) == (status["jobId"], "digits", "vision")
@@ -41,19 +42,23 @@ async def test_kubectl_get_shows_state_gpus_reason_and_age(pool, team):
     await team.apply(gpus=3)
     await team.until("running")
     row = await team.row()
-    assert list(row) == ["Name", "State", "GPUs", "Reason", "Age"]
-    assert (row["Name"], row["State"], row["GPUs"]) == ("digits", "running", 3)
+    assert list(row) == ["Name", "State", "Project", "GPUs", "Reason", "Age"]
+    assert (row["Name"], row["State"], row["Project"], row["GPUs"]) == ("digits", "running", "vision", 3)
     await team.apply("second", gpus=2)
     await team.until("queued", "second")
     row = await team.row("second")
     assert (row["State"], row["GPUs"]) == ("queued", 0)
-    assert row["Reason"] == (await pool.jobs())[0].reason.text
+    assert row["Reason"] == (await pool.jobs())[0].reason.headline
 
 
 async def test_a_failure_says_how_it_ended(pool, team):
-    await team.apply(command=[sys.executable, "-c", "import sys; sys.exit(3)"])
+    program = "import sys; print(*range(100), sep='\\n'); print('\\033[31mno data'); sys.exit(3)"
+    await team.apply(command=[sys.executable, "-c", program])
     ended = await team.until("failed")
     assert ended["status"]["exitCode"] == 3
+    assert ended["status"]["log"].splitlines()[-2:] == ["99", " [31mno data"]
+    assert len(ended["status"]["log"].splitlines()) == 20
+    assert told(ended)["Succeeded"][:2] == ("False", "Failed")
     assert told(ended)["Finished"][:2] == ("True", "Failed")
     assert "exit code 3" in told(ended)["Finished"][2]
 

@@ -57,6 +57,7 @@ def test_every_state_of_a_job_shows_in_the_conditions_and_fits_the_schema(state)
     runs = state in {JobState.RUNNING, JobState.PAUSING}
     assert told["Running"] == (str(runs), state.title())
     assert told["Finished"] == (str(state.final), state.title())
+    assert told["Succeeded"][0] == (str(state is JobState.SUCCEEDED) if state.final else "Unknown")
     assert status.finished(found) is state.final
     jsonschema.validate({key: value for key, value in found.items() if value is not None}, SCHEMA)
 
@@ -68,6 +69,7 @@ def test_a_refusal_shows_field_words_and_way_out():
     assert found["reason"] == "spec.gpu: There is no field gpu. Did you mean gpus?"
     assert conditions(found)["Accepted"] == ("False", "UnknownField")
     assert not status.finished(found)
+    assert status.finished_at(found) == NOON
     jsonschema.validate({key: value for key, value in found.items() if value is not None}, SCHEMA)
 
 
