@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.hub_extension.doctor.job_pods import job_pods
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
@@ -47,7 +48,7 @@ RBAC = "Install the chart with rbac.create, or bind a role like that of the char
 async def cluster(
     api: Api, settings: KubernetesSettings, train_jobs: Sequence[str], declared: Mapping[str, Dataset]
 ) -> AsyncIterator[Finding]:
-    """Check the rights of this account, the pool's nodes and their agents, volumes, and the PriorityClass.
+    """Check the rights of this account, nodes and agents, volumes, the PriorityClass, and the pods of jobs.
 
     ``declared`` are the datasets by name.
     """
@@ -66,6 +67,8 @@ async def cluster(
     async for finding in _datasets(api, settings.namespace, declared):
         yield finding
     async for finding in _priority_class(api, settings):
+        yield finding
+    async for finding in job_pods(api, settings):
         yield finding
 
 

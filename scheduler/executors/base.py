@@ -97,6 +97,7 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``: the attempt
     only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job resumes;
     ``since`` is when its first attempt started, None in that one: older files are not the job's.
+    ``outer_projects`` are the projects that its project is in, the nearest first.
     """
 
     key: AttemptKey
@@ -122,6 +123,7 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     resume: tuple[str, ...] = ()
     since: float | None = None
     found: FoundProgram = FoundProgram()
+    outer_projects: tuple[str, ...] = ()
 
     @property
     def copies_tree(self) -> bool:

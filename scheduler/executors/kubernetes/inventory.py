@@ -20,6 +20,7 @@ from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
     pool_names,
 )
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
+from springtide.scheduler.executors.kubernetes.pod_template import requests_beside
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.model import Environment, Gpu, Node
@@ -50,7 +51,9 @@ class Inventory:
         self._of_host: dict[str, tuple[str, ...]] = {}
         self._other_use: dict[tuple[str, str], dict[str, int]] = {}
         self._nominated_use: dict[tuple[str, str], dict[str, int]] = {}
-        self._capacity = HostCapacity(settings.rdma_resources)
+        self._capacity = HostCapacity(
+            settings.rdma_resources, requests_beside(settings.pod_template, settings.project_pod_templates)
+        )
         self._taken_slots: dict[str, frozenset[int]] = {}
         self._set_aside: set[str] = set()
         self._seen = set(self._nodes)

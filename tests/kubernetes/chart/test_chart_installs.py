@@ -69,10 +69,15 @@ class Release:
 
 @pytest.fixture(scope="module")
 def release(cluster: Cluster, helm_there: Helm) -> Iterator[Release]:
-    """The chart with its defaults."""
+    """The chart with a pod template, and its defaults otherwise."""
+    template = {
+        "envFrom": [{"secretRef": {"name": "tokens"}}],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+    }
+    command = ["install", "springtide", str(helm_there.chart), "-o", "json"]
     with cluster.namespace(RESTRICTED) as name:
         try:
-            told = helm_there.run("install", "springtide", str(helm_there.chart), "-n", name, "-o", "json")
+            told = helm_there.run(*command, "-n", name, values={"train": {"podTemplate": template}})
             yield Release(name, json.loads(told)["info"]["notes"])
         finally:
             helm_there.run("uninstall", "springtide", "-n", name, "--ignore-not-found")
@@ -271,7 +276,11 @@ def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
         ("bound by kube-scheduler", train_pod("h", nodeName="dgx-1")),
     ):
         assert words in refused(service, path, pod), pod["metadata"]["name"]
-    service("POST", path, train_pod("job"))
+    named = {
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "containers": [{**container, "envFrom": [{"secretRef": {"name": "tokens"}}]}],
+    }
+    service("POST", path, train_pod("job", **named))
     service("DELETE", f"{path}/job")
     cluster.request("POST", path, foreign)
     patch = {"metadata": {"labels": {"springtide.io/pool": "springtide"}}}

@@ -16,6 +16,7 @@ from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.resources.per_gpu import PerGpu
+from springtide.spawner.kube import KubeBuildSpawner
 
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["registry"],
@@ -221,6 +222,39 @@ def test_what_gives_rdma_reaches_the_service(template: Template) -> None:
     listed = service_settings(template({"train": {"rdma": rdma}, "nodes": {"list": False, "static": static}}))
     (node,) = static_nodes(cluster_settings(listed["kubernetes"], state_dir=Path("/x"), images=("a",)))
     assert node.per_gpu == PerGpu(8.0, 16 << 30, 0.5)
+
+
+def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names(template: Template) -> None:
+    shaped = shown_values()["shaped pods"]
+    volumes = [
+        {"name": "a", "projected": {"sources": [{"secret": {"name": "keys"}}]}},
+        {"name": "b", "secret": {"secretName": "more-keys"}},
+        {"name": "c", "csi": {"driver": "store.example.org"}},
+        {"name": "d", "ephemeral": {}},
+    ]
+    shaped["train"]["projectPodTemplates"]["speech"] = {"volumes": volumes}
+    objects = template(shaped)
+    settings = cluster_settings(service_settings(objects)["kubernetes"], state_dir=Path("/x"), images=("a",))
+    assert settings.pod_template.runtime_class_name == "nvidia"
+    assert settings.project_pod_templates["vision"].init_containers[0].is_sidecar
+    policy = of_kind(objects, "ValidatingAdmissionPolicy")["springtide-default-train"]["spec"]
+    variables = {each["name"]: each["expression"] for each in policy["variables"]}
+    assert variables["secrets"] == "['keys','more-keys','vision-s3']"
+    assert variables["configMaps"] == "['own-ca','proxies']"
+    (mounts,) = (each["expression"] for each in policy["validations"] if "mount claims" in each["message"])
+    assert "volume.csi.driver in ['store.example.org']" in mounts
+    assert "has(volume.ephemeral)" in mounts
+    plain = of_kind(template(), "ValidatingAdmissionPolicy")["springtide-default-train"]["spec"]
+    assert {each["name"]: each["expression"] for each in plain["variables"]}["secrets"] == "[]"
+    assert "csi" not in json.dumps(plain)
+
+
+def test_labels_and_variables_of_notebooks_are_those_of_their_spawner(template: Template) -> None:
+    objects = template(shown_values()["shaped notebooks"])
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
+    given = hub["config"]["KubeSpawner"]
+    assert set(given) <= set(KubeBuildSpawner.class_traits())
+    assert given["extra_pod_config"] == {"runtimeClassName": "nvidia"}
 
 
 def test_node_groups_reach_the_service_and_their_pods_come_last(template: Template) -> None:

@@ -124,6 +124,41 @@ def test_claims_of_datasets_and_agents_that_are_missing_are_named(
     assert (code, found["agents"]["said"]) == (0, "1 node of the pool, an agent on each."), found["settings"]
 
 
+def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["said"]) == (0, "The cluster would take the pods of jobs.")
+
+    text = config.read_text()
+    sidecar = {"name": "proxy", "image": "registry.test/proxy:1", "restartPolicy": "Always"}
+    config.write_text(f"{text}c.Springtide.kubernetes['pod_template'] = {{'initContainers': [{sidecar!r}]}}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["status"]) == (0, "ok"), "the sidecar is one, on this cluster"
+
+    projects = {"vision": {"runtimeClassName": f"away-{namespace}"}}
+    config.write_text(f"{text}c.Springtide.kubernetes['project_pod_templates'] = {projects!r}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["pods of jobs"]["said"].startswith(
+        "The cluster would refuse the pods of jobs of the project “vision”: pods"
+    )
+    assert f'RuntimeClass "away-{namespace}" not found' in found["pods of jobs"]["said"]
+
+    template = {"envFrom": [{"secretRef": {"name": "tokens"}}]}
+    config.write_text(f"{text}c.Springtide.kubernetes['pod_template'] = {template!r}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["said"]) == (
+        1,
+        f"Pod templates name the Secret tokens, and {namespace} has none: jobs cannot start.",
+    )
+    secret = {"metadata": {"name": "tokens"}, "stringData": {"TOKEN": "secret-value"}}
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["status"]) == (0, "ok")
+
+
 def test_a_priority_class_that_evicts_is_a_problem(cluster: Cluster, namespace: str, config: Path) -> None:
     prepared(cluster, namespace, preemption="PreemptLowerPriority")
     code, found = examined(config, cluster.kubeconfig)
