@@ -9,6 +9,7 @@ import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.job_pods import job_pods
+from springtide.hub_extension.doctor.other_pods import other_pods
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
@@ -48,7 +49,7 @@ RBAC = "Install the chart with rbac.create, or bind a role like that of the char
 async def cluster(
     api: Api, settings: KubernetesSettings, train_jobs: Sequence[str], declared: Mapping[str, Dataset]
 ) -> AsyncIterator[Finding]:
-    """Check the rights of this account, nodes and agents, volumes, the PriorityClass, and the pods of jobs.
+    """Check the rights of this account, nodes, agents, volumes, the PriorityClass, pods of jobs and of others.
 
     ``declared`` are the datasets by name.
     """
@@ -69,6 +70,8 @@ async def cluster(
     async for finding in _priority_class(api, settings):
         yield finding
     async for finding in job_pods(api, settings):
+        yield finding
+    async for finding in other_pods(api, settings):
         yield finding
 
 

@@ -124,9 +124,7 @@ def test_the_schema_knows_every_value_and_every_value_has_a_default() -> None:
     def compare(known: Mapping[str, Any], given: Mapping[str, Any], path: str) -> None:
         if "$ref" in known:
             known = schema["definitions"][known["$ref"].removeprefix("#/definitions/")]
-        if known.get("additionalProperties") is not False or (
-            path and not given
-        ):  # empty: nothing but optional parts
+        if known.get("additionalProperties") is not False or (path and not given):
             return
         assert set(known["properties"]) - {"global", "claims"} >= set(given), path
         if path or known is schema:

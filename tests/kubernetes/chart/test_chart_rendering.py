@@ -274,6 +274,7 @@ def test_node_groups_reach_the_service_and_their_pods_come_last(template: Templa
     assert made.labels == {"example.com/pool": "h100", "springtide.io/environment": "train"}
     placeholders = of_kind(objects, "PriorityClass")[settings.placeholder_priority_class or ""]
     jobs = of_kind(objects, "PriorityClass")[settings.priority_class or ""]
+    assert jobs["value"] == 1_000_000, "pods of others do not evict jobs"
     assert -10 <= placeholders["value"] < jobs["value"], "the cluster autoscaler ignores what is below -10"
     assert "node_groups" not in service_settings(template())["kubernetes"]
 

@@ -159,6 +159,49 @@ def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(
     assert (code, found["pods of jobs"]["status"]) == (0, "ok")
 
 
+def test_pods_of_others_are_named_with_their_gpus_and_if_they_may_evict_jobs(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["GPUs of others"]["said"] == "No pod outside the pool holds GPUs of its nodes."
+    assert found["priority of others"]["status"] == "ok"
+
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    meek, above = f"meek-{namespace}", f"above-{namespace}"
+    cluster.request("POST", classes, {"metadata": {"name": meek}, "value": 500, "preemptionPolicy": "Never"})
+    cluster.request("POST", classes, {"metadata": {"name": above}, "value": 1000})
+    for name, environment, more in (
+        ("bert", "build", {}),
+        ("daemon", "train", {"priorityClassName": "system-node-critical"}),
+        ("meek", "train", {"priorityClassName": meek}),
+    ):
+        resources = {"limits": {"nvidia.com/gpu": "2"}} if name == "bert" else {}
+        container = {"name": "x", "image": "x", "resources": resources}
+        spec = {"nodeName": f"{environment}-{namespace}-0", "containers": [container], **more}
+        cluster.request("POST", pods, {"metadata": {"name": name}, "spec": spec})
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 0, found
+    assert found["GPUs of others"]["said"] == (
+        f"1 pod outside the pool holds 2 GPUs of its nodes: {namespace}/bert 2 on build-{namespace}-0 (build)."
+    )
+    assert found["priority of others"]["status"] == "ok", "one never preempts, the other is the cluster's own"
+
+    spec = {
+        "nodeName": f"train-{namespace}-0",
+        "containers": [{"name": "x", "image": "x"}],
+        "priorityClassName": above,
+    }
+    cluster.request("POST", pods, {"metadata": {"name": "rival"}, "spec": spec})
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["priority of others"]["said"] == (
+        f"Jobs have the priority 10. Pods of the PriorityClass {above} (1000) run on train nodes and may evict "
+        f"them, also within their quota: {namespace}/rival."
+    )
+
+
 def test_a_priority_class_that_evicts_is_a_problem(cluster: Cluster, namespace: str, config: Path) -> None:
     prepared(cluster, namespace, preemption="PreemptLowerPriority")
     code, found = examined(config, cluster.kubeconfig)

@@ -104,6 +104,7 @@ class PodSpec(ApiType, frozen=True):
     """The specification of a pod."""
 
     node_name: str = ""
+    priority_class_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 
