@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
@@ -22,7 +23,9 @@ NOT_FOUND: Final = 404
 FORBIDDEN: Final = 403
 
 
-async def job_pods(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
+async def job_pods(
+    api: Api, settings: KubernetesSettings, secrets: Mapping[str, NamedSecret]
+) -> AsyncIterator[Finding]:
     """Try the pod of a job with one GPU, in each project that has a template, and look up what templates name.
 
     Nothing is created: the cluster says what it would answer.
@@ -55,7 +58,7 @@ async def job_pods(api: Api, settings: KubernetesSettings) -> AsyncIterator[Find
                 f"The cluster takes {listed(lacking)} for no sidecar: jobs{of} would wait for its end.",
                 "Sidecars need Kubernetes 1.29 or newer.",
             )
-    async for finding in _named(api, settings):
+    async for finding in _named(api, settings, secrets):
         sound = False
         yield finding
     if sound:
@@ -88,13 +91,16 @@ def _without_restart(pod: Object, template: PodTemplate) -> list[str]:
     return [each.name for each in template.init_containers if each.is_sidecar and not found.get(each.name)]
 
 
-async def _named(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
-    """Look up the Secrets, ConfigMaps and claims that templates name."""
+async def _named(
+    api: Api, settings: KubernetesSettings, secrets: Mapping[str, NamedSecret]
+) -> AsyncIterator[Finding]:
+    """Look up the Secrets, ConfigMaps and claims that templates and declared secrets name."""
     own = settings.project_pod_templates
     templates = [template_of([name], settings.pod_template, own) for name in own] or [settings.pod_template]
+    declared = frozenset(each.secret for each in secrets.values())
     unread: list[str] = []
     for kind, resource, names in (
-        ("Secret", SECRETS, _all(template.secrets for template in templates)),
+        ("Secret", SECRETS, _all([*(template.secrets for template in templates), declared])),
         ("ConfigMap", CONFIG_MAPS, _all(template.config_maps for template in templates)),
         ("claim", VOLUME_CLAIMS, _all(template.claims for template in templates)),
     ):
@@ -103,7 +109,7 @@ async def _named(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findin
             if status == NOT_FOUND:
                 yield problem(
                     CHECK,
-                    f"Pod templates name the {kind} {name}, and {settings.namespace} has none: jobs cannot start.",
+                    f"The settings name the {kind} {name}, and {settings.namespace} has none: its jobs wait.",
                     f"Create it in the namespace {settings.namespace}, or correct its name.",
                 )
             elif status == FORBIDDEN:

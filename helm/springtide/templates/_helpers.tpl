@@ -42,7 +42,7 @@
 {{- if and .Values.train.admissionPolicy.create (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
 {{- end }}
 
-{{/* What pod templates name: (list . "secret"), "configMap" or "csi", as a JSON list. */}}
+{{/* What pod templates and declared secrets name: (list . "secret"), "configMap" or "csi", as a JSON list. */}}
 {{- define "springtide.podObjects" -}}
 {{- $root := index . 0 }}
 {{- $kind := index . 1 }}
@@ -62,6 +62,9 @@
 {{- with get . $kind }}{{ $names = append $names .name }}{{ end }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- if eq $kind "secret" }}
+{{- range $root.Values.secrets }}{{ $names = append $names .secret }}{{ end }}
 {{- end }}
 {{- $names | uniq | sortAlpha | toJson }}
 {{- end }}

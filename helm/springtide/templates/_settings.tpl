@@ -85,6 +85,7 @@
 {{- $_ := set $datasets $name $declared }}
 {{- end }}
 {{- $_ := set $settings "datasets" $datasets }}
+{{- with .Values.secrets }}{{ $_ := set $settings "secrets" . }}{{ end }}
 {{- with .Values.service.smtp }}
 {{- if .server }}
 {{- $_ := set $settings "smtp_server" .server }}

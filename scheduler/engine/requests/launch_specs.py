@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from springtide.scheduler import resuming
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.engine.requests import ranges
-from springtide.scheduler.engine.requests.datasets import granted
+from springtide.scheduler.engine.requests.grants import granted
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -85,6 +86,7 @@ class LaunchSpecs:
             member=None if trial is None else trial.member,
             found=_found(self._environment(spec)),
             outer_projects=self._lineage(spec.project)[1:],
+            secrets=self._secrets(job),
         )
 
     def _lineage(self, project: str) -> tuple[str, ...]:
@@ -105,7 +107,17 @@ class LaunchSpecs:
         """Return the datasets of a job as they are declared now."""
         if not job.spec.options.datasets:
             return ()
-        return granted(job.spec.options.datasets, self._lineage(job.spec.project), self._settings.datasets)
+        return granted(
+            job.spec.options.datasets, self._lineage(job.spec.project), self._settings.datasets, Dataset
+        )
+
+    def _secrets(self, job: JobRecord) -> tuple[NamedSecret, ...]:
+        """Return the secrets of a job as they are declared now."""
+        if not job.spec.options.secrets:
+            return ()
+        return granted(
+            job.spec.options.secrets, self._lineage(job.spec.project), self._settings.secrets, NamedSecret
+        )
 
     async def _history(self, job: JobRecord) -> bytes | None:
         """Return the trials of the job's sweep so far as JSON, None if they are not asked for."""

@@ -290,11 +290,12 @@ def marked(pod: Object, template: PodTemplate) -> Object:
 def _with_environment(job: Object, added: Mapping[str, Any]) -> Object:
     """Return the container of the job with variables and mounts; its own come last, and count."""
     env = [*added.get("env", ()), *job.get("env", ())]
+    env_from = [*added.get("envFrom", ()), *job.get("envFrom", ())]
     return {
         **job,
         "volumeMounts": [*job["volumeMounts"], *added.get("volumeMounts", ())],
         **({"env": env} if env else {}),
-        **({"envFrom": added["envFrom"]} if "envFrom" in added else {}),
+        **({"envFrom": env_from} if env_from else {}),
     }
 
 

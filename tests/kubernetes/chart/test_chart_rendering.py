@@ -11,8 +11,9 @@ import yaml
 from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, service_settings, shown_values
 
 from springtide.hub_extension.cluster.settings import cluster_settings
-from springtide.hub_extension.service.datasets import declared_datasets
+from springtide.hub_extension.service.declarations import declared_datasets, declared_secrets
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.resources.per_gpu import PerGpu
@@ -232,14 +233,17 @@ def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names
         {"name": "c", "csi": {"driver": "store.example.org"}},
         {"name": "d", "ephemeral": {}},
     ]
+    shaped["secrets"] = {"wandb": {"secret": "wandb-token", "projects": ["vision"]}}
     shaped["train"]["projectPodTemplates"]["speech"] = {"volumes": volumes}
     objects = template(shaped)
     settings = cluster_settings(service_settings(objects)["kubernetes"], state_dir=Path("/x"), images=("a",))
     assert settings.pod_template.runtime_class_name == "nvidia"
+    declared = declared_secrets(service_settings(objects)["secrets"], cluster=True, own_accounts=False)
+    assert declared == {"wandb": NamedSecret("wandb", secret="wandb-token", projects=("vision",))}
     assert settings.project_pod_templates["vision"].init_containers[0].is_sidecar
     policy = of_kind(objects, "ValidatingAdmissionPolicy")["springtide-default-train"]["spec"]
     variables = {each["name"]: each["expression"] for each in policy["variables"]}
-    assert variables["secrets"] == "['keys','more-keys','vision-s3']"
+    assert variables["secrets"] == "['keys','more-keys','vision-s3','wandb-token']"
     assert variables["configMaps"] == "['own-ca','proxies']"
     (mounts,) = (each["expression"] for each in policy["validations"] if "mount claims" in each["message"])
     assert "volume.csi.driver in ['store.example.org']" in mounts

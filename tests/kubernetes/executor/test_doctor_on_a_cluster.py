@@ -151,7 +151,7 @@ def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(
     code, found = examined(config, cluster.kubeconfig)
     assert (code, found["pods of jobs"]["said"]) == (
         1,
-        f"Pod templates name the Secret tokens, and {namespace} has none: jobs cannot start.",
+        f"The settings name the Secret tokens, and {namespace} has none: its jobs wait.",
     )
     secret = {"metadata": {"name": "tokens"}, "stringData": {"TOKEN": "secret-value"}}
     cluster.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)

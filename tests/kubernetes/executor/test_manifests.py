@@ -13,6 +13,7 @@ import pytest
 from launched_attempts import GPU_NODE, SETTINGS, record, spec
 from msgspec import structs
 
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptPhase,
@@ -351,3 +352,16 @@ def test_libraries_in_pods_start_the_threads_of_their_cores(tmp_path: Path) -> N
         records.save_record(made, {})
         written = (records.layout.attempt(made.key) / "spec.json").read_text()
         assert json.loads(written)["env"]["OMP_NUM_THREADS"] == cores
+
+
+def test_variables_of_secrets_come_from_the_cluster_and_are_in_no_record() -> None:
+    secrets = (NamedSecret("wandb", secret="wandb-token"), NamedSecret("hf", secret="hub"))
+    made = record(secrets=secrets)
+    (container,) = manifests.pod(made, 0, SETTINGS)["spec"]["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "wandb-token"}}, {"secretRef": {"name": "hub"}}]
+    assert made.digest != record().digest
+
+
+def test_the_pods_of_a_job_whose_secret_was_withdrawn_are_never_made() -> None:
+    with pytest.raises(ExecutorError, match="The secret “wandb” is no longer there for project “vision”"):
+        record(secrets=(NamedSecret("wandb"),))

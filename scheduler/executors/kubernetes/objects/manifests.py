@@ -103,6 +103,7 @@ def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
         *(("tree", spec.tree.root, spec.tree.digest) if spec.tree is not None else ()),
         *((options.cpus or 0.0, options.memory or 0) if options.cpus or options.memory else ()),
         *(("rdma",) if options.rdma else ()),
+        *(("secrets", *(each.name for each in spec.secrets)) if spec.secrets else ()),
     )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
@@ -294,6 +295,8 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
         variables = {"HOME": str(JOB_ROOT / "work")}
     if not worker.gpus:
         variables |= gpu_environment([])  # on a node with GPUs an image may ask its runtime for all of them
+    if record.spec.secrets:
+        container["envFrom"] = [{"secretRef": {"name": each.secret}} for each in record.spec.secrets]
     if variables:
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     return container
