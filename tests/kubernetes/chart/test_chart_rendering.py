@@ -226,7 +226,7 @@ def test_what_gives_rdma_reaches_the_service(template: Template) -> None:
 
 
 def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names(template: Template) -> None:
-    shaped = shown_values()["shaped pods"]
+    shaped = shown_values()["shaped-pods"]
     volumes = [
         {"name": "a", "projected": {"sources": [{"secret": {"name": "keys"}}]}},
         {"name": "b", "secret": {"secretName": "more-keys"}},
@@ -254,7 +254,7 @@ def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names
 
 
 def test_labels_and_variables_of_notebooks_are_those_of_their_spawner(template: Template) -> None:
-    objects = template(shown_values()["shaped notebooks"])
+    objects = template(shown_values()["shaped-notebooks"])
     hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
     given = hub["config"]["KubeSpawner"]
     assert set(given) <= set(KubeBuildSpawner.class_traits())

@@ -37,6 +37,7 @@ def config(tmp_path: Path, namespace: str) -> Path:
 def examined(config: Path, kubeconfig: Path) -> tuple[int, dict[str, Any]]:
     env = {"KUBECONFIG": str(kubeconfig)}
     done = CliRunner().invoke(main, ["doctor", "--config", str(config), "--json"], env=env)
+    assert done.stdout, done.exception
     return done.exit_code, {finding["check"]: finding for finding in json.loads(done.stdout)}
 
 
