@@ -266,10 +266,10 @@ def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
     until(lambda: bool(refused(service, path, foreign)), "the policy is enforced")
     for words, pod in (
         ("only what carries the label", foreign),
-        ("mount the claims", train_pod("a", volumes=[secret_volume])),
-        ("mount the claims", train_pod("b", volumes=[projected])),
-        ("mount the claims", train_pod("c", volumes=[database])),
-        ("mount the claims", train_pod("d", automountServiceAccountToken=True)),
+        ("mount claims and", train_pod("a", volumes=[secret_volume])),
+        ("mount claims and", train_pod("b", volumes=[projected])),
+        ("mount claims and", train_pod("c", volumes=[database])),
+        ("mount claims and", train_pod("d", automountServiceAccountToken=True)),
         ("take no environment", train_pod("e", containers=[{**container, "env": [variable]}])),
         ("take no environment", train_pod("f", containers=[{**container, "envFrom": [source]}])),
         ("no service account", train_pod("g", serviceAccountName="springtide-hub")),

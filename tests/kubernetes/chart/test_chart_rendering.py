@@ -225,6 +225,13 @@ def test_what_gives_rdma_reaches_the_service(template: Template) -> None:
     assert node.per_gpu == PerGpu(8.0, 16 << 30, 0.5)
 
 
+def train_policy(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the policy says about the pods that the service makes."""
+    policies = of_kind(objects, "ValidatingAdmissionPolicy")
+    spec: dict[str, Any] = next(each["spec"] for name, each in policies.items() if name.endswith("-train"))
+    return spec
+
+
 def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names(template: Template) -> None:
     shaped = shown_values()["shaped-pods"]
     volumes = [
@@ -241,14 +248,14 @@ def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names
     declared = declared_secrets(service_settings(objects)["secrets"], cluster=True, own_accounts=False)
     assert declared == {"wandb": NamedSecret("wandb", secret="wandb-token", projects=("vision",))}
     assert settings.project_pod_templates["vision"].init_containers[0].is_sidecar
-    policy = of_kind(objects, "ValidatingAdmissionPolicy")["springtide-default-train"]["spec"]
+    policy = train_policy(objects)
     variables = {each["name"]: each["expression"] for each in policy["variables"]}
     assert variables["secrets"] == "['keys','more-keys','vision-s3','wandb-token']"
     assert variables["configMaps"] == "['own-ca','proxies']"
     (mounts,) = (each["expression"] for each in policy["validations"] if "mount claims" in each["message"])
     assert "volume.csi.driver in ['store.example.org']" in mounts
     assert "has(volume.ephemeral)" in mounts
-    plain = of_kind(template(), "ValidatingAdmissionPolicy")["springtide-default-train"]["spec"]
+    plain = train_policy(template())
     assert {each["name"]: each["expression"] for each in plain["variables"]}["secrets"] == "[]"
     assert "csi" not in json.dumps(plain)
 
