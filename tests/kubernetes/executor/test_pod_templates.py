@@ -132,7 +132,7 @@ def test_a_merge_with_nothing_changes_nothing_and_order_of_merges_is_free() -> N
 def test_a_node_selector_is_for_pods_without_gpus() -> None:
     template = {"nodeSelector": {"disk": "fast"}}
     assert "nodeSelector" not in pod(template)["spec"]
-    without = {"placement": (Worker(0, "", ()),), "workers": 1, "resources": ("",)}
+    without: dict[str, Any] = {"placement": (Worker(0, "", ()),), "workers": 1, "resources": ("",)}
     assert pod(template, **without)["spec"]["nodeSelector"] == {"disk": "fast"}
 
 
@@ -166,7 +166,7 @@ def test_what_sidecars_request_is_kept_free_beside_each_gpu() -> None:
         ClusterNode,
     )
 
-    def per_gpu(found: KubernetesSettings) -> tuple[float, int]:
+    def per_gpu(found: KubernetesSettings) -> tuple[float, float]:
         inventory = Inventory(found)
         inventory.update_node(None, node)
         (seen,) = inventory.nodes({}, fresh=True)

@@ -68,8 +68,8 @@ class ContainerState(ApiType, frozen=True):
 class ContainerStatus(ApiType, frozen=True):
     """The status of one container."""
 
-    name: str = ""
     state: ContainerState = ContainerState()
+    name: str = ""
 
 
 class PodStatus(ApiType, frozen=True):
