@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
@@ -38,7 +39,7 @@ def shared(tmp_path: Path) -> Iterator[Service]:
 def test_administrators_see_whose_gpus_outside_the_pool_are_and_others_that_they_are(
     shared: Service, windows: Windows
 ) -> None:
-    def visited(who: str, scheme: str) -> Page:
+    def visited(who: str, scheme: Literal["light", "dark"]) -> Page:
         page = windows.open(color_scheme=scheme, apart=True)
         page.context.add_cookies([{"name": PERSON, "value": who, "url": shared.url}])
         page.goto(f"{shared.url}pool")

@@ -173,6 +173,23 @@ def test_upgrades_and_new_installations_leave_jobs_notebooks_claims_and_secrets_
     assert all(untouched(cluster, pod) for pod in others.values())
 
 
+def test_an_upgrade_keeps_the_value_of_the_class_that_is_there(cluster: Cluster, helm_there: Helm) -> None:
+    """Kubernetes lets no value change, and the default of the chart has."""
+    with cluster.namespace(RESTRICTED) as home:
+        path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{home}-springtide-train"
+        chart = ["springtide", str(helm_there.chart), "-n", home]
+        try:
+            helm_there.run("install", *chart, values={"train": {"priorityClass": {"value": 5}}})
+            assert cluster.request("GET", path)["value"] == 5
+            helm_there.run("upgrade", *chart, "--reset-values", UNCHECKED)
+            assert cluster.request("GET", path)["value"] == 5
+            helm_there.run("uninstall", "springtide", "-n", home, "--wait")
+            helm_there.run("install", *chart)
+            assert cluster.request("GET", path)["value"] == 1_000_000
+        finally:
+            helm_there.run("uninstall", "springtide", "-n", home, "--ignore-not-found")
+
+
 def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: Release) -> None:
     home = release.namespace
     service = {
