@@ -102,8 +102,9 @@ class Node(msgspec.Struct, frozen=True):
     between them; empty means that all are alike. ``sockets`` groups them by processor socket; empty means one, or
     unknown. ``available`` is false while the node is lost or drained: no attempt starts there, running ones may
     continue. ``devices`` has ``gpus`` entries, or none if only counts matter (scenarios). ``taken`` are indices of
-    GPUs used outside the pool, or drained. ``limits`` describes to users how jobs there are limited. On clusters
-    ``resource`` is the extended resource of its GPUs, ``group`` its node group. Each GPU comes with ``per_gpu``.
+    GPUs used outside the pool, or drained; ``takers`` says by what, if it has a name. ``limits`` describes to
+    users how jobs there are limited. On clusters ``resource`` is the extended resource of its GPUs, ``group`` its
+    node group. Each GPU comes with ``per_gpu``.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Node(msgspec.Struct, frozen=True):
     available: bool = True
     devices: tuple[Gpu, ...] = ()
     taken: frozenset[int] = frozenset()
+    takers: Mapping[int, str] = msgspec.field(default_factory=dict)
     limits: str = ""
     resource: str = ""
     per_gpu: PerGpu = UNSPECIFIED

@@ -1,9 +1,9 @@
-"""Choices for a submission: its project, datasets, and the images that administrators described."""
+"""Choices for a submission: its project, datasets, secrets, and the images that administrators described."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -11,13 +11,16 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler.declared import Declared
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.requests.acceptance import declared_contents
-from springtide.scheduler.engine.requests.datasets import datasets_of
+from springtide.scheduler.engine.requests.grants import usable_by
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import MAX_NAME, DatasetList, DatasetView, DeclaredContents
 from springtide.scheduler.wire.shapes import MAX_IMAGE
 from springtide.scheduler.wording import given
+
+D = TypeVar("D", bound=Declared)
 
 
 async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
@@ -111,10 +114,19 @@ def _yours(own: Sequence[str]) -> str:
 
 def usable(pool: Pool, caller: Caller) -> list[DatasetView]:
     """Return the datasets that jobs of the caller may use, by name."""
+    found = _usable(pool, caller, pool.engine.settings.datasets)
+    return [DatasetView(name=each.name, path=each.place, projects=mine) for each, mine in found.values()]
+
+
+def usable_secrets(pool: Pool, caller: Caller) -> list[str]:
+    """Return the names of the secrets that jobs of the caller may use."""
+    return list(_usable(pool, caller, pool.engine.settings.secrets))
+
+
+def _usable(pool: Pool, caller: Caller, declared: Mapping[str, D]) -> dict[str, tuple[D, list[str]]]:
     parents = pool.engine.project_parents()
     own = [name for name in parents if may(caller, Action.SUBMIT, name)]
-    found = datasets_of(own, parents, pool.engine.settings.datasets)
-    return [DatasetView(name=each.name, path=each.place, projects=mine) for each, mine in found.values()]
+    return usable_by(own, parents, declared)
 
 
 @route("GET", "/datasets", Who.LOGGED_IN, jobs=True)

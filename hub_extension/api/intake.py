@@ -68,6 +68,14 @@ def query_of(arguments: Mapping[str, Sequence[bytes]], kind: type[T]) -> T:
         raise _wrong(str(error), kind, given) from None
 
 
+def struct_of(value: object, kind: type[T]) -> T:
+    """Return parsed input as a struct. Raises `Refusal` 422 naming the field that is wrong."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error), kind, value) from None
+
+
 def checked(value: object, kind: Any, field: str) -> Any:
     """Return a value of a path or header, converted to an annotated type. Raises `Refusal` 422."""
     try:

@@ -15,7 +15,7 @@ from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine.requests.datasets import datasets_of
+from springtide.scheduler.engine.requests.grants import usable_by
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceList, WorkspaceRequest, WorkspaceView
 
@@ -68,7 +68,7 @@ async def reserve(call: Call, body: WorkspaceRequest) -> Workspace:
 
 def _datasets(pool: Pool, projects: list[str]) -> list[Dataset]:
     """Return the datasets that a person in these projects may use."""
-    found = datasets_of(projects, pool.engine.project_parents(), pool.engine.settings.datasets)
+    found = usable_by(projects, pool.engine.project_parents(), pool.engine.settings.datasets)
     return [each for each, _ in found.values()]
 
 

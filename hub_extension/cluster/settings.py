@@ -13,12 +13,14 @@ from typing import Any, Final, get_type_hints
 import msgspec
 from msgspec import inspect
 
-from springtide.hub_extension.api.intake import words
+from springtide.hub_extension.api.intake import struct_of, words
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.kubernetes.template_limits import forbidden_field, template_faults
 from springtide.scheduler.gpu_types import DeclaredTypes
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import SettingError
 
 SETTING: Final = "Springtide.kubernetes"
@@ -27,6 +29,7 @@ SET_ELSEWHERE: Final = {
     "images": "Springtide.images",
     "types": "Springtide.gpu_types",
 }
+TEMPLATES: Final = ("pod_template", "project_pod_templates")
 POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File in a pod that holds the name of the pod's namespace."""
 POOL: Final = "springtide"
@@ -75,11 +78,27 @@ def _checked(key: str, value: object, kinds: Mapping[str, Any]) -> Any:
         close = difflib.get_close_matches(str(key), kinds, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(sorted(kinds))}."
         raise SettingError(f"{SETTING} has an unknown key {wording.given(key)}. {hint}")
+    if key in TEMPLATES:
+        return _template(key, value, kinds[key])
     try:
         return msgspec.convert(value, kinds[key])
     except msgspec.ValidationError:
         wanted = words(inspect.type_info(kinds[key]))
         raise SettingError(f"{SETTING}: {key} is {wording.given(value)}; expected {wanted}.") from None
+
+
+def _template(key: str, value: object, kind: Any) -> Any:
+    """Return pod templates. Raises `SettingError` naming the field that is wrong, or forbidden."""
+    parts: Mapping[str, object] = {key: value}
+    if isinstance(value, Mapping) and key != "pod_template":
+        parts = {f"{key}[{wording.given(name)}]": part for name, part in value.items()}
+    wrong = next(filter(None, (forbidden_field(part, at) for at, part in parts.items())), None)
+    if wrong is not None:
+        raise SettingError(f"{SETTING}: {wrong}.")
+    try:
+        return getattr(struct_of({key: value}, msgspec.defstruct("Given", [(key, kind)])), key)
+    except Refusal as refusal:
+        raise SettingError(f"{SETTING}: {refusal.message} {refusal.hint}".rstrip()) from None
 
 
 def _own_namespace(file: Path) -> str:
@@ -138,6 +157,7 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             yield f"static_nodes has {node}; expected a name and a whole number of gpus"
     if settings.gpu_resources:
         yield from _faults_of_groups(settings)
+    yield from template_faults(settings)
 
 
 def _faults_of_rdma(settings: KubernetesSettings) -> Iterator[str]:

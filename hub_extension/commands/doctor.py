@@ -17,6 +17,7 @@ from springtide.hub_extension.doctor.pool import (
     launches,
     leavers,
     running_notebooks,
+    secrets,
     unmatched_gpus,
     usage_records,
 )
@@ -132,6 +133,7 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from machine.gpus(setup.settings.simulated_gpus, setup.settings.build_gpus, setup.engine.types)
     yield from machine.limits(setup.limits)
     yield from datasets(setup.engine.datasets)
+    yield from secrets(setup.engine.secrets)
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
@@ -176,7 +178,10 @@ async def _cluster(setup: Setup, settings: KubernetesSettings) -> list[Finding]:
     api = connect(Path(kubeconfig) if kubeconfig else None)
     try:
         return [
-            finding async for finding in cluster(api, settings, setup.settings.train_jobs, setup.engine.datasets)
+            finding
+            async for finding in cluster(
+                api, settings, setup.settings.train_jobs, setup.engine.datasets, setup.engine.secrets
+            )
         ]
     finally:
         await api.close()

@@ -302,7 +302,8 @@ def holders(cells: list[GpuCell]) -> dict[str, int]:
     found: dict[str, int] = {}
     for cell in cells:
         if cell.holder is not None:
-            who = cell.holder.project or cell.holder.user or cell.holder.kind
+            outside = cell.holder.name if cell.holder.kind == "foreign" else ""
+            who = cell.holder.project or cell.holder.user or outside or cell.holder.kind
             found[who] = found.get(who, 0) + 1
     return found
 

@@ -8,7 +8,10 @@ from typing import Final
 import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.hub_extension.doctor.job_pods import job_pods
+from springtide.hub_extension.doctor.other_pods import other_pods
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -50,11 +53,15 @@ RBAC = "Install the chart with rbac.create, or bind a role like that of the char
 
 
 async def cluster(
-    api: Api, settings: KubernetesSettings, train_jobs: Sequence[str], declared: Mapping[str, Dataset]
+    api: Api,
+    settings: KubernetesSettings,
+    train_jobs: Sequence[str],
+    declared: Mapping[str, Dataset],
+    secrets: Mapping[str, NamedSecret],
 ) -> AsyncIterator[Finding]:
-    """Check the rights of this account, the pool's nodes and their agents, volumes, and the PriorityClass.
+    """Check the rights of this account, nodes, agents, volumes, the PriorityClass, pods of jobs and of others.
 
-    ``declared`` are the datasets by name.
+    ``declared`` are the datasets by name, as are ``secrets``.
     """
     try:
         async for finding in _rights(api, settings, train_jobs):
@@ -71,6 +78,10 @@ async def cluster(
     async for finding in _datasets(api, settings.namespace, declared):
         yield finding
     async for finding in _priority_class(api, settings):
+        yield finding
+    async for finding in job_pods(api, settings, secrets):
+        yield finding
+    async for finding in other_pods(api, settings):
         yield finding
 
 

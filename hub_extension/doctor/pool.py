@@ -1,4 +1,4 @@
-"""Checks of a pool through its service and state: GPUs, launches, leavers, notebooks, datasets, database."""
+"""Checks of a pool by its service and state: GPUs, launches, leavers, notebooks, datasets, secrets, database."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Final
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.network import answer_of_service
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import Accounts
+from springtide.scheduler.executors.supervisor.secret_files import read_secret
 from springtide.scheduler.store import StoreError, StoreTooNewError, read_left_jobs, read_withheld
 from springtide.scheduler.store.opening import check_schema, connect, parse_url
 from springtide.scheduler.wire import PoolUsage, PoolView, WorkspaceList
 from springtide.scheduler.wording import count, given, gpus, plural
 
 CHECK: Final = "datasets"
+SECRETS: Final = "secrets"
 
 
 def unmatched_gpus(state: Path) -> Iterator[Finding]:
@@ -142,6 +145,37 @@ def _directory(dataset: Dataset) -> Iterator[Finding]:
         yield problem(
             CHECK, f"Every account may change the dataset {dataset.name} in {path}.", f"chmod o-w {path}"
         )
+
+
+def secrets(declared: Mapping[str, NamedSecret]) -> Iterator[Finding]:
+    """Check that each file of a secret can be read, by the service alone, and has variables."""
+    findings = [finding for secret in declared.values() for finding in _secret_file(secret)]
+    yield from findings
+    if declared and not findings:
+        yield ok(SECRETS, f"{count(len(declared), 'declared secret')}: each file is there, and closed to others.")
+
+
+def _secret_file(secret: NamedSecret) -> Iterator[Finding]:
+    path = Path(secret.file)
+    try:
+        mode = path.stat().st_mode
+        found = read_secret(secret.file)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        yield problem(
+            SECRETS,
+            f"The secret {secret.name} cannot be read from {path}: {why}.",
+            "Correct the file, or c.Springtide.secrets. Each line is NAME=value.",
+        )
+        return
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield problem(
+            SECRETS,
+            f"Other accounts may open the file of the secret {secret.name}: {path}.",
+            f"chmod 600 {path}",
+        )
+    if not found:
+        yield note(SECRETS, f"The secret {secret.name} has no variables: {path}.", "Each line is NAME=value.")
 
 
 def check(url: str) -> Iterator[Finding]:

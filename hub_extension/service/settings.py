@@ -100,6 +100,13 @@ class ServiceSettings:
         "'imagenet'}} a directory of a volume claim. 'projects' are those that may use it, with the projects "
         "inside them; without it all may.",
     )
+    secrets: Mapping[str, Mapping[str, Any]] = setting(
+        {},
+        "Secrets whose environment variables jobs may have, by name. On one machine {'wandb': {'file': "
+        "'/etc/springtide/wandb.env'}} names a file of NAME=value lines that only the service may read, on a "
+        "cluster {'wandb': {'secret': 'wandb'}} a Secret in the namespace of jobs. 'projects' are those that may "
+        "use it, with the projects inside them; without it all may.",
+    )
     train_jobs: tuple[str, ...] = setting(
         (), "The namespaces of the cluster whose TrainJob objects are submitted; ['*'] are all of them."
     )

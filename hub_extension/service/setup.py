@@ -14,7 +14,7 @@ from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK
 from springtide.hub_extension.notifications.channels import Channels
-from springtide.hub_extension.service.datasets import declared_datasets
+from springtide.hub_extension.service.declarations import declared_datasets, declared_secrets
 from springtide.hub_extension.service.settings import ServiceSettings
 from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.requests import acceptance
@@ -62,6 +62,8 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
     _refuse_unused(settings)
     settings.tracking.check()
     cluster = _cluster(settings, state_dir, types) if on_cluster else None
+    accounts = None if on_cluster else _accounts(settings, state_dir)
+    own_accounts = accounts is not None
     prefix = settings.service_prefix or os.environ.get(PREFIX_ENV, "/services/springtide/")
     prefix = f"/{prefix.strip('/')}/".replace("//", "/")
     return Setup(
@@ -77,10 +79,11 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
             images=None if cluster is None else cluster.images,
             image_contents=_image_contents(settings.image_contents),
             datasets=declared_datasets(settings.datasets, cluster=on_cluster),
+            secrets=declared_secrets(settings.secrets, cluster=on_cluster, own_accounts=own_accounts),
         ),
         channels=channels,
         limits=settings.limits.limits(),
-        accounts=None if on_cluster else _accounts(settings, state_dir),
+        accounts=accounts,
         cluster=cluster,
         jobs_url=_jobs_url(settings, prefix),
     )

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from springtide.scheduler.declared import Declared
+
 VARIABLE: Final = "SPRINGTIDE_DATASETS"
 """Variable of jobs and workspaces with the directories of their datasets by name, as JSON."""
 MOUNTS: Final = "/datasets"
@@ -14,12 +16,11 @@ MOUNTS: Final = "/datasets"
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Declared):
     """A dataset and its storage.
 
     On one machine it is the directory ``path``; on a cluster the directory ``sub_path`` of the volume claim
-    ``claim``, the whole volume if that is empty. Without ``path`` and ``claim`` it no longer exists. ``projects``
-    may use it, with the projects inside them; None is all.
+    ``claim``, the whole volume if that is empty. Without ``path`` and ``claim`` it no longer exists.
     """
 
     name: str
@@ -37,10 +38,6 @@ class Dataset:
     def is_there(self) -> bool:
         """Whether the dataset exists."""
         return bool(self.path or self.claim)
-
-    def is_for(self, lineage: Iterable[str]) -> bool:
-        """Return whether a project may use it; ``lineage`` is the project and its ancestors."""
-        return self.projects is None or not set(self.projects).isdisjoint(lineage)
 
 
 def variable(datasets: Iterable[Dataset]) -> dict[str, str]:

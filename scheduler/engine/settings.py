@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from springtide.scheduler import model
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
 from springtide.scheduler.settings import DAY, MIB, MINUTE, setting
@@ -82,7 +83,8 @@ class EngineSettings:
     """Settings of the engine: those of admins, of its parts, derived ones, and fixed limits.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None if jobs run without one.
-    ``image_contents`` are the declared contents of images by pattern, ``datasets`` the declared datasets by name.
+    ``image_contents`` are the declared contents of images by pattern, ``datasets`` and ``secrets`` those that are
+    declared, by name.
     ``max_…_bytes`` are in bytes, ``max_grace``, ``keep_audit`` and ``prune_every`` in seconds; the other limits
     are numbers of files, events and decisions.
     """
@@ -96,6 +98,7 @@ class EngineSettings:
     images: tuple[str, ...] | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
+    secrets: Mapping[str, NamedSecret] = field(default_factory=dict)
     queue_cap: int = setting(
         10_000, "Maximum number of unfinished jobs of the pool, running ones too; more are refused.", ge=1
     )

@@ -22,6 +22,7 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import DAMAGED, GONE
 from springtide.scheduler.metrics import Extremes, Values
@@ -93,10 +94,11 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     time between a pause and the kill, in seconds. ``sweep`` and ``trial`` are a trial's sweep id and its number
     there; ``history`` is the content of the file `HISTORY` among ``files``, which differs between attempts, and
     ``member`` says whose trial it is in a population.
-    ``datasets`` are the declared datasets that ``options`` names. ``found`` is its program where it was submitted.
-    ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``: the attempt
-    only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job resumes;
-    ``since`` is when its first attempt started, None in that one: older files are not the job's.
+    ``datasets`` and ``secrets`` are the declared ones that ``options`` names. ``found`` is its program where it
+    was submitted. ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``:
+    the attempt only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job
+    resumes; ``since`` is when its first attempt started, None in that one: older files are not the job's.
+    ``outer_projects`` are the projects that its project is in, the nearest first.
     """
 
     key: AttemptKey
@@ -122,6 +124,8 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     resume: tuple[str, ...] = ()
     since: float | None = None
     found: FoundProgram = FoundProgram()
+    outer_projects: tuple[str, ...] = ()
+    secrets: tuple[NamedSecret, ...] = ()
 
     @property
     def copies_tree(self) -> bool:

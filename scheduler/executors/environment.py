@@ -167,13 +167,15 @@ def _kept(spec: AttemptSpec) -> dict[str, str]:
     return {f"SPRINGTIDE_KEEP_{name}": str(value) for name, value in given.items() if value is not None}
 
 
-def check_datasets(spec: AttemptSpec) -> None:
-    """Raise `ExecutorError` if a dataset of the job was withdrawn since it was accepted."""
-    gone = next((dataset for dataset in spec.datasets if not dataset.is_there), None)
+def check_declared(spec: AttemptSpec) -> None:
+    """Raise `ExecutorError` if a dataset or secret of the job was withdrawn since it was accepted."""
+    named = (("dataset", spec.datasets), ("secret", spec.secrets))
+    gone = next(((kind, each.name) for kind, found in named for each in found if not each.is_there), None)
     if gone is not None:
+        kind, name = gone
         raise ExecutorError(
-            f"The dataset {given(gone.name)} is no longer there for project {given(spec.project)}. An admin of "
-            "the pool declares datasets, and who may use them."
+            f"The {kind} {given(name)} is no longer there for project {given(spec.project)}. An admin of the pool "
+            f"declares {kind}s, and who may use them."
         )
 
 

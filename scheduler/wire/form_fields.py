@@ -136,7 +136,12 @@ def _option(name: str) -> Option:
 
 
 def _fields(me: Me) -> list[Field]:
-    hidden = {"gpu_types": len(me.gpu_types) < 2, "image": not me.images, "datasets": not me.datasets}
+    hidden = {
+        "gpu_types": len(me.gpu_types) < 2,
+        "image": not me.images,
+        "datasets": not me.datasets,
+        "secrets": not me.secrets,
+    }
     shown = [option for option in offered(Surface.FORM) if not hidden.get(option.name)]
     place = {name: at for at, name in enumerate(COMMON)}
     return [_field(option, me) for option in sorted(shown, key=lambda each: place.get(each.name, len(COMMON)))]
@@ -183,6 +188,8 @@ def _choices(option: Option, me: Me) -> tuple[list[Choice], str]:
         return [default, *(Choice(each, each) for each in me.gpu_types)], "several, in order"
     if option.name == "datasets":
         return [default, *(Choice(each, each) for each in me.datasets)], "several"
+    if option.name == "secrets":
+        return [default, *(Choice(each, each) for each in me.secrets)], "several"
     if option.name == "image":
         return [default, *(Choice(each, each) for each in me.images if "*" not in each)], "another image"
     if option.kind is Kind.SWITCH:

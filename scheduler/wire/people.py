@@ -53,6 +53,8 @@ class Me(Answer, frozen=True, kw_only=True):
     """Images a job may run in, the default first; ``*`` matches anything. None on one machine."""
     datasets: list[str] = []
     """Names of the datasets readable by the caller's jobs, in any of the projects."""
+    secrets: list[str] = []
+    """Names of the secrets whose variables the caller's jobs may have, in any of the projects."""
     default_project: str | None = None
     """The project of the caller's jobs that name none, as chosen: it may be none of ``projects`` any more."""
     noted_variables: list[str] = []

@@ -28,7 +28,7 @@ class Holder(Answer, frozen=True, kw_only=True):
     """The holder of a GPU: a job or a workspace."""
 
     kind: str
-    """``job``, ``workspace`` or ``foreign`` (something outside the pool)."""
+    """``job``, ``workspace``, or ``foreign``: something outside the pool."""
     user: str = ""
     project: str = ""
     job: str = ""
@@ -36,6 +36,7 @@ class Holder(Answer, frozen=True, kw_only=True):
     sweep: str = ""
     """Id of the trial's sweep, for those who may see it."""
     name: str = ""
+    """Name of the job, or of the pod outside the pool (``namespace/name``), for those who may see it."""
     state: str = ""
     borrowed: bool = False
 

@@ -220,6 +220,17 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             flags=("--dataset",),
         ),
     ] = ()
+    secrets: Annotated[
+        tuple[Word, ...],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Secrets whose environment variables the job gets, by the administrator's names for them.",
+            default_text="none",
+            example="wandb,hf",
+            flags=("--secret",),
+        ),
+    ] = ()
     requirements: Annotated[
         tuple[Annotated[str, Meta(max_length=MAX_REQUIREMENT)], ...],
         Meta(max_length=100),

@@ -28,6 +28,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.executors.credentials import Credentials
@@ -185,6 +186,7 @@ class Start:
         channels: Channels | None = None,
         trackers: Sequence[Tracker] = (),
         datasets: Sequence[Dataset] = (),
+        secrets: Sequence[NamedSecret] = (),
         noted_variables: tuple[str, ...] = (),
     ) -> Running:
         self._number += 1
@@ -203,6 +205,7 @@ class Start:
             notifications=channels.settings,
             idle=IdleSettings(stop_idle_workspaces=True),
             datasets={each.name: each for each in datasets},
+            secrets={each.name: each for each in secrets},
             noted_variables=noted_variables,
         )
         engine = await open_engine(store, executor, settings)

@@ -94,6 +94,15 @@ def test_a_screen_shows_who_holds_what() -> None:
     assert node_row(away)[4:6] == ("1 drained", "drained")
 
 
+def test_gpus_of_pods_outside_the_pool_are_said_with_the_names_of_these() -> None:
+    names = ("team/bert", "team/bert", "")
+    cells = [
+        GpuCell(index=index, uuid=f"u{index}", holder=Holder(kind="foreign", name=name))
+        for index, name in enumerate(names)
+    ]
+    assert holders(cells) == {"team/bert": 2, "foreign": 1}
+
+
 def test_who_drained_a_node_or_a_gpu_is_told_with_the_reason() -> None:
     by_admin = DrainView(by="admin", since=1_000_000.0, why="", finish=False)
     by_pool = DrainView(by="springtide", since=1_000_000.0, why="It reported the Xid error 79.", finish=False)

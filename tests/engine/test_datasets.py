@@ -8,7 +8,8 @@ import pytest
 
 from springtide.scheduler.datasets import volumes
 from springtide.scheduler.datasets.dataset import Dataset, variable
-from springtide.scheduler.engine.requests.datasets import checked_datasets, datasets_of, granted, lineage
+from springtide.scheduler.declared import NamedSecret
+from springtide.scheduler.engine.requests.grants import checked_names, granted, lineage, usable_by
 from springtide.scheduler.refusal import Refusal
 
 PARENTS = {"research": None, "vision": "research", "speech": None, "round": "trip", "trip": "round"}
@@ -24,7 +25,7 @@ DECLARED = {
 
 def test_a_project_uses_what_is_for_it_or_for_one_that_it_is_in() -> None:
     asked = ["words", " imagenet", "words"]
-    assert checked_datasets(asked, lineage("vision", PARENTS), DECLARED) == ("words", "imagenet")
+    assert checked_names(asked, lineage("vision", PARENTS), DECLARED, "dataset") == ("words", "imagenet")
     assert lineage("round", PARENTS) == ("round", "trip")
 
 
@@ -38,33 +39,45 @@ def test_a_project_uses_what_is_for_it_or_for_one_that_it_is_in() -> None:
 )
 def test_what_is_not_there_or_not_for_the_project_is_refused_with_what_is(name: str, says: str) -> None:
     with pytest.raises(Refusal) as refused:
-        checked_datasets([name], lineage("vision", PARENTS), DECLARED)
+        checked_names([name], lineage("vision", PARENTS), DECLARED, "dataset")
     assert (refused.value.status, refused.value.field, refused.value.message) == (422, "datasets", says)
     assert "Datasets of project “vision”: imagenet, words." in refused.value.hint
+
+
+def test_a_secret_that_is_not_there_or_not_for_the_project_is_refused_with_those_that_are() -> None:
+    secrets = {"hf": NamedSecret("hf", file="/a"), "wandb": NamedSecret("wandb", file="/b", projects=("speech",))}
+    with pytest.raises(Refusal) as refused:
+        checked_names(["wandb"], lineage("vision", PARENTS), secrets, "secret")
+    assert (refused.value.code, refused.value.field) == ("secret", "secrets")
+    assert refused.value.message == "Project “vision” may not use the secret “wandb”."
+    assert refused.value.hint == "Secrets of project “vision”: hf. An admin of the pool can change that."
+    assert checked_names(["hf", "hf"], lineage("vision", PARENTS), secrets, "secret") == ("hf",)
+    (gone,) = granted(["wandb"], lineage("vision", PARENTS), secrets, NamedSecret)
+    assert not gone.is_there
 
 
 def test_a_refusal_names_no_more_than_a_few() -> None:
     many = {f"d{number:03}": Dataset(f"d{number:03}", path="/x") for number in range(100)}
     with pytest.raises(Refusal) as refused:
-        checked_datasets(["x"], ["vision"], many)
+        checked_names(["x"], ["vision"], many, "dataset")
     assert "d019 and 80 more." in refused.value.hint
 
 
 def test_what_was_withdrawn_since_the_job_was_accepted_is_nowhere() -> None:
     above = lineage("vision", PARENTS)
-    there, gone, taken = granted(("words", "old", "voices"), above, DECLARED)
+    there, gone, taken = granted(("words", "old", "voices"), above, DECLARED, Dataset)
     assert (there.is_there, gone, taken) == (True, Dataset("old"), Dataset("voices"))
     assert not gone.is_there
 
 
 def test_a_person_sees_the_datasets_of_her_projects_and_those_for_all() -> None:
-    found = datasets_of(["speech", "vision"], PARENTS, DECLARED)
+    found = usable_by(["speech", "vision"], PARENTS, DECLARED)
     assert {name: projects for name, (_, projects) in found.items()} == {
         "imagenet": ["vision"],
         "voices": ["speech"],
         "words": ["speech", "vision"],
     }
-    assert list(datasets_of([], PARENTS, DECLARED)) == ["words"]
+    assert list(usable_by([], PARENTS, DECLARED)) == ["words"]
 
 
 def test_a_pod_mounts_each_dataset_read_only_and_each_claim_once() -> None:

@@ -54,9 +54,9 @@ def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 def test_every_option_has_a_field_with_its_label_help_and_default(ask: Ask) -> None:
     fields = {field["name"]: field for field in ask("form")["fields"]}
-    of_others = {"image", "gpu_types", "datasets"}
+    of_others = {"image", "gpu_types", "datasets", "secrets"}
     names = {option.name for option in offered(Surface.FORM)}
-    assert fields.keys() == names - of_others, "one machine with one GPU type and no datasets"
+    assert fields.keys() == names - of_others, "one machine with one GPU type, no datasets and no secrets"
     assert [name for name, field in fields.items() if field["common"]] == [
         each for each in COMMON if each in fields
     ]

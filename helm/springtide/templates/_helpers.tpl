@@ -42,6 +42,47 @@
 {{- if and .Values.train.admissionPolicy.create (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
 {{- end }}
 
+{{/* What pod templates and declared secrets name: (list . "secret"), "configMap" or "csi", as a JSON list. */}}
+{{- define "springtide.podObjects" -}}
+{{- $root := index . 0 }}
+{{- $kind := index . 1 }}
+{{- $names := list }}
+{{- range $template := concat (list $root.Values.train.podTemplate) (values $root.Values.train.projectPodTemplates) }}
+{{- range $container := concat (list $template) (default list $template.initContainers) }}
+{{- range default list $container.envFrom }}
+{{- with get . (printf "%sRef" $kind) }}{{ $names = append $names .name }}{{ end }}
+{{- end }}
+{{- range default list $container.env }}
+{{- with get (default dict .valueFrom) (printf "%sKeyRef" $kind) }}{{ $names = append $names .name }}{{ end }}
+{{- end }}
+{{- end }}
+{{- range default list $template.volumes }}
+{{- with get . $kind }}{{ $names = append $names (coalesce .secretName .driver .name) }}{{ end }}
+{{- range default list (default dict .projected).sources }}
+{{- with get . $kind }}{{ $names = append $names .name }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if eq $kind "secret" }}
+{{- range $root.Values.secrets }}{{ $names = append $names .secret }}{{ end }}
+{{- end }}
+{{- $names | uniq | sortAlpha | toJson }}
+{{- end }}
+
+{{/* Whether pod templates have such a part of pods: (list . "ephemeral"), or "sidecar". */}}
+{{- define "springtide.podHas" -}}
+{{- $root := index . 0 }}
+{{- $what := index . 1 }}
+{{- $found := false }}
+{{- range $template := concat (list $root.Values.train.podTemplate) (values $root.Values.train.projectPodTemplates) }}
+{{- range default list $template.volumes }}{{ if hasKey . $what }}{{ $found = true }}{{ end }}{{ end }}
+{{- range default list $template.initContainers }}
+{{- if and (eq $what "sidecar") (eq (default "" .restartPolicy) "Always") }}{{ $found = true }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if $found }}true{{ end }}
+{{- end }}
+
 {{/* Whether owners may open terminals in train pods: where the service can reach no other pods by the same right. */}}
 {{- define "springtide.terminals" -}}
 {{- $apart := ne (include "springtide.trainNamespace" .) .Release.Namespace }}

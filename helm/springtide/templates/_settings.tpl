@@ -28,6 +28,8 @@
 {{- with include "springtide.priorityClass.train" . }}
 {{- $_ := set $kubernetes "priority_class" . }}
 {{- end }}
+{{- with $train.podTemplate }}{{ $_ := set $kubernetes "pod_template" . }}{{ end }}
+{{- with $train.projectPodTemplates }}{{ $_ := set $kubernetes "project_pod_templates" . }}{{ end }}
 {{- if $train.nodeGroups }}
 {{- $groups := list }}
 {{- range $train.nodeGroups }}
@@ -83,6 +85,7 @@
 {{- $_ := set $datasets $name $declared }}
 {{- end }}
 {{- $_ := set $settings "datasets" $datasets }}
+{{- with .Values.secrets }}{{ $_ := set $settings "secrets" . }}{{ end }}
 {{- with .Values.service.smtp }}
 {{- if .server }}
 {{- $_ := set $settings "smtp_server" .server }}

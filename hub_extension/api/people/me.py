@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from springtide.hub_extension.api.choices import check_may_submit, default_of, usable
+from springtide.hub_extension.api.choices import check_may_submit, default_of, usable, usable_secrets
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, Who, route
@@ -34,6 +34,7 @@ async def me(call: Call) -> Me:
         version=pool.version,
         images=list(pool.engine.settings.images or ()),
         datasets=[each.name for each in usable(pool, caller)],
+        secrets=usable_secrets(pool, caller),
         default_project=default_of(pool, caller),
         noted_variables=list(pool.engine.settings.noted_variables),
     )

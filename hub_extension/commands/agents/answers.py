@@ -283,6 +283,7 @@ class Pool(Answer, frozen=True, kw_only=True):
     default_project: str = ""
     gpu_types: list[str] = []
     datasets: list[str] = []
+    secrets: list[str] = []
     images: list[str] = []
     priorities: dict[str, int] = {}
     more_projects: int = 0

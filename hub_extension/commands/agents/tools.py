@@ -35,8 +35,8 @@ TOOLS: Final = (
         "show_pool",
         "Show the pool",
         "Who you are, your projects with quota, fair share and what they hold, borrow and wait for, the pool's "
-        "free GPUs and nodes, datasets, images and priorities. Call it before you choose a project or a number "
-        "of GPUs.",
+        "free GPUs and nodes, datasets, names of secrets, images and priorities. Call it before you choose a "
+        "project or a number of GPUs.",
         questions.Nothing,
         answers.Pool,
         reading.show_pool,

@@ -219,6 +219,7 @@ def pool(view: PoolView, me: Me) -> answers.Pool:
         default_project=clipped(me.default_project or "", WORDS),
         gpu_types=_names(view.gpu_types),
         datasets=_names(me.datasets),
+        secrets=_names(me.secrets),
         images=_names(me.images),
         priorities=me.priorities,
         projects=[_project(each, yours=each.name in own) for each in projects[:MAX_LISTED]],

@@ -230,7 +230,7 @@ def kind_of(job: JobRecord) -> Kind:
     """Return what an executor's answer for a job can depend on."""
     spec, options = job.spec, job.spec.options
     size = options.gpus, options.workers, options.cpus, options.memory, options.rdma, options.gpu_types
-    return (spec.user, spec.project, options.image, options.datasets, *size)
+    return (spec.user, spec.project, options.image, options.datasets, options.secrets, *size)
 
 
 def placement_of(job: JobRecord, nodes: Iterable[Node]) -> Placement | None:

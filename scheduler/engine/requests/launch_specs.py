@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from springtide.scheduler import resuming
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.engine.requests.datasets import granted, lineage
+from springtide.scheduler.declared import NamedSecret
+from springtide.scheduler.engine.requests import ranges
+from springtide.scheduler.engine.requests.grants import granted
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -83,7 +85,13 @@ class LaunchSpecs:
             trial=None if trial is None else trial.number,
             member=None if trial is None else trial.member,
             found=_found(self._environment(spec)),
+            outer_projects=self._lineage(spec.project)[1:],
+            secrets=self._secrets(job),
         )
+
+    def _lineage(self, project: str) -> tuple[str, ...]:
+        """Return a project and those that it is in, nearest first."""
+        return tuple(name for name, _ in ranges.lineage(project, self._state.projects)) or (project,)
 
     def _environment(self, spec: JobSpec) -> EnvironmentRecord | None:
         """Return the environment where a job was submitted; for a trial that of its sweep."""
@@ -99,9 +107,17 @@ class LaunchSpecs:
         """Return the datasets of a job as they are declared now."""
         if not job.spec.options.datasets:
             return ()
-        parents = {record.name: record.project.parent for record in self._state.projects.values()}
-        above = lineage(job.spec.project, parents)
-        return granted(job.spec.options.datasets, above, self._settings.datasets)
+        return granted(
+            job.spec.options.datasets, self._lineage(job.spec.project), self._settings.datasets, Dataset
+        )
+
+    def _secrets(self, job: JobRecord) -> tuple[NamedSecret, ...]:
+        """Return the secrets of a job as they are declared now."""
+        if not job.spec.options.secrets:
+            return ()
+        return granted(
+            job.spec.options.secrets, self._lineage(job.spec.project), self._settings.secrets, NamedSecret
+        )
 
     async def _history(self, job: JobRecord) -> bytes | None:
         """Return the trials of the job's sweep so far as JSON, None if they are not asked for."""

@@ -23,7 +23,7 @@ from springtide.scheduler.engine.requests.acceptance import (
     no_test_run,
     nodes_with_enough,
 )
-from springtide.scheduler.engine.requests.datasets import checked_datasets
+from springtide.scheduler.engine.requests.grants import checked_names
 from springtide.scheduler.engine.requests.trees import checked_tree
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -88,6 +88,7 @@ def validate_resources(
     """
     _check_project(project, context)
     lineage = ranges.lineage(project, context.records)
+    above = [name for name, _ in lineage]
     settings = context.settings
     given = _checked(wish)
     _check_names(wish.name, given)
@@ -97,7 +98,8 @@ def validate_resources(
         gpu_types=tuple(dict.fromkeys(map(context.types.declared.of, given.gpu_types))),
         requirements=checked_requirements(given.requirements, images=settings.images is not None),
         outputs=checked_outputs(given.outputs),
-        datasets=checked_datasets(given.datasets, [name for name, _ in lineage], settings.datasets),
+        datasets=checked_names(given.datasets, above, settings.datasets, "dataset"),
+        secrets=checked_names(given.secrets, above, settings.secrets, "secret"),
         image=given.image and ranges.choose_image(given.image, lineage, settings.images),
     )
     spec = JobSpec(

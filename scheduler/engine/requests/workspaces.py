@@ -114,7 +114,7 @@ def _types_to_try(transaction: Transaction, gpu_type: str) -> tuple[str, ...]:
 def _nodes_of(transaction: Transaction, gpu_type: str) -> list[Node]:
     return [
         node
-        for node in transaction.nodes.build(transaction.drained())
+        for node in transaction.nodes.build(transaction.drained(), transaction.workspaces.values())
         if not gpu_type or node.gpu_type == gpu_type
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -73,9 +73,20 @@ class ObservedNodes:
             self._train = self.all, train
         return closed(self._without_quarantined(self._train[1]), drained)
 
-    def build(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
-        """Return the build nodes as `closed` has them, with the GPUs of quarantined attempts among the taken."""
+    def build(
+        self, drained: Drained = NOTHING_DRAINED, beside: Iterable[WorkspaceRecord] = ()
+    ) -> tuple[Node, ...]:
+        """Return the build nodes as `closed` has them, with the GPUs of quarantined attempts among the taken.
+
+        On a cluster the taken slots of a node are others than those of the workspaces ``beside``.
+        """
         build = tuple(node for node in self.all if node.environment is Environment.BUILD)
+        held = [(record.node, record.gpus) for record in beside if record.gpus]
+        if held:
+            build = tuple(
+                taken_beside(node, {index for name, gpus in held if name == node.name for index in gpus})
+                for node in build
+            )
         return closed(self._without_quarantined(build), drained)
 
     def possible(self) -> tuple[Node, ...]:
@@ -123,6 +134,22 @@ class ObservedNodes:
         gpus = [gpu for each in self.quarantine.values() for gpu in identities_of(each.placement)]
         occupied = frozenset(place for gpu in gpus if (place := self.places.of(gpu)) is not None)
         return tuple(_with_taken(node, {index for name, index in occupied if name == node.name}) for node in nodes)
+
+
+def taken_beside(node: Node, held: Collection[int]) -> Node:
+    """Return a node of a cluster with its taken slots apart from those ``held``.
+
+    The slots of such a node are numbers, of which what runs outside the pool knows nothing: it takes as many as
+    before, as far as there are others.
+    """
+    clash = sorted(node.taken.intersection(held))
+    if not clash or not node.resource:
+        return node
+    free = (index for index in reversed(range(node.gpus)) if index not in held and index not in node.taken)
+    moved = dict(zip(clash, free, strict=False))
+    taken = node.taken.difference(clash).union(moved.values())
+    takers = {moved.get(index, index): who for index, who in node.takers.items()}
+    return replace(node, taken=taken, takers={index: who for index, who in takers.items() if index in taken})
 
 
 def closed(nodes: tuple[Node, ...], drained: Drained) -> tuple[Node, ...]:

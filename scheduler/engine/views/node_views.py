@@ -18,7 +18,8 @@ from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import DrainRecord, GpuDrainRecord
 
-FOREIGN = wire.Holder(kind="foreign")
+FOREIGN = "foreign"
+"""The kind of holders outside the pool."""
 
 
 class GpuLabels:
@@ -151,9 +152,9 @@ class NodeViews:
         """Return the holder of each GPU that is held, by node and index."""
         found: defaultdict[str, dict[int, wire.Holder]] = defaultdict(dict)
         keys = nodes.places.keys
-        for node in (*nodes.train(), *nodes.build()):
+        for node in (*nodes.train(), *nodes.build(beside=state.workspaces.values())):
             for index in node.taken:
-                found[node.name][index] = FOREIGN
+                found[node.name][index] = wire.Holder(kind=FOREIGN, name=node.takers.get(index, ""))
         holdings = {}
         for project, jobs in state.live_by_project.items():
             for job in jobs:
@@ -191,7 +192,11 @@ def reservations(state: State) -> dict[GpuKey, str]:
 
 def occupied(state: State, nodes: ObservedNodes) -> frozenset[GpuKey]:
     """Return the GPUs that a job, a workspace or something outside the pool holds."""
-    taken = ((node.name, index) for node in (*nodes.train(), *nodes.build()) for index in node.taken)
+    taken = (
+        (node.name, index)
+        for node in (*nodes.train(), *nodes.build(beside=state.workspaces.values()))
+        for index in node.taken
+    )
     keys = nodes.places.keys
     by_jobs = (
         place

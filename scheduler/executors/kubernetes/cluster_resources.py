@@ -28,8 +28,6 @@ FIRST_SET_ASIDE = 30.0
 LONGEST_SET_ASIDE = 600.0
 HOME_USER = "hub.jupyter.org/username"
 HOME_SERVER = "hub.jupyter.org/servername"
-WORKSPACE = "springtide.io/workspace"
-"""Label of the pods of notebooks whose GPUs are reserved in the pool."""
 ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 NOMINATED = "status.nominatedNodeName!=,spec.nodeName="
 """Pods for which the cluster's scheduler preempts others: it keeps the freed resources for them."""
@@ -161,7 +159,7 @@ class ClusterResources:
     def workspace_of(self, namespace: str, name: str) -> tuple[str, str] | None:
         """Return user and server of a notebook's pod; None for a pod that is not a notebook's, or unknown."""
         pod = self._other_pods.items.get((namespace, name))
-        if pod is None or WORKSPACE not in pod.metadata.labels or HOME_USER not in pod.metadata.annotations:
+        if pod is None or names.WORKSPACE not in pod.metadata.labels or HOME_USER not in pod.metadata.annotations:
             return None
         return pod.metadata.annotations[HOME_USER], pod.metadata.annotations.get(HOME_SERVER, "")
 

@@ -99,6 +99,8 @@ def end_of(pod: Pod) -> WorkerEnd | None:
         evicted = WorkerEnd(ExitKind.EVICTED, at, detail=why)
         own = _container_end(terminated, at) if terminated is not None and known else evicted
         return replace(own, kind=ExitKind.EVICTED, detail=why)
+    if not (terminated or pod.state.running) and deleted is None and (failed := _failed_init(pod)) is not None:
+        return WorkerEnd(ExitKind.BLOCKED, at, detail=failed)
     if terminated is None or not known:
         why = f"Its pod is gone from its node {pod.spec.node_name}{_disruption_target(pod)}."
         return WorkerEnd(ExitKind.EVICTED if _is_eviction(pod) else ExitKind.LOST, at, detail=why)
@@ -111,6 +113,17 @@ def _refusal(pod: Pod, at: float) -> WorkerEnd:
     why = pod.status.message.removeprefix(REJECTED).rstrip(".") or pod.status.reason
     detail = f"The node {node} did not start its pod: {why} ({pod.status.reason})."
     return WorkerEnd(ExitKind.BLOCKED, at, detail=detail, refused_by=node)
+
+
+def _failed_init(pod: Pod) -> str | None:
+    """Return how an init container that an admin added has failed, None if none has."""
+    for container in pod.status.init_container_statuses:
+        ended = container.state.terminated
+        if ended is not None and ended.exit_code:
+            said = ended.message.strip()[-1000:]
+            how = f"with exit code {ended.exit_code}{f': {said}' if said else '.'}"
+            return f"The init container {container.name}, which an admin of the pool added, ended {how}"
+    return None
 
 
 def _container_end(terminated: ContainerStateTerminated, at: float) -> WorkerEnd:

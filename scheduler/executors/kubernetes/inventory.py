@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError, NodeGroup
 from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup, cluster_groups
+from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
 from springtide.scheduler.executors.kubernetes.objects.capacity import HostCapacity
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
@@ -20,6 +21,7 @@ from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
     pool_names,
 )
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
+from springtide.scheduler.executors.kubernetes.pod_template import requests_beside
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.model import Environment, Gpu, Node
@@ -32,12 +34,21 @@ REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
 STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labels", "cpus", "memory", "rdma"}
 
 
+class Use(NamedTuple):
+    """The GPUs of one resource that a pod other than a job's has: of a notebook these are reserved in the pool."""
+
+    pod: str
+    gpus: int
+    is_notebook: bool
+
+
 class Inventory:
     """The pool's nodes, with the GPUs that are broken or used by other pods than jobs.
 
     GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
-    Slots that count as taken are chosen among those without a job, and stay chosen. All names are those of the
-    pool's nodes; a cluster's node with several resources has several.
+    Slots that count as taken are chosen among those without a job, and stay chosen. Notebooks count by their
+    reservations, all other pods wherever they are. All names are those of the pool's nodes; a cluster's node with
+    several resources has several.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
@@ -48,9 +59,11 @@ class Inventory:
         self._last_of_group: dict[str, Node] = {}
         self._unhealthy: dict[str, int] = {}
         self._of_host: dict[str, tuple[str, ...]] = {}
-        self._other_use: dict[tuple[str, str], dict[str, int]] = {}
-        self._nominated_use: dict[tuple[str, str], dict[str, int]] = {}
-        self._capacity = HostCapacity(settings.rdma_resources)
+        self._other_use: dict[tuple[str, str], dict[str, Use]] = {}
+        self._nominated_use: dict[tuple[str, str], dict[str, Use]] = {}
+        self._capacity = HostCapacity(
+            settings.rdma_resources, requests_beside(settings.pod_template, settings.project_pod_templates)
+        )
         self._taken_slots: dict[str, frozenset[int]] = {}
         self._set_aside: set[str] = set()
         self._seen = set(self._nodes)
@@ -82,8 +95,8 @@ class Inventory:
             return not now and self._update_capacity(before, after)
         for place in was:
             self._other_use[place].pop((before or Pod()).metadata.uid, None)
-        for place, gpus in now.items():
-            self._other_use.setdefault(place, {})[(after or Pod()).metadata.uid] = gpus
+        for place, use in now.items():
+            self._other_use.setdefault(place, {})[(after or Pod()).metadata.uid] = use
         return True
 
     def update_nominated_pod(self, before: Pod | None, after: Pod | None) -> bool:
@@ -94,8 +107,8 @@ class Inventory:
         was, now = (self._gpu_use(pod) for pod in (before, after))
         for place in was:
             self._nominated_use[place].pop((before or Pod()).metadata.uid, None)
-        for place, gpus in now.items():
-            self._nominated_use.setdefault(place, {})[(after or Pod()).metadata.uid] = gpus
+        for place, use in now.items():
+            self._nominated_use.setdefault(place, {})[(after or Pod()).metadata.uid] = use
         return was != now
 
     def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
@@ -115,13 +128,17 @@ class Inventory:
             node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[name].gpus for name in names))
         )
 
-    def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
-        """Return the number of GPUs of a pod by resource and by its present or nominated host."""
+    def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], Use]:
+        """Return what a pod uses by resource and by its present or nominated host."""
         if pod is None or pod.ended:
             return {}
         used = gpus_of(pod, self._settings.gpu_resources)
         host = pod.spec.node_name or pod.status.nominated_node_name
-        return {(host, resource): gpus for resource, gpus in used.items()}
+        meta, is_notebook = pod.metadata, names.WORKSPACE in pod.metadata.labels
+        return {
+            (host, resource): Use(f"{meta.namespace}/{meta.name}", gpus, is_notebook)
+            for resource, gpus in used.items()
+        }
 
     def node_groups(self) -> tuple[NodeGroup, ...]:
         """Return the node groups of the settings; once a node was there, the next is expected to be like it."""
@@ -162,26 +179,32 @@ class Inventory:
 
         Unless ``fresh``, none is available. One that is set aside is not either.
         """
-        return tuple(
-            structs.replace(
-                self._with_per_gpu(node),
-                available=node.available and fresh and machine_of(node.name) not in self._set_aside,
-                taken=self._choose_taken(node, held.get(node.name, ())),
-            )
-            for _, node in sorted(self._nodes.items())
+        return tuple(self._seen_now(node, held, fresh=fresh) for _, node in sorted(self._nodes.items()))
+
+    def _seen_now(self, node: Node, held: Mapping[str, Collection[int]], *, fresh: bool) -> Node:
+        available = node.available and fresh and machine_of(node.name) not in self._set_aside
+        takers = self._takers(node, held.get(node.name, ()))
+        return structs.replace(
+            self._with_per_gpu(node), available=available, taken=frozenset(takers), takers=takers
         )
 
-    def _choose_taken(self, node: Node, held: Collection[int]) -> frozenset[int]:
-        count = self._unhealthy.get(node.name, 0)
-        if node.environment is Environment.TRAIN:  # pods on build nodes are notebooks
-            place = machine_of(node.name), node.resource
-            use = {**self._nominated_use.get(place, {}), **self._other_use.get(place, {})}
-            count += sum(use.values())
+    def _takers(self, node: Node, held: Collection[int]) -> dict[int, str]:
+        """Return the taken slots of a node, each with the pod that has it; without a name if the GPU is broken."""
+        place = machine_of(node.name), node.resource
+        use = {**self._nominated_use.get(place, {}), **self._other_use.get(place, {})}
+        pods = [
+            each.pod
+            for each in sorted(use.values())
+            for _ in range(each.gpus)
+            if node.environment is Environment.TRAIN or not each.is_notebook
+        ]
         free = [index for index in reversed(range(node.gpus)) if index not in held]
         before = self._taken_slots.get(node.name, frozenset())
         free.sort(key=lambda index: index not in before)
-        chosen = self._taken_slots[node.name] = frozenset(free[:count])
-        return chosen
+        owners = [*pods, *[""] * self._unhealthy.get(node.name, 0)]
+        takers = dict(zip(free, owners, strict=False))
+        self._taken_slots[node.name] = frozenset(takers)
+        return takers
 
 
 def pool_nodes(

@@ -22,7 +22,7 @@ from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError, FoundProgram
 from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.environment import (
-    check_datasets,
+    check_declared,
     command,
     contract,
     job_environment,
@@ -118,7 +118,7 @@ class LaunchRecords:
         """
         if not spec.placement:
             raise ExecutorError("The job was given no worker to run.")
-        check_datasets(spec)
+        check_declared(spec)
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
         if home is None and in_home and not spec.copies_tree:
             raise ExecutorError(

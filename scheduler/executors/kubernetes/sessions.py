@@ -41,7 +41,7 @@ async def open_session(api: Api, namespace: str, key: AttemptKey, spec: SessionS
     request = request_of(spec, manifests.tool_command(spec.tool))
     try:
         command = manifests.relay_command(key, spec.rank)
-        program = await run_in_pod(api, namespace, pod, manifests.CONTAINER, command)
+        program = await run_in_pod(api, namespace, pod, names.CONTAINER, command)
     except ApiError as error:
         raise ExecutorError(await _why(api, namespace, pod, error)) from error
     session = PodSession(program)

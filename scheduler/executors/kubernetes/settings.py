@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.executors.kubernetes.pod_template import PodTemplate
 from springtide.scheduler.gpu_types import DeclaredTypes
 
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
@@ -50,6 +51,9 @@ class KubernetesSettings:
     ``rdma_resources`` are the extended resources that give RDMA to one worker, each with the number of devices; a
     node without one of them has no RDMA. Pods of workers with RDMA ask Multus for the networks ``rdma_networks``.
 
+    ``pod_template`` is added to the pods of all jobs, that of ``project_pod_templates`` to those of a project and
+    of the projects in it; `pod_template.merge` says how.
+
     With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
     cluster's scheduler binds them to it. With ``sessions`` owners of jobs may open terminals in their pods.
     """
@@ -76,6 +80,8 @@ class KubernetesSettings:
     )
     static_nodes: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
+    pod_template: PodTemplate = PodTemplate()  # noqa: RUF009 - frozen
+    project_pod_templates: Mapping[str, PodTemplate] = field(default_factory=dict)
     run_as: Annotated[int, Meta(ge=1)] | None = 1000
     fs_group: Annotated[int, Meta(ge=0)] | None = 100
     tolerations: tuple[Mapping[str, Any], ...] = ()

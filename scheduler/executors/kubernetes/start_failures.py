@@ -42,6 +42,8 @@ _UNUSABLE_IMAGE = (_INVALID_NAME, "ErrImageNeverPull")
 _NO_SUCH_IMAGE = re.compile(r"code = NotFound|manifest unknown|(?i:\bno such image\b)")
 """Messages of an answering registry without an image of this name."""
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
+_CRASHING = "CrashLoopBackOff"
+"""Reason of a sidecar that ends again and again."""
 _CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
 
 
@@ -96,6 +98,9 @@ def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
     ``planned`` is the pool's name of its node, empty for any node. The job is to blame only for the name of a
     missing image.
     """
+    added = _added_failure(pod)
+    if added is not None:
+        return added
     waiting = pod.state.waiting
     if waiting is not None:
         why = waiting.message or waiting.reason
@@ -118,3 +123,17 @@ def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
     where = f"the planned node {machine_of(planned)}" if planned else "any node"
     detail = f"The cluster did not place its pod on {where}: {why}"
     return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.BLOCKED, detail, machine_of(planned))
+
+
+def _added_failure(pod: Pod) -> tuple[float, Verdict] | None:
+    """Return the obstacle to the start of a container that an admin added, with the seconds to wait."""
+    for container in pod.status.init_container_statuses:
+        waiting = container.state.waiting
+        if waiting is None:
+            continue
+        patience = IMAGE_PATIENCE if waiting.reason in (*_UNUSABLE_IMAGE, *_IMAGE) else CONTAINER_PATIENCE
+        if patience == IMAGE_PATIENCE or waiting.reason in (*_CONTAINER, _CRASHING):
+            why = waiting.message or waiting.reason
+            detail = f"The container {container.name}, which an admin of the pool added, does not start: {why}"
+            return patience, Verdict(ExitKind.BLOCKED, detail)
+    return None

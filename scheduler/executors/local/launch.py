@@ -18,7 +18,7 @@ from springtide.scheduler.executors.accounts.account import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, BlockedError, ExecutorError
 from springtide.scheduler.executors.credentials import Credentials
 from springtide.scheduler.executors.environment import (
-    check_datasets,
+    check_declared,
     command,
     contract,
     gpu_environment,
@@ -36,6 +36,7 @@ from springtide.scheduler.executors.packages.steps import PackageSettings, in_en
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
+from springtide.scheduler.executors.supervisor.secret_files import read_secret
 from springtide.scheduler.model import Block, BlockScope, Environment, Node, Worker
 from springtide.scheduler.own_files import make_own_directory
 from springtide.scheduler.wording import LONG_GIVEN, given
@@ -138,7 +139,7 @@ class Launcher:
     ) -> dict[str, Any]:
         if not spec.placement:
             raise ExecutorError("The job was given no worker to run.")
-        _check_datasets(spec)
+        _check_declared(spec)
         resolved = JobPlaces(places.root.resolve())
         gpus = [self._uuids(worker) for worker in spec.placement]
         limits = self.limits.of_job(spec.options.cpus or 0.0, spec.options.memory or 0)
@@ -177,6 +178,7 @@ class Launcher:
                 for worker, shown, gang in zip(spec.placement, gpus, _gangs(spec), strict=True)
             ],
             "account": account.record if account else None,
+            "secrets": [secret.file for secret in spec.secrets],
             "grace": spec.grace,
             "kill_after": KILL_AFTER,
             "limits": {name: list(pair) for name, pair in limits.rlimits().items()},
@@ -217,15 +219,23 @@ class Launcher:
         raise BlockedError(f"There is no train node {given(worker.node)} on this machine.")
 
 
-def _check_datasets(spec: AttemptSpec) -> None:
-    """Raise `ExecutorError` for a withdrawn dataset, `BlockedError` for a missing directory."""
-    check_datasets(spec)
+def _check_declared(spec: AttemptSpec) -> None:
+    """Raise `ExecutorError` for a withdrawn dataset or secret, `BlockedError` for one whose files are missing."""
+    check_declared(spec)
     for dataset in spec.datasets:
         if not Path(dataset.path).is_dir():
             raise BlockedError(
                 f"The dataset {given(dataset.name)} is not there: {given(dataset.path, LONG_GIVEN)} is no "
                 "directory of this machine. An admin of the pool can mount it, or declare another directory."
             )
+    for secret in spec.secrets:
+        try:
+            read_secret(secret.file)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise BlockedError(
+                f"The secret {given(secret.name)} cannot be read: {why}. An admin of the pool can correct it."
+            ) from None
 
 
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:

@@ -18,6 +18,7 @@ from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
 from .search import Search
+from .secret_files import read_secret
 from .sessions import POD_DIRECTORY, Sessions
 from .stack import WORKER
 from .table import boot_id, descendants, process, seconds_since_boot, send
@@ -62,6 +63,7 @@ class Supervisor:
         self.pod = names.rank is not None
         self.logs: dict[int, Log] = {}
         self.log_of: dict[int, Log] = {}
+        self.secrets: dict[str, str] = {}
         self.workers: dict[int, int] = {}
         self.failed: tuple[int | None, int | None] | None = None
         self.failed_rank: int | None = None
@@ -202,7 +204,7 @@ class Supervisor:
 
     def _start(self) -> Problem | None:
         """Start all workers; return None, or why one of them could not be started."""
-        problem = self._make_own_cgroup()
+        problem = self._make_own_cgroup() or self._read_secrets()
         if problem is not None:
             return problem
         troubles = []
@@ -212,8 +214,21 @@ class Supervisor:
             troubles.append(self._fork(self.spec, worker["rank"], self._environment(worker)))
         return self._trouble(troubles)
 
+    def _read_secrets(self) -> Problem | None:
+        """Read the variables of the job's secrets; return None, or why that failed."""
+        for path in self.spec.get("secrets", ()):
+            try:
+                self.secrets.update(read_secret(path))
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                return "blocked", f"A secret of the job cannot be read: {why}."
+        return None
+
     def _environment(self, worker: dict[str, Any]) -> dict[str, str]:
-        return in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
+        """Return the environment of a worker; the variables of secrets are in no file of the job."""
+        if self.pod:
+            return in_pod(self.spec, worker)
+        return {**self.secrets, **self.spec["env"], **worker["env"]}
 
     def _environment_of(self, rank: int) -> dict[str, str] | None:
         """Return the environment of programs beside a running worker, None if there is no such worker."""

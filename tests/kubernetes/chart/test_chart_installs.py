@@ -69,10 +69,15 @@ class Release:
 
 @pytest.fixture(scope="module")
 def release(cluster: Cluster, helm_there: Helm) -> Iterator[Release]:
-    """The chart with its defaults."""
+    """The chart with a pod template, and its defaults otherwise."""
+    template = {
+        "envFrom": [{"secretRef": {"name": "tokens"}}],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+    }
+    command = ["install", "springtide", str(helm_there.chart), "-o", "json"]
     with cluster.namespace(RESTRICTED) as name:
         try:
-            told = helm_there.run("install", "springtide", str(helm_there.chart), "-n", name, "-o", "json")
+            told = helm_there.run(*command, "-n", name, values={"train": {"podTemplate": template}})
             yield Release(name, json.loads(told)["info"]["notes"])
         finally:
             helm_there.run("uninstall", "springtide", "-n", name, "--ignore-not-found")
@@ -168,6 +173,23 @@ def test_upgrades_and_new_installations_leave_jobs_notebooks_claims_and_secrets_
     assert all(untouched(cluster, pod) for pod in others.values())
 
 
+def test_an_upgrade_keeps_the_value_of_the_class_that_is_there(cluster: Cluster, helm_there: Helm) -> None:
+    """Kubernetes lets no value change, and the default of the chart has."""
+    with cluster.namespace(RESTRICTED) as home:
+        path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{home}-springtide-train"
+        chart = ["springtide", str(helm_there.chart), "-n", home]
+        try:
+            helm_there.run("install", *chart, values={"train": {"priorityClass": {"value": 5}}})
+            assert cluster.request("GET", path)["value"] == 5
+            helm_there.run("upgrade", *chart, "--reset-values", UNCHECKED)
+            assert cluster.request("GET", path)["value"] == 5
+            helm_there.run("uninstall", "springtide", "-n", home, "--wait")
+            helm_there.run("install", *chart)
+            assert cluster.request("GET", path)["value"] == 1_000_000
+        finally:
+            helm_there.run("uninstall", "springtide", "-n", home, "--ignore-not-found")
+
+
 def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: Release) -> None:
     home = release.namespace
     service = {
@@ -261,17 +283,21 @@ def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
     until(lambda: bool(refused(service, path, foreign)), "the policy is enforced")
     for words, pod in (
         ("only what carries the label", foreign),
-        ("mount the claims", train_pod("a", volumes=[secret_volume])),
-        ("mount the claims", train_pod("b", volumes=[projected])),
-        ("mount the claims", train_pod("c", volumes=[database])),
-        ("mount the claims", train_pod("d", automountServiceAccountToken=True)),
+        ("mount claims and", train_pod("a", volumes=[secret_volume])),
+        ("mount claims and", train_pod("b", volumes=[projected])),
+        ("mount claims and", train_pod("c", volumes=[database])),
+        ("mount claims and", train_pod("d", automountServiceAccountToken=True)),
         ("take no environment", train_pod("e", containers=[{**container, "env": [variable]}])),
         ("take no environment", train_pod("f", containers=[{**container, "envFrom": [source]}])),
         ("no service account", train_pod("g", serviceAccountName="springtide-hub")),
         ("bound by kube-scheduler", train_pod("h", nodeName="dgx-1")),
     ):
         assert words in refused(service, path, pod), pod["metadata"]["name"]
-    service("POST", path, train_pod("job"))
+    named = {
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "containers": [{**container, "envFrom": [{"secretRef": {"name": "tokens"}}]}],
+    }
+    service("POST", path, train_pod("job", **named))
     service("DELETE", f"{path}/job")
     cluster.request("POST", path, foreign)
     patch = {"metadata": {"labels": {"springtide.io/pool": "springtide"}}}

@@ -25,6 +25,11 @@ WRONG: dict[str, Any] = {
             {"nmae": "a"},
         ],
         "nfs": {"path": "nas:/x"},
+        "podTemplate": {
+            "affinity": {},
+            "initContainers": [{"name": "a"}],
+            "volumes": [{"name": "b", "hostPath": {}}],
+        },
         "rdma": {"resource": "a/b", "resources": {"rdma/a": 0, "rdma": 1}},
     },
     "nodes": {"static": [{"name": "dgx-1"}]},
@@ -53,6 +58,9 @@ FAULTS = {
     ("/train/nodeGroups/1", "missing properties 'name', 'gpuType', 'gpus', 'maxNodes', 'nodeSelector'"),
     ("/train/nodeGroups/1", "additional properties 'nmae' not allowed"),
     ("/train/nfs/path", "'nas:/x' does not match pattern"),
+    ("/train/podTemplate", "additional properties 'affinity' not allowed"),
+    ("/train/podTemplate/initContainers/0", "missing property 'image'"),
+    ("/train/podTemplate/volumes/0", "additional properties 'hostPath' not allowed"),
     ("/train/rdma", "additional properties 'resource' not allowed"),
     ("/train/rdma/resources/rdma~1a", "minimum: got 0, want 1"),
     ("", "invalid propertyName 'rdma'"),
@@ -116,7 +124,7 @@ def test_the_schema_knows_every_value_and_every_value_has_a_default() -> None:
     def compare(known: Mapping[str, Any], given: Mapping[str, Any], path: str) -> None:
         if "$ref" in known:
             known = schema["definitions"][known["$ref"].removeprefix("#/definitions/")]
-        if known.get("additionalProperties") is not False:
+        if known.get("additionalProperties") is not False or (path and not given):
             return
         assert set(known["properties"]) - {"global", "claims"} >= set(given), path
         if path or known is schema:

@@ -11,11 +11,13 @@ import yaml
 from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, service_settings, shown_values
 
 from springtide.hub_extension.cluster.settings import cluster_settings
-from springtide.hub_extension.service.datasets import declared_datasets
+from springtide.hub_extension.service.declarations import declared_datasets, declared_secrets
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.resources.per_gpu import PerGpu
+from springtide.spawner.kube import KubeBuildSpawner
 
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["registry"],
@@ -223,6 +225,49 @@ def test_what_gives_rdma_reaches_the_service(template: Template) -> None:
     assert node.per_gpu == PerGpu(8.0, 16 << 30, 0.5)
 
 
+def train_policy(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the policy says about the pods that the service makes."""
+    policies = of_kind(objects, "ValidatingAdmissionPolicy")
+    spec: dict[str, Any] = next(each["spec"] for name, each in policies.items() if name.endswith("-train"))
+    return spec
+
+
+def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names(template: Template) -> None:
+    shaped = shown_values()["shaped-pods"]
+    volumes = [
+        {"name": "a", "projected": {"sources": [{"secret": {"name": "keys"}}]}},
+        {"name": "b", "secret": {"secretName": "more-keys"}},
+        {"name": "c", "csi": {"driver": "store.example.org"}},
+        {"name": "d", "ephemeral": {}},
+    ]
+    shaped["secrets"] = {"wandb": {"secret": "wandb-token", "projects": ["vision"]}}
+    shaped["train"]["projectPodTemplates"]["speech"] = {"volumes": volumes}
+    objects = template(shaped)
+    settings = cluster_settings(service_settings(objects)["kubernetes"], state_dir=Path("/x"), images=("a",))
+    assert settings.pod_template.runtime_class_name == "nvidia"
+    declared = declared_secrets(service_settings(objects)["secrets"], cluster=True, own_accounts=False)
+    assert declared == {"wandb": NamedSecret("wandb", secret="wandb-token", projects=("vision",))}
+    assert settings.project_pod_templates["vision"].init_containers[0].is_sidecar
+    policy = train_policy(objects)
+    variables = {each["name"]: each["expression"] for each in policy["variables"]}
+    assert variables["secrets"] == "['keys','more-keys','vision-s3','wandb-token']"
+    assert variables["configMaps"] == "['own-ca','proxies']"
+    (mounts,) = (each["expression"] for each in policy["validations"] if "mount claims" in each["message"])
+    assert "volume.csi.driver in ['store.example.org']" in mounts
+    assert "has(volume.ephemeral)" in mounts
+    plain = train_policy(template())
+    assert {each["name"]: each["expression"] for each in plain["variables"]}["secrets"] == "[]"
+    assert "csi" not in json.dumps(plain)
+
+
+def test_labels_and_variables_of_notebooks_are_those_of_their_spawner(template: Template) -> None:
+    objects = template(shown_values()["shaped-notebooks"])
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
+    given = hub["config"]["KubeSpawner"]
+    assert set(given) <= set(KubeBuildSpawner.class_traits())
+    assert given["extra_pod_config"] == {"runtimeClassName": "nvidia"}
+
+
 def test_node_groups_reach_the_service_and_their_pods_come_last(template: Template) -> None:
     group = {
         "name": "h100",
@@ -240,6 +285,7 @@ def test_node_groups_reach_the_service_and_their_pods_come_last(template: Templa
     assert made.labels == {"example.com/pool": "h100", "springtide.io/environment": "train"}
     placeholders = of_kind(objects, "PriorityClass")[settings.placeholder_priority_class or ""]
     jobs = of_kind(objects, "PriorityClass")[settings.priority_class or ""]
+    assert jobs["value"] == 1_000_000, "pods of others do not evict jobs"
     assert -10 <= placeholders["value"] < jobs["value"], "the cluster autoscaler ignores what is below -10"
     assert "node_groups" not in service_settings(template())["kubernetes"]
 

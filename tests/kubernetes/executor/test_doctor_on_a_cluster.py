@@ -37,6 +37,7 @@ def config(tmp_path: Path, namespace: str) -> Path:
 def examined(config: Path, kubeconfig: Path) -> tuple[int, dict[str, Any]]:
     env = {"KUBECONFIG": str(kubeconfig)}
     done = CliRunner().invoke(main, ["doctor", "--config", str(config), "--json"], env=env)
+    assert done.stdout, done.exception
     return done.exit_code, {finding["check"]: finding for finding in json.loads(done.stdout)}
 
 
@@ -122,6 +123,84 @@ def test_claims_of_datasets_and_agents_that_are_missing_are_named(
     config.write_text(f"{config.read_text()}{static}\n")
     code, found = examined(config, cluster.kubeconfig)
     assert (code, found["agents"]["said"]) == (0, "1 node of the pool, an agent on each."), found["settings"]
+
+
+def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["said"]) == (0, "The cluster would take the pods of jobs.")
+
+    text = config.read_text()
+    sidecar = {"name": "proxy", "image": "registry.test/proxy:1", "restartPolicy": "Always"}
+    config.write_text(f"{text}c.Springtide.kubernetes['pod_template'] = {{'initContainers': [{sidecar!r}]}}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["status"]) == (0, "ok"), "the sidecar is one, on this cluster"
+
+    projects = {"vision": {"runtimeClassName": f"away-{namespace}"}}
+    config.write_text(f"{text}c.Springtide.kubernetes['project_pod_templates'] = {projects!r}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["pods of jobs"]["said"].startswith(
+        "The cluster would refuse the pods of jobs of the project “vision”: pods"
+    )
+    assert f'RuntimeClass "away-{namespace}" not found' in found["pods of jobs"]["said"]
+
+    template = {"envFrom": [{"secretRef": {"name": "tokens"}}]}
+    config.write_text(f"{text}c.Springtide.kubernetes['pod_template'] = {template!r}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["said"]) == (
+        1,
+        f"The settings name the Secret tokens, and {namespace} has none: its jobs wait.",
+    )
+    secret = {"metadata": {"name": "tokens"}, "stringData": {"TOKEN": "secret-value"}}
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["pods of jobs"]["status"]) == (0, "ok")
+
+
+def test_pods_of_others_are_named_with_their_gpus_and_if_they_may_evict_jobs(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["GPUs of others"]["said"] == "No pod outside the pool holds GPUs of its nodes."
+    assert found["priority of others"]["status"] == "ok"
+
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    meek, above = f"meek-{namespace}", f"above-{namespace}"
+    cluster.request("POST", classes, {"metadata": {"name": meek}, "value": 500, "preemptionPolicy": "Never"})
+    cluster.request("POST", classes, {"metadata": {"name": above}, "value": 1000})
+    for name, environment, more in (
+        ("bert", "build", {}),
+        ("daemon", "train", {"priorityClassName": "system-node-critical"}),
+        ("meek", "train", {"priorityClassName": meek}),
+    ):
+        resources = {"limits": {"nvidia.com/gpu": "2"}} if name == "bert" else {}
+        container = {"name": "x", "image": "x", "resources": resources}
+        spec = {"nodeName": f"{environment}-{namespace}-0", "containers": [container], **more}
+        cluster.request("POST", pods, {"metadata": {"name": name}, "spec": spec})
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 0, found
+    assert found["GPUs of others"]["said"] == (
+        f"1 pod outside the pool holds 2 GPUs of its nodes: {namespace}/bert 2 on build-{namespace}-0 (build)."
+    )
+    assert found["priority of others"]["status"] == "ok", "one never preempts, the other is the cluster's own"
+
+    spec = {
+        "nodeName": f"train-{namespace}-0",
+        "containers": [{"name": "x", "image": "x"}],
+        "priorityClassName": above,
+    }
+    cluster.request("POST", pods, {"metadata": {"name": "rival"}, "spec": spec})
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["priority of others"]["said"] == (
+        f"Jobs have the priority 10. Pods of the PriorityClass {above} (1000) run on train nodes and may evict "
+        f"them, also within their quota: {namespace}/rival."
+    )
 
 
 def test_a_priority_class_that_evicts_is_a_problem(cluster: Cluster, namespace: str, config: Path) -> None:

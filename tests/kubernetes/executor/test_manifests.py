@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from job_options import with_options
+from launched_attempts import GPU_NODE, SETTINGS, record, spec
 from msgspec import structs
 
+from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptPhase,
@@ -29,38 +30,8 @@ from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.model import Node, Worker
-from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
-
-SETTINGS = KubernetesSettings("pool", "springtide", Path("/state"), ("hub/train:1", "hub/*"), jobs_claim="jobs")
-
-
-GPU_NODE = Node("n1", 8, resource="nvidia.com/gpu", per_gpu=PerGpu(2.0, 1 << 30))
-
-
-def spec(**more: Any) -> AttemptSpec:
-    given: dict[str, Any] = {
-        "placement": (Worker(0, "n1", (0, 1)), Worker(1, "n2", (4, 5))),
-        "workers": 2,
-        "argv": ("train",),
-        **more,
-    }
-    known = {"epoch": 7, "name": "a job", "project": "vision", "user": "susan", "grace": 20.0}
-    return with_options(AttemptSpec, key=AttemptKey("abc", 3), **known, **given)
-
-
-def record(
-    settings: KubernetesSettings = SETTINGS,
-    home: str | None = None,
-    resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu"),
-    per_gpu: PerGpu = UNSPECIFIED,
-    **more: Any,
-) -> manifests.LaunchRecord:
-    nodes = [
-        Node(f"n{place}", 8, resource=name, per_gpu=per_gpu) if name else None
-        for place, name in enumerate(resources, 1)
-    ]
-    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, nodes)
+from springtide.scheduler.model import Worker
+from springtide.scheduler.resources.per_gpu import PerGpu
 
 
 def pod(settings: KubernetesSettings = SETTINGS, place: int = 0, **more: Any) -> dict[str, Any]:
@@ -381,3 +352,16 @@ def test_libraries_in_pods_start_the_threads_of_their_cores(tmp_path: Path) -> N
         records.save_record(made, {})
         written = (records.layout.attempt(made.key) / "spec.json").read_text()
         assert json.loads(written)["env"]["OMP_NUM_THREADS"] == cores
+
+
+def test_variables_of_secrets_come_from_the_cluster_and_are_in_no_record() -> None:
+    secrets = (NamedSecret("wandb", secret="wandb-token"), NamedSecret("hf", secret="hub"))
+    made = record(secrets=secrets)
+    (container,) = manifests.pod(made, 0, SETTINGS)["spec"]["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "wandb-token"}}, {"secretRef": {"name": "hub"}}]
+    assert made.digest != record().digest
+
+
+def test_the_pods_of_a_job_whose_secret_was_withdrawn_are_never_made() -> None:
+    with pytest.raises(ExecutorError, match="The secret “wandb” is no longer there for project “vision”"):
+        record(secrets=(NamedSecret("wandb"),))

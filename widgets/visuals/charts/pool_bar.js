@@ -213,7 +213,7 @@ function cellWords(node, gpu, used) {
 
 function holderWords(holder) {
   if (!holder) return "Idle";
-  if (holder.kind === "foreign") return "Used by something outside the pool";
+  if (holder.kind === "foreign") return `Used by ${clean(holder.name) || "something"} outside the pool`;
   if (holder.kind === "workspace") return `${clean(holder.user)}'s build notebook`;
   const whose = `${clean(holder.user)} in project ${clean(holder.project)}`;
   const what = holder.name ? `${clean(holder.name)}: ` : "";

@@ -95,7 +95,7 @@ function whoWords({ kind, project, user }, colours) {
 
 function whatWords(holder, trials) {
   if (holder.kind === "workspace") return "workspace";
-  if (holder.kind === "foreign") return "something outside the pool";
+  if (holder.kind === "foreign") return `${clean(holder.name) || "something"} outside the pool`;
   if (holder.sweep)
     return [
       jobLink(holder.sweep, holder.name.replace(NUMBER_OF_TRIAL, "")),

@@ -14,6 +14,7 @@ from springtide.scheduler.executors.base import NodeRequest
 from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.executors.kubernetes.pod_template import marked
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import PODS, Api, ApiError, Informer, Object
 
@@ -168,7 +169,7 @@ class Placeholders:
             "name": name,
             "namespace": settings.namespace,
             "labels": {
-                "app.kubernetes.io/managed-by": "springtide",
+                names.MANAGED_BY: "springtide",
                 names.POOL: settings.pool,
                 names.PLACEHOLDER: group.group.name,
             },
@@ -178,7 +179,9 @@ class Placeholders:
             metadata["ownerReferences"] = [
                 {**{key: self._owner[key] for key in ("apiVersion", "kind", "name", "uid")}, "controller": False}
             ]
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        return marked(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, settings.pod_template
+        )
 
 
 def _group_of(pod: Pod) -> str:

@@ -69,6 +69,7 @@ class ContainerStatus(ApiType, frozen=True):
     """The status of one container."""
 
     state: ContainerState = ContainerState()
+    name: str = ""
 
 
 class PodStatus(ApiType, frozen=True):
@@ -82,6 +83,7 @@ class PodStatus(ApiType, frozen=True):
     start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class ResourceRequirements(ApiType, frozen=True):
@@ -91,9 +93,10 @@ class ResourceRequirements(ApiType, frozen=True):
 
 
 class Container(ApiType, frozen=True):
-    """A container in the specification of a pod."""
+    """A container in the specification of a pod; an init container that is restarted always is a sidecar."""
 
     image: str = ""
+    restart_policy: str = ""
     resources: ResourceRequirements = ResourceRequirements()
 
 
@@ -101,7 +104,9 @@ class PodSpec(ApiType, frozen=True):
     """The specification of a pod."""
 
     node_name: str = ""
+    priority_class_name: str = ""
     containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
 
 
 class Pod(ApiType, frozen=True):
@@ -113,7 +118,7 @@ class Pod(ApiType, frozen=True):
 
     @property
     def state(self) -> ContainerState:
-        """The state of the first container; pods of jobs have no other."""
+        """The state of the first container; those that an admin adds to pods of jobs are init containers."""
         return self.status.container_statuses[0].state if self.status.container_statuses else ContainerState()
 
     @property

@@ -6,6 +6,7 @@ sizes, is several nodes of the pool.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -26,12 +27,23 @@ def counts(quantities: Mapping[str, str | float], patterns: Sequence[str]) -> di
 
 
 def gpus_of(pod: Pod, patterns: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of GPUs that a pod requests by resource, without resources of 0 GPUs."""
-    total: dict[str, int] = {}
+    """Return the numbers of GPUs that a pod requests by resource, without resources of 0 GPUs.
+
+    As the cluster's scheduler counts: those of its containers and sidecars, or of an init container that asks for
+    more with the sidecars before it.
+    """
+    total, sidecars, most = Counter[str](), Counter[str](), Counter[str]()
+    for container in pod.spec.init_containers:
+        asked = Counter(counts(container.resources.requests, patterns))
+        if container.restart_policy == "Always":
+            sidecars += asked
+            asked = sidecars
+        else:
+            asked = asked + sidecars
+        most |= asked
     for container in pod.spec.containers:
-        for resource, count in counts(container.resources.requests, patterns).items():
-            total[resource] = total.get(resource, 0) + count
-    return {resource: count for resource, count in total.items() if count}
+        total += Counter(counts(container.resources.requests, patterns))
+    return dict(+(most | (total + sidecars)))
 
 
 def pool_names(host: str, resources: Collection[str], patterns: Sequence[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, Blocked
 from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
+from springtide.scheduler.executors.kubernetes.pod_template import PodTemplate, shaped, template_of
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Object
@@ -31,7 +32,6 @@ KILL_MARGIN = 5
 RENDEZVOUS_PORT = 29500
 """Port of a gang's rendezvous; each pod has an address of its own."""
 WORKER_PORT = 2222
-CONTAINER = "job"
 NODE_LOSS_TOLERATIONS: tuple[Object, ...] = tuple(
     {"key": f"node.kubernetes.io/{condition}", "operator": "Exists", "effect": "NoExecute"}
     for condition in ("not-ready", "unreachable")
@@ -76,9 +76,12 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def claims(record: LaunchRecord, settings: KubernetesSettings) -> list[str]:
-    """Return the names of the volume claims that the pods of an attempt mount."""
-    mounted = (volume.get("persistentVolumeClaim") for volume in _volumes(record, settings))
-    return [claim["claimName"] for claim in mounted if claim is not None]
+    """Return the names of the volume claims of an attempt's first pod, those made for it included."""
+    added = template(record, settings).volumes
+    own = (volume.get("persistentVolumeClaim") for volume in _volumes(record, settings))
+    mounted = (*own, *(volume.persistent_volume_claim for volume in added))
+    made = [f"{names.pod_name(record.key, 0)}-{volume.name}" for volume in added if volume.ephemeral is not None]
+    return [*(claim["claimName"] for claim in mounted if claim is not None), *made]
 
 
 def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
@@ -100,6 +103,7 @@ def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
         *(("tree", spec.tree.root, spec.tree.digest) if spec.tree is not None else ()),
         *((options.cpus or 0.0, options.memory or 0) if options.cpus or options.memory else ()),
         *(("rdma",) if options.rdma else ()),
+        *(("secrets", *(each.name for each in spec.secrets)) if spec.secrets else ()),
     )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
@@ -151,7 +155,7 @@ def network_policy(record: LaunchRecord, settings: KubernetesSettings) -> Object
 
 
 def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
-    """Return the pod of the worker at this position of the placement, for its node alone.
+    """Return the pod of the worker at this position of the placement, for its node alone, as the admin shapes it.
 
     A worker without GPUs goes to any node that the settings select, rather to one without GPUs of the pool.
     """
@@ -180,7 +184,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
     if record.gang:
         spec |= {"hostname": names.host_name(index), "subdomain": names.gang_name(record.key)}
-    return {
+    made: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -202,6 +206,13 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         },
         "spec": spec,
     }
+    return shaped(made, template(record, settings), gpus=len(worker.gpus))
+
+
+def template(record: LaunchRecord, settings: KubernetesSettings) -> PodTemplate:
+    """Return what the admin adds to the pods of an attempt."""
+    lineage = (record.spec.project, *record.spec.outer_projects)
+    return template_of(lineage, settings.pod_template, settings.project_pod_templates)
 
 
 def _identity(settings: KubernetesSettings) -> Object:
@@ -214,7 +225,8 @@ def _identity(settings: KubernetesSettings) -> Object:
 def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of pods with GPUs, those of the node groups among them."""
     of_groups = (toleration for group in settings.node_groups for toleration in group.get("tolerations", ()))
-    return [*_base_tolerations(settings), *(dict(toleration) for toleration in of_groups)]
+    of_template = msgspec.to_builtins(settings.pod_template.tolerations)
+    return [*_base_tolerations(settings), *(dict(toleration) for toleration in of_groups), *of_template]
 
 
 def _base_tolerations(settings: KubernetesSettings) -> list[Object]:
@@ -226,7 +238,7 @@ def _base_tolerations(settings: KubernetesSettings) -> list[Object]:
 
 def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str]:
     return {
-        "app.kubernetes.io/managed-by": "springtide",
+        names.MANAGED_BY: "springtide",
         names.POOL: settings.pool,
         names.JOB: record.key.job,
         names.ATTEMPT: str(record.key.attempt),
@@ -267,7 +279,7 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     worker = record.spec.placement[index]
     directory = f"{JOB_ROOT}/attempts/{record.key.attempt}"
     container: Object = {
-        "name": CONTAINER,
+        "name": names.CONTAINER,
         "image": record.image,
         "command": [*SUPERVISOR, directory, str(worker.rank)],
         "resources": _resources(record, index, settings),
@@ -283,6 +295,8 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
         variables = {"HOME": str(JOB_ROOT / "work")}
     if not worker.gpus:
         variables |= gpu_environment([])  # on a node with GPUs an image may ask its runtime for all of them
+    if record.spec.secrets:
+        container["envFrom"] = [{"secretRef": {"name": each.secret}} for each in record.spec.secrets]
     if variables:
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     return container

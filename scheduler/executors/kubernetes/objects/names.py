@@ -18,6 +18,9 @@ SPEC = "springtide.io/spec"
 WORKER = "springtide.io/worker"
 SIZE = "springtide.io/size"
 GRACE = "springtide.io/grace"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+WORKSPACE = "springtide.io/workspace"
+"""Label of the pods of notebooks whose GPUs are reserved in the pool."""
 PLACEHOLDER = "springtide.io/placeholder"
 """Label of placeholder pods; its value is the name of the node group."""
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -28,6 +31,9 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation by which a pod asks Multus for further networks."""
 RECORDED = "springtide.io/recorded"
 """Finalizer that keeps a pod until its end is recorded in the store."""
+
+CONTAINER = "job"
+"""Name of the container that runs the job."""
 
 _JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
