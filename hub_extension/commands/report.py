@@ -23,6 +23,7 @@ TITLES = {
     "gpu_hours_used": "USED h",
     "gpu_hours_quota": "QUOTA h",
     "gpu_hours_borrowed": "BORROWED h",
+    "gpu_hours_lent": "LENT h",
     "idle_held_hours": "IDLE h",
     "jobs": "JOBS",
     "people": "PEOPLE",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from springtide.scheduler.engine.state.borrowing import Borrowing, holds_the_same
 from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of
-from springtide.scheduler.model import Environment
+from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store.ledger import (
     WORKSPACE,
     EndedFact,
@@ -235,6 +235,24 @@ def follow_facts(transaction: Transaction) -> None:
         transaction.pool_facts.put(PoolFact(kind, project, gpu_type, value, now))
 
 
+def _own_quotas(transaction: Transaction, types: Sequence[str]) -> Iterator[tuple[FactKey, float | None]]:
+    """Yield the parts of quotas that no project inside has, of projects that have some inside."""
+    inside: dict[str, list[Project]] = defaultdict(list)
+    for record in transaction.projects.values():
+        if record.project.parent is not None:
+            inside[record.project.parent].append(record.project)
+    for name, projects in inside.items():
+        parent = transaction.projects.get(name)
+        if parent is None:
+            continue
+        for gpu_type in types:
+            quota = quota_of(parent.project, gpu_type, types)
+            passed_on = [quota_of(each, gpu_type, types) for each in projects]
+            if quota is not None:
+                quota = 0 if None in passed_on else max(0, quota - sum(each or 0 for each in passed_on))
+            yield (FactKind.OWN_QUOTA, name, gpu_type), quota
+
+
 def _facts(transaction: Transaction) -> dict[FactKey, float | None]:
     types = transaction.types.train or ("",)
     found: dict[FactKey, float | None] = {}
@@ -242,6 +260,7 @@ def _facts(transaction: Transaction) -> dict[FactKey, float | None]:
         for gpu_type in types:
             found[FactKind.QUOTA, record.name, gpu_type] = quota_of(record.project, gpu_type, types)
             found[FactKind.LIMIT, record.name, gpu_type] = limit_of(record.project, gpu_type, types)
+    found.update(_own_quotas(transaction, types))
     gpus: Counter[FactKey] = Counter()
     for node in transaction.nodes.all:
         if node.gpus:
