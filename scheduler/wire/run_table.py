@@ -46,10 +46,10 @@ def csv_of(jobs: Sequence[Job], now: float) -> str:
     heads += [f"{kind}.{name}" for name in metrics for kind in ("last", "best")]
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(map(_cell, heads))
+    writer.writerow(map(cell, heads))
     for job in jobs:
         given = [_argument(job, name) for name in arguments]
-        writer.writerow(map(_cell, [*_own(job, now), *given, *_metrics(job, metrics)]))
+        writer.writerow(map(cell, [*_own(job, now), *given, *_metrics(job, metrics)]))
     return text.getvalue()
 
 
@@ -88,7 +88,8 @@ def _moment(at: float | None) -> str:
     return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
+    """Return a value as the cell of a spreadsheet that computes nothing."""
     if not isinstance(value, str):
         return "" if value is None else value
     text = "".join(letter for letter in value if letter.isprintable() or letter == "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -65,7 +66,7 @@ def step_of(by: Iterable[ReportBy]) -> int:
 
 def bounds(by: Sequence[ReportBy], first: date, last: date) -> list[int]:
     """Return the begins of all intervals of a report that differ in its columns of times, and its end."""
-    labels, step, end = _Labels(by), step_of(by), begin(last + timedelta(days=1))
+    labels, step, end = _Labels(by, ()), step_of(by), begin(last + timedelta(days=1))
     starts = range(begin(first), end, step)
     return [*(at for at in starts if at == starts[0] or labels.times(at) != labels.times(at - step)), end]
 
@@ -84,7 +85,7 @@ def report(
 
     ``quota_of`` says whether the quota of a project is shown, ``simulated`` that GPUs are simulated now.
     """
-    labels = _Labels(by)
+    labels = _Labels(by, bounds(by, first, last))
     rows = {labels.of(at, values): _Row(account) for (at, values), account in accounts.rows.items()}
     span = float(begin(first)), min(float(begin(last + timedelta(days=1))), now)
     quotas = [each for each in accounts.facts if each.kind is FactKind.QUOTA and quota_of(each.project)]
@@ -120,8 +121,10 @@ def _add_quotas(
 class _Labels:
     """The values of rows, each worked out once."""
 
-    def __init__(self, by: Sequence[ReportBy]) -> None:
+    def __init__(self, by: Sequence[ReportBy], bounds: Sequence[int]) -> None:
         self._by = by
+        self._bounds = bounds
+        self._lots: dict[tuple[Key, str, str], Key] = {}
         self._times: dict[int, Key] = {}
         self._periods = [each for each in by if each in _FORMATS]
         self._step = step_of(by)
@@ -135,8 +138,12 @@ class _Labels:
 
     def of_lot(self, at: float, project: str, gpu_type: str) -> Key:
         """Return the values of the row at a time with a project and a GPU type."""
-        values = {ReportBy.PROJECT: project, ReportBy.TYPE: gpu_type}
-        return self.of(at, [values[each] for each in self._by if each in values])
+        lot = self.times(at), project, gpu_type
+        found = self._lots.get(lot)
+        if found is None:
+            values = {ReportBy.PROJECT: project, ReportBy.TYPE: gpu_type}
+            found = self._lots[lot] = self.of(at, [values[each] for each in self._by if each in values])
+        return found
 
     def times(self, at: float) -> Key:
         """Return the values of the columns of times."""
@@ -150,8 +157,8 @@ class _Labels:
         return found
 
     def boundary(self, at: float) -> float:
-        """Return when the interval that a moment is in ends; never if rows are not by time."""
-        return (at // self._step + 1) * self._step if self._periods else math.inf
+        """Return when the interval of the report that a moment is in ends."""
+        return self._bounds[bisect_right(self._bounds, at)]
 
 
 def _parts(start: float, end: float, boundary: Callable[[float], float]) -> Iterable[tuple[float, float]]:
