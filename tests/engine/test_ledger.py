@@ -10,8 +10,10 @@ from engine_worlds import EIGHT, AttemptKey, MemoryExecutor, node
 from ledger_entries import kept_entries
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.loop import ledger_sums
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import ExitKind
+from springtide.scheduler.store import ledger_writing
 from springtide.scheduler.store.ledger import EndedFact, FactKind
 from springtide.scheduler.store.queries import ledger, reading
 
@@ -246,3 +248,14 @@ async def test_a_department_has_the_part_of_its_quota_that_no_team_has(pool: Any
     assert [(each.project, each.start - T0, each.end - T0, each.value) for each in own] == [
         ("lab", 10.0, 20.0, 1.0)
     ]
+
+
+async def test_entries_are_added_to_the_sums_after_the_commit(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_sums, "COLLECT", 0.0)
+    key = await running(pool, gpus=2)
+    await pool.later(10.0)
+    await ended(pool, key)
+    await pool.until(lambda: not pool.store.read(ledger_writing.has_entries))
+    with pool.store._writer.connect() as connection:
+        held = connection.exec_driver_sql("SELECT SUM(held) FROM ledger_sums WHERE step = 86400").scalar()
+    assert held == 20.0

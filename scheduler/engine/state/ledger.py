@@ -63,7 +63,7 @@ def _end_attempts(transaction: Transaction) -> None:
         ended = next(each for each in job.attempts if each.number == live.number)
         end = transaction.now if ended.ended is None else ended.ended
         _put_wait(transaction, job, ended)
-        _close(transaction, _key(ended), end, ended=ended.state.value, lost=_lost(ended))
+        _close(transaction, _key(ended), end, ended=ended.state.value, lost=lost_work(ended))
 
 
 def _follow_jobs(transaction: Transaction) -> None:
@@ -154,7 +154,7 @@ def _wait(job: JobRecord, attempt: AttemptRecord) -> float | None:
     return max(0.0, attempt.started - job.spec.submitted)
 
 
-def _lost(attempt: AttemptRecord) -> float:
+def lost_work(attempt: AttemptRecord) -> float:
     """Return the GPU-seconds since the last known checkpoint of an attempt that was paused or lost."""
     if attempt.state not in {AttemptState.PAUSED, AttemptState.LOST} or attempt.exit_code == RUN_AGAIN:
         return 0.0
