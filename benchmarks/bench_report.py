@@ -16,7 +16,9 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -25,7 +27,7 @@ from sqlalchemy import select
 
 from springtide.scheduler.engine import reports
 from springtide.scheduler.store import Store, ledger_writing, schema
-from springtide.scheduler.store.ledger import LedgerEntry
+from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.wire import ReportBy
 
@@ -44,6 +46,8 @@ REPORTS = (
     ("project", "person", "type", "month"),
     ("kind", "week"),
     ("project", "day"),
+    ("project", "type", "week"),
+    ("person", "day"),
     ("month",),
     (),
 )
@@ -80,6 +84,8 @@ def entries(number: int, rng: random.Random) -> Iterator[LedgerEntry]:
 
 def fill(store: Store, number: int) -> None:
     """Write the year, and sum it up as the service does."""
+    facts = [replace(each, id=number) for number, each in enumerate(quotas(), 1)]
+    store.commit(WriteBatch(ended_facts=facts))
     batch: list[LedgerEntry] = []
     for entry in entries(number, random.Random(36)):
         batch.append(entry)
@@ -90,6 +96,17 @@ def fill(store: Store, number: int) -> None:
         store.commit(WriteBatch(entries=batch))
     while store.read(ledger_writing.has_entries):
         store.write(ledger_writing.add_entries)
+
+
+def quotas() -> Iterator[EndedFact]:
+    """Yield the quotas of projects, which change each month."""
+    rng = random.Random(37)
+    months = [datetime(FIRST.year + each // 12, each % 12 + 1, 1, tzinfo=UTC).timestamp() for each in range(13)]
+    for start, end in pairwise(months):
+        for project in range(PROJECTS):
+            for gpu_type in TYPES:
+                quota = float(rng.choice((0, 2, 2, 4)))
+                yield EndedFact(0, FactKind.QUOTA, f"project-{project:02}", gpu_type, quota, start, end)
 
 
 def scan(store: Store) -> float:

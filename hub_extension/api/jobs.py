@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
@@ -196,15 +194,7 @@ async def jobs_as_csv(call: Call, query: JobsQuery) -> File:
         cursor = page.next
         if cursor is None:
             break
-    return File("jobs.csv", await asyncio.to_thread(_csv_file, found[:MAX_EXPORTED], call.pool.clock()))
-
-
-def _csv_file(jobs: Sequence[Job], now: float) -> BinaryIO:
-    """Return an open file without a name that has the jobs as CSV."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it has been sent
-    file.write(csv_of(jobs, now).encode())
-    file.seek(0)
-    return file
+    return File.of_text("jobs.csv", await asyncio.to_thread(csv_of, found[:MAX_EXPORTED], call.pool.clock()))
 
 
 @route("GET", "/jobs", Who.LOGGED_IN, jobs=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import (
     Final,
     Generic,
     ParamSpec,
+    Self,
     TypeVar,
     get_args,
     get_origin,
@@ -147,6 +149,14 @@ class File:
 
     name: str
     content: BinaryIO
+
+    @classmethod
+    def of_text(cls, name: str, text: str) -> Self:
+        """Return a text as an open file without a name on disk."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it has been sent
+        file.write(text.encode())
+        file.seek(0)
+        return cls(name, file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,10 +10,11 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from springtide.hub_extension.api.permissions import Action, may, may_see_of
-from springtide.hub_extension.api.routes import Call, Encoded, Who, route
+from springtide.hub_extension.api.routes import Call, Encoded, File, Who, route
 from springtide.scheduler.engine.reports import Sight
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, Report, UsageReport
+from springtide.scheduler.wire.report_table import report_csv
 
 DAY_S = 86_400.0
 LONGEST_HISTORY_S = 400 * DAY_S
@@ -96,6 +98,17 @@ async def report(call: Call, query: ReportQuery) -> Report:
 
     Raises `Refusal` 422 for an invalid day or column.
     """
+    return await _report(call, query)
+
+
+@route("GET", "/report.csv", Who.LOGGED_IN)
+async def report_as_csv(call: Call, query: ReportQuery) -> File:
+    """Return the rows of the same report as CSV. Raises `Refusal` 422 for an invalid day or column."""
+    found = await _report(call, query)
+    return File.of_text(f"report-{found.start}-{found.end}.csv", await asyncio.to_thread(report_csv, found))
+
+
+async def _report(call: Call, query: ReportQuery) -> Report:
     caller = call.caller
     sight = Sight(
         use=lambda user, project: may(caller, Action.REPORT, project, user or None),

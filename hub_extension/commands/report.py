@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Iterator
-from typing import Any
-
 import click
 
-from springtide.hub_extension.commands.text import one_line, print_json, print_table, say
+from springtide.hub_extension.commands.text import print_json, print_table, say
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import REPORT_COLUMNS, Report, ReportBy, ReportRow
+from springtide.scheduler.wire.report_table import report_csv
 from springtide.scheduler.wording import duration
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of cells that spreadsheets take for formulas."""
 NOT_NAMED = {ReportBy.PROJECT: "(no project)", ReportBy.PERSON: "(not known)", ReportBy.TYPE: "(not known)"}
 TITLES = {
     "gpu_hours_held": "HELD h",
@@ -23,6 +17,7 @@ TITLES = {
     "gpu_hours_used": "USED h",
     "gpu_hours_quota": "QUOTA h",
     "gpu_hours_borrowed": "BORROWED h",
+    "gpu_hours_lent": "LENT h",
     "idle_held_hours": "IDLE h",
     "jobs": "JOBS",
     "people": "PEOPLE",
@@ -105,20 +100,5 @@ def _cell(name: str, value: float | None) -> str:
 
 
 def _print_csv(found: Report) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([*found.by, *REPORT_COLUMNS])
-    for row in found.rows:
-        writer.writerow([*map(_harmless, (row.by[each] for each in found.by)), *_values(row)])
+    click.echo(report_csv(found), nl=False)
     _say_notes(found)
-
-
-def _values(row: ReportRow) -> Iterator[Any]:
-    for name in REPORT_COLUMNS:
-        value = getattr(row, name)
-        yield "" if value is None else value
-
-
-def _harmless(name: str) -> str:
-    """Return a name as a cell of a spreadsheet that is no formula."""
-    text = one_line(name)
-    return f"'{text}" if text.startswith(FORMULA) else text

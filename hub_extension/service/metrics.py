@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from springtide.hub_extension.api.endpoint import RoutedHandler
 from springtide.hub_extension.api.routes import Route, Who
 from springtide.scheduler.engine import Engine
+from springtide.scheduler.engine.job_times import cumulative
 from springtide.scheduler.gpu_reading import METRICS, MIB
 from springtide.scheduler.wire import FREE, GpuReading, PoolUsage, PoolView
 
@@ -141,6 +142,24 @@ class PoolCollector(Collector):
         )
         yield from gpu_metrics(self._engine.usage.pool(), view)
         yield from self._counters()
+        yield from self._times()
+
+    def _times(self) -> Iterable[Metric]:
+        """Yield the distributions of waits, runs and lost work by project."""
+        times = self._engine.job_times
+        for name, words, by_project in (
+            ("springtide_job_wait_seconds", "From the submission of jobs to their first start", times.waits),
+            ("springtide_attempt_run_seconds", "Run times of attempts that ended", times.runs),
+            (
+                "springtide_pause_lost_gpu_seconds",
+                "GPU-seconds of paused attempts after their last known checkpoint",
+                times.lost,
+            ),
+        ):
+            family = HistogramMetricFamily(name, f"{words}, since the start", labels=["project"])
+            for project, found in sorted(by_project.items()):
+                family.add_metric([project], cumulative(found.counts), found.total)
+            yield family
 
     def _counters(self) -> Iterable[Metric]:
         stats = self._engine.stats

@@ -120,6 +120,7 @@ class Engine:
     ) -> None:
         self.settings = parts.settings
         self.stats = parts.stats
+        self.job_times = parts.job_times
         self._parts = parts
         self._read_model = parts.read_model
         self._state = parts.state

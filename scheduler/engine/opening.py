@@ -24,10 +24,12 @@ from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forks import ForkCalls
 from springtide.scheduler.engine.gpu_faults import GpuFaults
 from springtide.scheduler.engine.idle import IdleWorkspaces
+from springtide.scheduler.engine.job_times import JobTimes
 from springtide.scheduler.engine.loop import reconcile
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
 from springtide.scheduler.engine.loop.launch_stops import LaunchProbes
+from springtide.scheduler.engine.loop.ledger_sums import LedgerSums
 from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.pruning import Pruner
@@ -247,7 +249,7 @@ def _compose(
     new_id: Callable[[], str],
     jitter: Jitter,
 ) -> EngineParts:
-    stats = Stats()
+    stats, job_times = Stats(), JobTimes()
     starts: dict[str, wire.Starts] = {}
     diagnoses = Diagnoses(planner)
     usage: dict[str, wire.JobUsage] = {}
@@ -287,6 +289,7 @@ def _compose(
         jitter=jitter,
     )
     copies = Copies(executor, state, jobs)
+    ledger_sums = LedgerSums(store, clock.wall)
     populations = Populations(
         executor,
         state,
@@ -307,7 +310,9 @@ def _compose(
             settings=settings,
             clock=clock,
             stats=stats,
+            job_times=job_times,
             store=store,
+            ledger_sums=ledger_sums,
             mailbox=mailbox,
             ticks=TickBuilder(
                 state,
@@ -338,6 +343,7 @@ def _compose(
         clock=clock.wall,
         new_id=new_id,
         stats=stats,
+        job_times=job_times,
         store=store,
         executor=executor,
         mailbox=mailbox,
@@ -390,6 +396,7 @@ def _compose(
             clock=clock.wall,
         ),
         reports=Reports(store, nodes, clock.wall),
+        ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
@@ -428,6 +435,7 @@ def _run(parts: EngineParts) -> Engine:
         loop_task=running.create_task(parts.loop.run(), name="engine"),
         background_tasks=(
             running.create_task(pruner.run(), name="pruner"),
+            running.create_task(parts.ledger_sums.run(), name="sums of the ledger"),
             running.create_task(load_history(), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
             running.create_task(parts.launch_probes.run(), name="launch stops"),

@@ -14,8 +14,10 @@ from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forks import ForkCalls
 from springtide.scheduler.engine.idle import IdleWorkspaces
+from springtide.scheduler.engine.job_times import JobTimes
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.launch_stops import LaunchProbes
+from springtide.scheduler.engine.loop.ledger_sums import LedgerSums
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.start_checks import StartChecks
@@ -52,6 +54,7 @@ class EngineParts:
     clock: Callable[[], float]
     new_id: Callable[[], str]
     stats: Stats
+    job_times: JobTimes
     store: StoreThreads
     executor: Executor
     mailbox: Mailbox
@@ -80,6 +83,7 @@ class EngineParts:
     events: EventSource
     usage: GpuUsage
     reports: Reports
+    ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects
     idle_workspaces: IdleWorkspaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 
@@ -17,7 +17,6 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.views import report_view
 from springtide.scheduler.engine.views.pool_view import is_simulated
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.ledger import FactKind, Group
 from springtide.scheduler.store.queries import ledger
 from springtide.scheduler.wire import ReportBy
 from springtide.scheduler.wording import given
@@ -81,14 +80,16 @@ def made(
 ) -> wire.Report:
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
-
-    def visible(group: Group) -> bool:
-        return sight.use(group.user, group.project)
-
-    bounds = report_view.bounds(by, first, last)
-    found = ledger.accounts(connection, report_view.step_of(by), bounds, now=now, visible=visible)
-    facts = [each for each in found.facts if each.kind is not FactKind.QUOTA or sight.quota(each.project)]
-    return report_view.report(replace(found, facts=facts), by, first, last, now=now, simulated=simulated)
+    intervals = ledger.Intervals(report_view.step_of(by), report_view.bounds(by, first, last))
+    found = ledger.accounts(
+        connection,
+        intervals,
+        report_view.fields_of(by),
+        now=now,
+        may=sight.use,
+        lots=report_view.has_quotas(by),
+    )
+    return report_view.report(found, by, first, last, now=now, quota_of=sight.quota, simulated=simulated)
 
 
 def _day(text: str, field: str) -> date:

@@ -171,9 +171,13 @@ class LedgerEntry:
 
 
 class FactKind(StrEnum):
-    """Facts of the pool: numbers of GPUs, and the price of a GPU-hour."""
+    """Facts of the pool: numbers of GPUs, and the price of a GPU-hour.
+
+    Projects with others inside have an ``OWN_QUOTA``: the part of their quota that no project inside has.
+    """
 
     QUOTA = "quota"
+    OWN_QUOTA = "own-quota"
     LIMIT = "limit"
     GPUS = "gpus"
     BUILD_GPUS = "build-gpus"
@@ -260,15 +264,36 @@ class Rollup:
     sums: Sums = field(default_factory=Sums)
 
 
+Place: TypeAlias = tuple[int, tuple[str, ...]]
+"""A row of accounts: the begin of its interval, and the values that all groups in it have in common."""
+Lot: TypeAlias = tuple[int, str, str]
+"""The begin of an hour or a day, a project and a GPU type."""
+
+
+@dataclass(slots=True)
+class Account:
+    """A row of accounts: its ``sums``, and how many ``people`` held GPUs.
+
+    ``waits`` are those of jobs for their first start, in seconds, the shortest first.
+    """
+
+    sums: Sums = field(default_factory=Sums)
+    people: int = 0
+    waits: list[float] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Accounts:
     """What the ledger says of a span, up to now.
 
-    ``waits`` are the waits of jobs for their first start, in seconds, with when that was and the job's group.
+    ``total`` is the account of all rows together. ``unpriced`` are the GPU types of which GPUs were held without a
+    price. ``lots`` have the GPU-seconds that each project held and borrowed of a type, whoever asks.
     """
 
-    sums: list[Rollup]
-    waits: list[tuple[int, Group, float]]
+    rows: dict[Place, Account]
+    total: Account
+    unpriced: frozenset[str]
+    lots: dict[Lot, tuple[float, float]]
     facts: list[EndedFact]
 
 

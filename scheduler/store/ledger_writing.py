@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, case, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from springtide.scheduler.store import codec, schema
+from springtide.scheduler.store import codec, ledger_waits, schema
 from springtide.scheduler.store.gpu_usage import HOUR
-from springtide.scheduler.store.ledger import IDLE_BELOW, STEPS, SUMS, Group, LedgerEntry, Rollup, Sums, rolled_up
+from springtide.scheduler.store.ledger import (
+    DAY,
+    IDLE_BELOW,
+    STEPS,
+    SUMS,
+    Group,
+    LedgerEntry,
+    Lot,
+    Rollup,
+    Sums,
+    rolled_up,
+)
 from springtide.scheduler.store.tables import Tables
 
 SUMMED = "ledger_summed"
@@ -47,14 +59,11 @@ def add_entries(connection: Connection) -> None:
         connection, select(table).where(table.c.id > done).order_by(table.c.id).limit(MOST_ENTRIES)
     )
     if entries:
-        numbers = _add(connection, rolled_up(entries))
-        waits = [
-            {"entry": each.id, "at": int(each.start), "group": numbers[each.group], "wait": each.wait}
-            for each in entries
-            if each.wait is not None
-        ]
-        if waits:
-            connection.execute(insert(schema.ledger_waits), waits)
+        rollups = rolled_up(entries)
+        numbers = _add(connection, rollups)
+        _add_lots(connection, rollups)
+        waits = [(int(each.start), numbers[each.group], each.wait) for each in entries if each.wait is not None]
+        ledger_waits.add(connection, waits)
         _set_mark(connection, SUMMED, entries[-1].id)
 
 
@@ -126,14 +135,35 @@ def _add(connection: Connection, rollups: Sequence[Rollup]) -> Mapping[Group, in
     rows = [
         {"step": each.step, "at": each.at, "group": numbers[each.group], **_columns(each.sums)} for each in rollups
     ]
-    if rows:
-        table = schema.ledger_sums
-        statement = _INSERTS[connection.dialect.name](table)
-        more = {name: table.c[name] + statement.excluded[name] for name in SUMS}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["step", "at", "group"], set_=more), rows
-        )
+    _upsert(connection, schema.ledger_sums, ("step", "at", "group"), SUMS, rows)
     return numbers
+
+
+def _add_lots(connection: Connection, rollups: Sequence[Rollup]) -> None:
+    """Add to the sums by day of projects and GPU types."""
+    found: defaultdict[Lot, Sums] = defaultdict(Sums)
+    for each in rollups:
+        if each.step == DAY and each.group.project:
+            found[each.at, each.group.project, each.group.gpu_type].add(each.sums)
+    rows = [
+        {"day": day, "project": project, "gpu_type": gpu_type, "held": sums.held, "borrowed": sums.borrowed}
+        for (day, project, gpu_type), sums in found.items()
+    ]
+    _upsert(connection, schema.ledger_lots, ("day", "project", "gpu_type"), ("held", "borrowed"), rows)
+
+
+def _upsert(
+    connection: Connection,
+    table: Table,
+    key: Sequence[str],
+    added: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+) -> None:
+    """Insert rows; the ``added`` columns of one with a key that is there are added to it."""
+    if rows:
+        statement = _INSERTS[connection.dialect.name](table)
+        more = {name: table.c[name] + statement.excluded[name] for name in added}
+        connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=more), rows)
 
 
 _values = attrgetter(*SUMS)

@@ -267,10 +267,21 @@ ledger_sums = Table(
 ledger_waits = Table(
     "ledger_waits",
     metadata,
-    Column("entry", _NUMBER, primary_key=True, autoincrement=False),
-    Column("at", BigInteger, nullable=False),
-    Column("group", Integer, nullable=False),
-    Column("wait", Double, nullable=False),
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("groups", LargeBinary, nullable=False),
+    Column("seconds", LargeBinary, nullable=False),
+    Column("waits", LargeBinary, nullable=False),
+)
+
+ledger_lots = Table(
+    "ledger_lots",
+    metadata,
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("project", String(64), primary_key=True),
+    Column("gpu_type", String(128), primary_key=True),
+    Column("held", Double, nullable=False),
+    Column("borrowed", Double, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 forecasts = Table(

@@ -15,7 +15,7 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 def csv_text(heads: Sequence[object], rows: Iterable[Iterable[object]]) -> str:
     """Return a table as CSV. Texts that begin like a formula get an apostrophe before them."""
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_cell, heads))
     for row in rows:
         writer.writerow(map(_cell, row))

@@ -26,10 +26,11 @@ class ReportRow(Answer, frozen=True, kw_only=True):
 
     Hours are GPU-hours. In those that are ``measured`` the GPUs have reported their utilization: ``used`` is the
     part in which they computed, ``idle`` that of hours in which a holder used a GPU less than 10 %; None if
-    nothing was measured. ``gpu_hours_quota`` is None where quotas say nothing, as for people. ``jobs`` started for
-    the first time, after waits with these percentiles. ``pauses`` counts attempts that ended paused,
-    ``lost_gpu_hours`` has the run time of paused and lost attempts after their last known checkpoint. ``cost`` is
-    that of the GPU-hours that had a price, None if none had one.
+    nothing was measured. ``gpu_hours_quota`` is None where quotas say nothing, as for people; so is
+    ``gpu_hours_lent``, unused quota that others borrowed. ``jobs`` started for the first time, after waits with
+    these percentiles. ``pauses`` counts attempts that ended paused, ``lost_gpu_hours`` has the run time of paused
+    and lost attempts after their last known checkpoint. ``cost`` is that of the GPU-hours with a price, None if
+    none had one.
     """
 
     by: dict[str, str]
@@ -38,6 +39,7 @@ class ReportRow(Answer, frozen=True, kw_only=True):
     gpu_hours_used: float | None = None
     gpu_hours_quota: float | None = None
     gpu_hours_borrowed: float = 0.0
+    gpu_hours_lent: float | None = None
     idle_held_hours: float | None = None
     jobs: int = 0
     people: int = 0

@@ -10,9 +10,11 @@ from engine_worlds import EIGHT, AttemptKey, MemoryExecutor, node
 from ledger_entries import kept_entries
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.loop import ledger_sums
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import ExitKind
-from springtide.scheduler.store.ledger import FactKind
+from springtide.scheduler.store import ledger_writing
+from springtide.scheduler.store.ledger import EndedFact, FactKind
 from springtide.scheduler.store.queries import ledger, reading
 
 T0 = 1_000_000.0
@@ -26,6 +28,12 @@ def entries(pool: Any, job_id: str = "") -> list[Any]:
 def spans(pool: Any, job_id: str) -> list[tuple[float, float, int, int]]:
     """Return begin and end of each entry, its GPUs and those that are borrowed."""
     return [(each.start - T0, each.end - T0, each.gpus, each.borrowed) for each in entries(pool, job_id)]
+
+
+def facts(pool: Any) -> list[EndedFact]:
+    """Return the facts of the pool, those of now until now."""
+    whole = ledger.Intervals(86_400, (0, int(2 * T0)))
+    return pool.store.read(ledger.accounts, whole, (), now=pool.clock()).facts
 
 
 async def running(pool: Any, user: str = "susan", **fields: Any) -> AttemptKey:
@@ -204,7 +212,7 @@ async def test_facts_of_the_pool_last_until_they_change(pool: Any) -> None:
     await pool.engine.delete_project("vision", "admin")
     await pool.restart()
     await pool.later(40.0)
-    found = pool.store.read(ledger.accounts, 86_400, (0, int(2 * T0)), now=pool.clock()).facts
+    found = facts(pool)
     of = {
         key: [(each.start - T0, each.end - T0, each.value) for each in found if (each.kind, each.project) == key]
         for key in (
@@ -228,3 +236,26 @@ async def test_what_runs_in_a_store_without_a_ledger_is_entered_from_its_start(p
     await pool.restart()
     await pool.later(10.0)
     assert spans(pool, key.job) == [(0.0, 20.0, 4, 2)]
+
+
+async def test_a_department_has_the_part_of_its_quota_that_no_team_has(pool: Any) -> None:
+    await pool.engine.create_project("lab", wire.ProjectEdit(quota=2), "admin", members={})
+    await pool.later(10.0)
+    await pool.engine.create_project("team", wire.ProjectEdit(quota=1, parent="lab"), "admin", members={})
+    await pool.later(10.0)
+    await pool.engine.delete_project("team", "admin")
+    own = [each for each in facts(pool) if each.kind is FactKind.OWN_QUOTA]
+    assert [(each.project, each.start - T0, each.end - T0, each.value) for each in own] == [
+        ("lab", 10.0, 20.0, 1.0)
+    ]
+
+
+async def test_entries_are_added_to_the_sums_after_the_commit(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_sums, "COLLECT", 0.0)
+    key = await running(pool, gpus=2)
+    await pool.later(10.0)
+    await ended(pool, key)
+    await pool.until(lambda: not pool.store.read(ledger_writing.has_entries))
+    with pool.store._writer.connect() as connection:
+        held = connection.exec_driver_sql("SELECT SUM(held) FROM ledger_sums WHERE step = 86400").scalar()
+    assert held == 20.0

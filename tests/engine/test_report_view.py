@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.views import report_view
-from springtide.scheduler.store.ledger import DAY, HOUR, Accounts, EndedFact, FactKind, Group, Rollup, Sums
+from springtide.scheduler.store.ledger import (
+    DAY,
+    HOUR,
+    Account,
+    Accounts,
+    EndedFact,
+    FactKind,
+    Group,
+    Lot,
+    Rollup,
+    Sums,
+)
+from springtide.scheduler.store.queries.ledger import Intervals
 from springtide.scheduler.wire import ReportBy
 
-FIRST = date(2026, 9, 28)
+FIRST, LAST = date(2026, 9, 28), date(2026, 10, 4)
 START = int(datetime(2026, 9, 28, tzinfo=UTC).timestamp())
 SUSAN, JOE, DESK = (
     Group("vision", "susan", "training", "t4"),
@@ -32,7 +46,39 @@ def quota(project: str, value: float | None, start: float, end: float, gpu_type:
     return EndedFact(0, FactKind.QUOTA, project, gpu_type, value, START + start * DAY, START + end * DAY)
 
 
-ACCOUNTS = Accounts(
+class Held(NamedTuple):
+    """What was held: sums of days or hours, waits of jobs by when they started, and quotas."""
+
+    sums: Sequence[Rollup]
+    waits: Sequence[tuple[int, Group, float]]
+    facts: Sequence[EndedFact]
+
+
+def accounts_of(held: Held, by: Sequence[ReportBy]) -> Accounts:
+    """Return the accounts in which something was held, row by row."""
+    intervals = Intervals(report_view.step_of(by), report_view.bounds(by, FIRST, LAST))
+    rows: defaultdict[Any, Account] = defaultdict(Account)
+    total, people = Account(), defaultdict[Any, set[str]](set)
+    lots: dict[Lot, tuple[float, float]] = {}
+    for at, group, each in [*((each.at, each.group, each) for each in held.sums), *held.waits]:
+        values = tuple(getattr(group, name) for name in report_view.fields_of(by))
+        row = rows[intervals.begin(at), values]
+        if isinstance(each, float):
+            row.waits, total.waits = sorted([*row.waits, each]), sorted([*total.waits, each])
+            continue
+        for account, place in ((row, (intervals.begin(at), values)), (total, None)):
+            account.sums.add(each.sums)
+            people[place].add(group.user)
+        if group.project:
+            lots[at, group.project, group.gpu_type] = each.sums.held, each.sums.borrowed
+    for place, row in rows.items():
+        row.people = len(people[place])
+    total.people = len(people[None])
+    unpriced = {each.group.gpu_type for each in held.sums if each.sums.held - each.sums.priced > 1.0}
+    return Accounts(dict(rows), total, frozenset(unpriced), lots, list(held.facts))
+
+
+ACCOUNTS = Held(
     [
         sums(SUSAN, 0, held=10.0, borrowed=4.0, jobs=2, pauses=1, lost=0.5, priced=10.0, cost=5.0),
         sums(SUSAN, 4, held=6.0, measured=4.0, used=3.0, idle=1.0),
@@ -44,8 +90,8 @@ ACCOUNTS = Accounts(
 )
 
 
-def report(*by: ReportBy, accounts: Accounts = ACCOUNTS, now: float = START + 7 * DAY) -> wire.Report:
-    return report_view.report(accounts, by, FIRST, date(2026, 10, 4), now=now)
+def report(*by: ReportBy, held: Held = ACCOUNTS, now: float = START + 7 * DAY) -> wire.Report:
+    return report_view.report(accounts_of(held, by), by, FIRST, LAST, now=now)
 
 
 def column(found: wire.Report, name: str) -> dict[tuple[str, ...], Any]:
@@ -68,9 +114,7 @@ def test_what_was_not_measured_is_not_zero() -> None:
     assert column(found, "idle_held_hours") == {("",): None, ("nlp",): None, ("speech",): None, ("vision",): 1.0}
     assert column(found, "gpu_hours_measured") == {("",): 0.0, ("nlp",): 0.0, ("speech",): 0.0, ("vision",): 4.0}
     assert found.notes[0] == "Use was measured for 21% of the GPU-hours held; an hour is added after its end."
-    assert report(accounts=Accounts([sums(JOE, 0, held=1.0)], [], [])).notes == [
-        "The use of the GPUs was not measured."
-    ]
+    assert report(held=Held([sums(JOE, 0, held=1.0)], [], [])).notes == ["The use of the GPUs was not measured."]
 
 
 @pytest.mark.parametrize(
@@ -107,11 +151,11 @@ def test_rows_by_several_things_are_in_their_order() -> None:
 
 
 def test_hours_come_from_sums_by_hour() -> None:
-    hourly = Accounts(
+    hourly = Held(
         [Rollup(HOUR, START + 5 * HOUR, SUSAN, Sums(held=HOUR))], [(START + 5 * HOUR + 9, SUSAN, 1.0)], []
     )
     assert report_view.step_of([ReportBy.HOUR]) == HOUR
-    (row,) = report(ReportBy.HOUR, accounts=hourly).rows
+    (row,) = report(ReportBy.HOUR, held=hourly).rows
     assert (row.by, row.gpu_hours_held, row.wait_p50_s) == ({"hour": "2026-09-28 05:00"}, 1.0, 1.0)
 
 
@@ -137,8 +181,8 @@ def test_a_quota_is_divided_between_months_and_ends_now() -> None:
 
 
 def test_an_unlimited_quota_has_no_hours() -> None:
-    unlimited = Accounts([], [], [quota("vision", 2.0, 0, 2), quota("vision", None, 2, 7)])
-    assert column(report(ReportBy.PROJECT, accounts=unlimited), "gpu_hours_quota") == {("vision",): None}
+    unlimited = Held([], [], [quota("vision", 2.0, 0, 2), quota("vision", None, 2, 7)])
+    assert column(report(ReportBy.PROJECT, held=unlimited), "gpu_hours_quota") == {("vision",): None}
 
 
 @pytest.mark.parametrize("by", [(), (ReportBy.PROJECT, ReportBy.PERSON), (ReportBy.KIND,), (ReportBy.MONTH,)])
@@ -149,8 +193,8 @@ def test_rows_that_quotas_say_nothing_about_have_none(by: tuple[ReportBy, ...]) 
 
 
 def test_a_report_says_since_when_quotas_are_known() -> None:
-    later = Accounts([], [], [quota("vision", 2.0, 1.5, 7)])
-    assert report(ReportBy.PROJECT, accounts=later).notes == [
+    later = Held([], [], [quota("vision", 2.0, 1.5, 7)])
+    assert report(ReportBy.PROJECT, held=later).notes == [
         "Quotas are known since 2026-09-29 12:00 UTC; GPU-hours of quota begin there."
     ]
 
@@ -165,10 +209,10 @@ def test_a_cost_says_what_it_leaves_out() -> None:
 
 
 def test_without_any_price_there_is_no_cost_and_no_note_of_it() -> None:
-    free = report(accounts=Accounts([sums(JOE, 0, held=1.0, measured=1.0)], [], []))
+    free = report(held=Held([sums(JOE, 0, held=1.0, measured=1.0)], [], []))
     assert (free.total.cost, free.notes) == (None, [])
 
 
 def test_nothing_held_is_an_empty_report() -> None:
-    empty = report(ReportBy.PROJECT, accounts=Accounts([], [], []))
+    empty = report(ReportBy.PROJECT, held=Held([], [], []))
     assert (empty.rows, empty.notes, empty.total.gpu_hours_held) == ([], [], 0.0)

@@ -14,7 +14,7 @@ from springtide.hub_extension.web.hub import Server
 
 Visit = Callable[..., Page]
 
-PAGES = ("", "pool", "workspaces", "notifications", "admin", "job", "nothing-here")
+PAGES = ("", "pool", "workspaces", "report", "notifications", "admin", "job", "nothing-here")
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_nothing_is_cut_off_or_covered_at_any_width(visit: Visit, busy: BusyPool
     home = page.url
     compared = "compare?" + "&".join(f"job={job}" for job in (busy.trained, busy.running, busy.failed))
     jobs = [f"jobs/{job}" for job in busy.of_each_kind().values()]
-    for path in ("", "pool", "workspaces", "admin", "notifications", compared, *jobs):
+    for path in ("", "pool", "workspaces", "report", "admin", "notifications", compared, *jobs):
         page.goto(home + path)
         expect(page.locator("#page:not([aria-busy])")).to_be_visible()
         if path == "":

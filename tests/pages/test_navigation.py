@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 MOST_HEIGHT = 72
 """Maximum height of a navigation in one line, in pixels."""
-LINKS = ["Home", "My jobs", "Pool", "Workspaces", "Notifications"]
+LINKS = ["Home", "My jobs", "Pool", "Workspaces", "Report", "Notifications"]
 """The navigation that everyone has, before the link to tokens."""
 
 
@@ -42,7 +42,7 @@ def test_every_page_has_the_products_name_and_the_whole_navigation(
     visit: Callable[..., Page], service: Service
 ) -> None:
     page = visit("admin", "nowhere")
-    for path in ("nowhere", "", "pool", "workspaces", "admin", "notifications"):
+    for path in ("nowhere", "", "pool", "workspaces", "report", "admin", "notifications"):
         if path != "nowhere":
             page.goto(service.url + path)
         expect(page.locator("#springtide-brand")).to_have_text("Springtide")

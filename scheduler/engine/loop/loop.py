@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.job_times import JobTimes
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
+from springtide.scheduler.engine.loop.ledger_sums import LedgerSums
 from springtide.scheduler.engine.loop.mailbox import (
     EngineObservation,
     Mailbox,
@@ -62,6 +64,7 @@ class LoopParts:
     settings: EngineSettings
     clock: Clock
     stats: Stats
+    job_times: JobTimes
     store: StoreThreads
     mailbox: Mailbox
     ticks: TickBuilder
@@ -72,6 +75,7 @@ class LoopParts:
     broadcast: Broadcast
     outbox: Outbox
     populations: Populations
+    ledger_sums: LedgerSums
     jitter: Jitter
 
 
@@ -348,6 +352,8 @@ class Loop:
         except StoreError:
             self._parts.stats.failed_commits += 1
             raise
+        if batch.entries:
+            self._parts.ledger_sums.due.set()
         self._parts.stats.commits += 1
         self._parts.stats.commit_seconds += time.perf_counter() - began
 
@@ -377,6 +383,8 @@ class Loop:
         ]
         for job_id in (*changed, *(transaction.jobs if transaction.renamed else ())):
             self._parts.run_history.forget(self._state.jobs.get(job_id))
+        for job in transaction.jobs.values():
+            self._parts.job_times.follow(self._state.jobs.get(job.id), job)
         transaction.apply_to_state()
         if transaction.renamed:
             read_model.jobs.forget_ended()

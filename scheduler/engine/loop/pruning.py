@@ -1,4 +1,4 @@
-"""Removal of old records, so that the store stays bounded, and the sums of the ledger that stay."""
+"""Removal of old records, so that the store stays bounded."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ BUNDLES_EVERY = 60.0
 
 class Pruner:
     """Deletes ended jobs with their files, old events, decisions and audit entries, and files of no job.
-
-    Entries of the ledger are summed up each minute, and deleted after a time.
 
     ``settle`` deletes the copies of checkpoints for jobs that were not accepted.
     """
@@ -53,7 +51,7 @@ class Pruner:
         pruned = float("-inf")
         while True:
             now = asyncio.get_running_loop().time()
-            due = [self._deletions.finish, self._settle, self._drop_files, self.sum_up]
+            due = [self._deletions.finish, self._settle, self._drop_files]
             if now >= pruned + self._settings.prune_every:
                 pruned = now
                 due.append(self.prune)
@@ -72,15 +70,6 @@ class Pruner:
         now, settings = self._clock(), self._settings
         ended_before = now - settings.keep_files_days * DAY
         await self._threads.write(self._store.drop_bundles, ended_before, settings.ended_bytes_per_user, now)
-
-    async def sum_up(self) -> None:
-        """Add what is new in the ledger, and measured use, to the sums by hour and day. Raises `StoreError`."""
-        for pending, add in (
-            (ledger_writing.has_entries, ledger_writing.add_entries),
-            (ledger_writing.has_use, ledger_writing.add_use),
-        ):
-            while await self._threads.read(pending):
-                await self._threads.write(self._store.write, add)
 
     async def prune(self) -> None:
         """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""

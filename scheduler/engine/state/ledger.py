@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from springtide.scheduler.engine.state.borrowing import Borrowing, holds_the_same
 from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of
-from springtide.scheduler.model import Environment
+from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store.ledger import (
     WORKSPACE,
     EndedFact,
@@ -63,7 +63,7 @@ def _end_attempts(transaction: Transaction) -> None:
         ended = next(each for each in job.attempts if each.number == live.number)
         end = transaction.now if ended.ended is None else ended.ended
         _put_wait(transaction, job, ended)
-        _close(transaction, _key(ended), end, ended=ended.state.value, lost=_lost(ended))
+        _close(transaction, _key(ended), end, ended=ended.state.value, lost=lost_work(ended))
 
 
 def _follow_jobs(transaction: Transaction) -> None:
@@ -154,7 +154,7 @@ def _wait(job: JobRecord, attempt: AttemptRecord) -> float | None:
     return max(0.0, attempt.started - job.spec.submitted)
 
 
-def _lost(attempt: AttemptRecord) -> float:
+def lost_work(attempt: AttemptRecord) -> float:
     """Return the GPU-seconds since the last known checkpoint of an attempt that was paused or lost."""
     if attempt.state not in {AttemptState.PAUSED, AttemptState.LOST} or attempt.exit_code == RUN_AGAIN:
         return 0.0
@@ -235,6 +235,24 @@ def follow_facts(transaction: Transaction) -> None:
         transaction.pool_facts.put(PoolFact(kind, project, gpu_type, value, now))
 
 
+def _own_quotas(transaction: Transaction, types: Sequence[str]) -> Iterator[tuple[FactKey, float | None]]:
+    """Yield the parts of quotas that no project inside has, of projects that have some inside."""
+    inside: dict[str, list[Project]] = defaultdict(list)
+    for record in transaction.projects.values():
+        if record.project.parent is not None:
+            inside[record.project.parent].append(record.project)
+    for name, projects in inside.items():
+        parent = transaction.projects.get(name)
+        if parent is None:
+            continue
+        for gpu_type in types:
+            quota = quota_of(parent.project, gpu_type, types)
+            passed_on = [quota_of(each, gpu_type, types) for each in projects]
+            if quota is not None:
+                quota = 0 if None in passed_on else max(0, quota - sum(each or 0 for each in passed_on))
+            yield (FactKind.OWN_QUOTA, name, gpu_type), quota
+
+
 def _facts(transaction: Transaction) -> dict[FactKey, float | None]:
     types = transaction.types.train or ("",)
     found: dict[FactKey, float | None] = {}
@@ -242,6 +260,7 @@ def _facts(transaction: Transaction) -> dict[FactKey, float | None]:
         for gpu_type in types:
             found[FactKind.QUOTA, record.name, gpu_type] = quota_of(record.project, gpu_type, types)
             found[FactKind.LIMIT, record.name, gpu_type] = limit_of(record.project, gpu_type, types)
+    found.update(_own_quotas(transaction, types))
     gpus: Counter[FactKey] = Counter()
     for node in transaction.nodes.all:
         if node.gpus:

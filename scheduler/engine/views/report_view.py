@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
 from springtide.scheduler import wire
-from springtide.scheduler.store.ledger import DAY, HOUR, Accounts, EndedFact, FactKind, Group, Sums
+from springtide.scheduler.engine.views.lending import lent
+from springtide.scheduler.store.ledger import DAY, HOUR, Account, Accounts, EndedFact, FactKind
 from springtide.scheduler.wire import ReportBy
 from springtide.scheduler.wording import listed
 
-OF_GROUP: Mapping[ReportBy, Callable[[Group], str]] = {
-    ReportBy.PROJECT: lambda group: group.project,
-    ReportBy.PERSON: lambda group: group.user,
-    ReportBy.TYPE: lambda group: group.gpu_type,
-    ReportBy.KIND: lambda group: group.kind,
+FIELDS: Mapping[ReportBy, str] = {
+    ReportBy.PROJECT: "project",
+    ReportBy.PERSON: "user",
+    ReportBy.TYPE: "gpu_type",
+    ReportBy.KIND: "kind",
 }
+"""The fields of groups of the ledger that rows are by."""
 _FORMATS: Mapping[ReportBy, str] = {
     ReportBy.HOUR: "%Y-%m-%d %H:00",
     ReportBy.DAY: "%Y-%m-%d",
@@ -33,18 +36,27 @@ Key = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Row:
-    """What is gathered for a row."""
+    """What is gathered for a row; quota and lent in GPU-seconds."""
 
-    sums: Sums = field(default_factory=Sums)
-    people: set[str] = field(default_factory=set)
-    waits: list[float] = field(default_factory=list)
+    account: Account = field(default_factory=Account)
     quota: float | None = 0.0
     has_quota: bool = False
+    lent: float = 0.0
 
     def add_quota(self, gpu_seconds: float | None) -> None:
         """Add to the quota; None is an unlimited one, whose sum is unknown."""
         self.has_quota = True
         self.quota = None if gpu_seconds is None or self.quota is None else self.quota + gpu_seconds
+
+
+def fields_of(by: Iterable[ReportBy]) -> list[str]:
+    """Return the fields of groups that the rows of a report are by."""
+    return [FIELDS[each] for each in by if each in FIELDS]
+
+
+def has_quotas(by: Sequence[ReportBy]) -> bool:
+    """Return whether the rows of a report have quotas and lent GPU-hours: by project, not by what has none."""
+    return ReportBy.PROJECT in by and not WITHOUT_QUOTA & set(by)
 
 
 def step_of(by: Iterable[ReportBy]) -> int:
@@ -54,72 +66,84 @@ def step_of(by: Iterable[ReportBy]) -> int:
 
 def bounds(by: Sequence[ReportBy], first: date, last: date) -> list[int]:
     """Return the begins of all intervals of a report that differ in its columns of times, and its end."""
-    labels, step, end = _Labels(by), step_of(by), begin(last + timedelta(days=1))
+    labels, step, end = _Labels(by, ()), step_of(by), begin(last + timedelta(days=1))
     starts = range(begin(first), end, step)
     return [*(at for at in starts if at == starts[0] or labels.times(at) != labels.times(at - step)), end]
 
 
 def report(
-    accounts: Accounts, by: Sequence[ReportBy], first: date, last: date, *, now: float, simulated: bool = False
+    accounts: Accounts,
+    by: Sequence[ReportBy],
+    first: date,
+    last: date,
+    *,
+    now: float,
+    quota_of: Callable[[str], bool] = lambda _: True,
+    simulated: bool = False,
 ) -> wire.Report:
     """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``.
 
-    ``simulated`` says that GPUs of the pool are simulated now.
+    ``quota_of`` says whether the quota of a project is shown, ``simulated`` that GPUs are simulated now.
     """
-    rows: dict[Key, _Row] = {}
-    total, labels = _Row(), _Labels(by)
-    for each in accounts.sums:
-        key = labels.of(each.at, each.group)
-        row = rows.get(key)
-        if row is None:
-            row = rows[key] = _Row()
-        row.sums.add(each.sums)
-        if each.sums.held:
-            row.people.add(each.group.user)
-    found: dict[tuple[Key, Group], list[float]] = {}
-    for at, group, wait in accounts.waits:
-        place = labels.times(at), group
-        waits = found.get(place)
-        if waits is None:
-            waits = found[place] = rows.setdefault(labels.of(at, group), _Row()).waits
-        waits.append(wait)
-    for row in rows.values():
-        total.sums.add(row.sums)
-        total.people |= row.people
-        total.waits += row.waits
-    start, end = float(begin(first)), min(float(begin(last + timedelta(days=1))), now)
-    quotas = [each for each in accounts.facts if each.kind is FactKind.QUOTA]
-    if ReportBy.PROJECT in by and not WITHOUT_QUOTA & set(by):
-        for fact in quotas:
-            for begun, seconds in _parts(max(fact.start, start), min(fact.end, end), labels.boundary):
-                group = Group(fact.project, "", "", fact.gpu_type)
-                if fact.value is None or fact.value > 0:
-                    row = rows.setdefault(labels.of(begun, group), _Row())
-                    row.add_quota(None if fact.value is None else fact.value * seconds)
+    labels = _Labels(by, bounds(by, first, last))
+    rows = {labels.of(at, values): _Row(account) for (at, values), account in accounts.rows.items()}
+    span = float(begin(first)), min(float(begin(last + timedelta(days=1))), now)
+    quotas = [each for each in accounts.facts if each.kind is FactKind.QUOTA and quota_of(each.project)]
+    if has_quotas(by):
+        _add_quotas(rows, labels, quotas, span)
+        for (at, project, gpu_type), seconds in lent(accounts.lots, accounts.facts, span, step_of(by)).items():
+            row = rows.get(labels.of_lot(at, project, gpu_type)) if quota_of(project) else None
+            if row is not None:
+                row.lent += seconds
+    total = _Row(accounts.total, lent=sum(row.lent for row in rows.values()))
     return wire.Report(
         start=first.isoformat(),
         end=last.isoformat(),
         by=list(by),
-        rows=[_shown(dict(zip(by, key, strict=True)), rows[key]) for key in sorted(rows)],
-        total=_shown({}, total),
+        rows=[_shown(by, key, rows[key]) for key in sorted(rows)],
+        total=_shown((), (), total, with_lent=any(row.has_quota for row in rows.values())),
         simulated=simulated,
-        notes=_notes(accounts, total, quotas if any(row.has_quota for row in rows.values()) else [], start),
+        notes=_notes(accounts, quotas if any(row.has_quota for row in rows.values()) else [], span[0]),
     )
+
+
+def _add_quotas(
+    rows: dict[Key, _Row], labels: _Labels, quotas: Iterable[EndedFact], span: tuple[float, float]
+) -> None:
+    """Add the GPU-seconds of quotas to rows; a project with a quota has one, even if it held nothing."""
+    for fact in quotas:
+        if fact.value is None or fact.value > 0:
+            for begun, seconds in _parts(max(fact.start, span[0]), min(fact.end, span[1]), labels.boundary):
+                row = rows.setdefault(labels.of_lot(begun, fact.project, fact.gpu_type), _Row())
+                row.add_quota(None if fact.value is None else fact.value * seconds)
 
 
 class _Labels:
     """The values of rows, each worked out once."""
 
-    def __init__(self, by: Sequence[ReportBy]) -> None:
+    def __init__(self, by: Sequence[ReportBy], bounds: Sequence[int]) -> None:
         self._by = by
+        self._bounds = bounds
+        self._lots: dict[tuple[Key, str, str], Key] = {}
         self._times: dict[int, Key] = {}
         self._periods = [each for each in by if each in _FORMATS]
         self._step = step_of(by)
 
-    def of(self, at: float, group: Group) -> Key:
-        """Return the values of the row that something is in."""
-        times = iter(self.times(at))
-        return tuple(next(times) if each in _FORMATS else OF_GROUP[each](group) for each in self._by)
+    def of(self, at: float, values: Sequence[str]) -> Key:
+        """Return the values of the row at a time with the ``values`` of `fields_of`."""
+        if not self._periods:
+            return tuple(values)
+        times, others = iter(self.times(at)), iter(values)
+        return tuple(next(times if each in _FORMATS else others) for each in self._by)
+
+    def of_lot(self, at: float, project: str, gpu_type: str) -> Key:
+        """Return the values of the row at a time with a project and a GPU type."""
+        lot = self.times(at), project, gpu_type
+        found = self._lots.get(lot)
+        if found is None:
+            values = {ReportBy.PROJECT: project, ReportBy.TYPE: gpu_type}
+            found = self._lots[lot] = self.of(at, [values[each] for each in self._by if each in values])
+        return found
 
     def times(self, at: float) -> Key:
         """Return the values of the columns of times."""
@@ -133,8 +157,8 @@ class _Labels:
         return found
 
     def boundary(self, at: float) -> float:
-        """Return when the interval that a moment is in ends; never if rows are not by time."""
-        return (at // self._step + 1) * self._step if self._periods else math.inf
+        """Return when the interval of the report that a moment is in ends."""
+        return self._bounds[bisect_right(self._bounds, at)]
 
 
 def _parts(start: float, end: float, boundary: Callable[[float], float]) -> Iterable[tuple[float, float]]:
@@ -145,18 +169,19 @@ def _parts(start: float, end: float, boundary: Callable[[float], float]) -> Iter
         start = stop
 
 
-def _shown(by: Mapping[ReportBy, str], row: _Row) -> wire.ReportRow:
-    sums, waits = row.sums, sorted(row.waits)
+def _shown(by: Sequence[ReportBy], key: Key, row: _Row, *, with_lent: bool = False) -> wire.ReportRow:
+    sums, waits = row.account.sums, row.account.waits
     return wire.ReportRow(
-        by={each.value: value for each, value in by.items()},
+        by={each.value: value for each, value in zip(by, key, strict=True)},
         gpu_hours_held=sums.held / HOUR,
         gpu_hours_measured=sums.measured / HOUR,
         gpu_hours_used=sums.used / HOUR if sums.measured else None,
         gpu_hours_quota=row.quota / HOUR if row.has_quota and row.quota is not None else None,
         gpu_hours_borrowed=sums.borrowed / HOUR,
+        gpu_hours_lent=row.lent / HOUR if row.has_quota or with_lent else None,
         idle_held_hours=sums.idle / HOUR if sums.measured else None,
         jobs=sums.jobs,
-        people=len(row.people - {""}),
+        people=row.account.people,
         wait_p50_s=_percentile(waits, 50),
         wait_p95_s=_percentile(waits, 95),
         pauses=sums.pauses,
@@ -170,18 +195,18 @@ def _percentile(waits: Sequence[float], percent: int) -> float | None:
     return waits[max(0, math.ceil(len(waits) * percent / 100) - 1)] if waits else None
 
 
-def _notes(accounts: Accounts, total: _Row, quotas: Sequence[EndedFact], start: float) -> list[str]:
+def _notes(accounts: Accounts, quotas: Sequence[EndedFact], start: float) -> list[str]:
     """Return sentences about what the numbers leave out."""
-    held, measured, notes = total.sums.held, total.sums.measured, []
+    total, notes = accounts.total.sums, []
+    held, measured = total.held, total.measured
     if held and not measured:
         notes.append("The use of the GPUs was not measured.")
     elif held and measured < 0.99 * held:
         notes.append(
             f"Use was measured for {measured / held:.0%} of the GPU-hours held; an hour is added after its end."
         )
-    unpriced = {each.group.gpu_type for each in accounts.sums if each.sums.held - each.sums.priced > 1.0}
-    if total.sums.priced and unpriced:
-        names = listed(sorted(name or "GPUs of no known type" for name in unpriced))
+    if total.priced and accounts.unpriced:
+        names = listed(sorted(name or "GPUs of no known type" for name in accounts.unpriced))
         notes.append(f"The cost leaves out GPU-hours that had no price, of {names}.")
     known = min((each.start for each in quotas), default=start)
     if known > start + 1.0:

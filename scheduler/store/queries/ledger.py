@@ -1,20 +1,27 @@
-"""Queries of the ledger, for reports."""
+"""Queries of the ledger, for reports: the database adds up, and what it has not reached yet is added to that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
-from typing import Any
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, pairwise
+from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, func, literal, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, or_, select, true
 
-from springtide.scheduler.store import codec, ledger_writing, schema
+from springtide.scheduler.store import codec, ledger_waits, ledger_writing, schema
 from springtide.scheduler.store.ledger import (
+    DAY,
+    HOUR,
     SUMS,
+    Account,
     Accounts,
     EndedFact,
     Group,
     LedgerEntry,
+    Lot,
+    Place,
     PoolFact,
     Rollup,
     Sums,
@@ -22,62 +29,252 @@ from springtide.scheduler.store.ledger import (
 )
 from springtide.scheduler.store.tables import Tables
 
-MOST_ADDED_UP = 60
-"""Maximum number of bounds between which the database adds up; beyond it one query is faster than one for each."""
+May: TypeAlias = Callable[[str, str], bool]
+"""Whether what a person held in a project counts."""
+UNPRICED = 1.0
+"""GPU-seconds without a price that are taken for the rounding of sums."""
+_sums, _groups = schema.ledger_sums, schema.ledger_groups
+_COLUMNS = [_sums.c[name] for name in SUMS]
+_HELD_BY = case((and_(_sums.c.held > 0, _groups.c.user != ""), _groups.c.user))
+"""Who held GPUs; null for nobody, and for people who are not known."""
+
+
+class Intervals(NamedTuple):
+    """The intervals between each of the ``bounds`` and the next, of one or more steps in seconds each."""
+
+    step: int
+    bounds: Sequence[int]
+
+    def begin(self, at: float) -> int:
+        """Return the begin of the interval that a moment is in."""
+        return self.bounds[bisect_right(self.bounds, at) - 1]
+
+    def has(self, at: float) -> bool:
+        """Return whether a moment is in one of them."""
+        return self.bounds[0] <= at < self.bounds[-1]
+
+    def since(self, at: int) -> Intervals:
+        """Return those from the one that a moment is in."""
+        return Intervals(self.step, self.bounds[bisect_right(self.bounds, at) - 1 :])
+
+    def steps(self) -> Intervals:
+        """Return the same span in intervals of one step."""
+        return Intervals(self.step, range(self.bounds[0], self.bounds[-1] + 1, self.step))
+
+    def read(
+        self,
+        connection: Connection,
+        columns: Iterable[ColumnElement[Any]],
+        by: Iterable[ColumnElement[Any]],
+        only: ColumnElement[bool],
+    ) -> Iterator[Sequence[Any]]:
+        """Yield the begin of an interval and aggregates of its sums, in rows ``by`` columns."""
+        columns, by = list(columns), list(by)
+        joined = _sums.join(_groups, _groups.c.id == _sums.c.group)
+        if self.bounds[-1] - self.bounds[0] == self.step * (len(self.bounds) - 1):
+            whole = select(_sums.c.at, *columns).select_from(joined).where(self.within(), only)
+            yield from connection.execute(whole.group_by(_sums.c.at, *by)).all()
+            return
+        for ends in pairwise(self.bounds):
+            part = Intervals(self.step, ends)
+            one = select(literal(ends[0]), *columns).select_from(joined).where(part.within(), only)
+            yield from connection.execute(one.group_by(_sums.c.step, *by)).all()
+
+    def within(self) -> ColumnElement[bool]:
+        """Return the condition that stored sums are of these intervals."""
+        table = _sums.c
+        return and_(table.step == self.step, table.at >= self.bounds[0], table.at < self.bounds[-1])
 
 
 def accounts(
     connection: Connection,
-    step: int,
-    bounds: Sequence[int],
+    intervals: Intervals,
+    fields: Sequence[str],
     *,
     now: float,
-    visible: Callable[[Group], bool] = lambda _: True,
+    may: May = lambda *_: True,
+    lots: bool = False,
 ) -> Accounts:
-    """Return the sums in intervals of ``step`` seconds, added up between each of the ``bounds`` and the next.
+    """Return the accounts in intervals, in rows by ``fields`` of `Group`, of groups that count.
 
-    Only those of groups that are ``visible``. What is not in the stored sums yet is added: recent entries, and
-    what is held up to ``now``.
+    What is not in the stored sums yet is added: recent entries, and what is held up to ``now``. With ``lots`` the
+    answer has what each project held.
     """
     if connection.dialect.name == "postgresql":  # SQLite reads as of one moment anyway
         connection = connection.execution_options(isolation_level="REPEATABLE READ")
-    start, end = bounds[0], bounds[-1]
-    recent = [each for each in _recent(connection, now) if visible(each.group)]
-    groups = _groups(connection, visible)
-    waits = schema.ledger_waits
-    sums = [
-        Rollup(step, at, groups[group], Sums(*values))
-        for at, group, *values in _sums(connection, step, bounds)
-        if group in groups
-    ]
-    waited = connection.execute(
-        select(waits.c.at, waits.c.group, waits.c.wait).where(waits.c.at >= start, waits.c.at < end)
-    )
+    groups = {int(number): Group(*rest) for number, *rest in connection.execute(select(_groups))}
+    recent = _recent(connection, now)
+    fresh = [each for each in rolled_up(recent, (intervals.step,)) if intervals.has(each.at)]
+    counted = _Counted(connection, intervals, fields, groups, may)
+    counted.add_sums()
+    counted.add_fresh([each for each in fresh if may(each.group.user, each.group.project)])
+    counted.add_waits([each for each in recent if may(each.user, each.project)])
+    total, unpriced = counted.totals(fresh)
+    start, end = intervals.bounds[0], intervals.bounds[-1]
     return Accounts(
-        sums + [each for each in rolled_up(recent, (step,)) if start <= each.at < end],
-        [(at, groups[group], wait) for at, group, wait in waited if group in groups]
-        + [
-            (int(each.start), each.group, each.wait)
-            for each in recent
-            if each.wait is not None and start <= each.start < end
-        ],
+        counted.rows,
+        total,
+        unpriced,
+        _lots(connection, intervals.steps(), fresh) if lots else {},
         [each for each in _facts(connection, now) if each.end > start and each.start < end],
     )
 
 
-def _sums(connection: Connection, step: int, bounds: Sequence[int]) -> Iterator[Sequence[Any]]:
-    """Yield begin, group and sums; each is of one interval if there are many bounds."""
-    table = schema.ledger_sums
-    values = [table.c[name] for name in SUMS]
-    if len(bounds) > MOST_ADDED_UP:
-        of = select(table.c.at, table.c.group, *values)
-        yield from connection.execute(
-            of.where(table.c.step == step, table.c.at >= bounds[0], table.c.at < bounds[-1])
-        )
-        return
-    for start, end in pairwise(bounds):
-        added = select(literal(start), table.c.group, *map(func.sum, values)).group_by(table.c.group)
-        yield from connection.execute(added.where(table.c.step == step, table.c.at >= start, table.c.at < end))
+class _Counted:
+    """The rows of accounts while they are added up."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        intervals: Intervals,
+        fields: Sequence[str],
+        groups: Mapping[int, Group],
+        may: May,
+    ) -> None:
+        self.rows: defaultdict[Place, Account] = defaultdict(Account)
+        self._connection = connection
+        self._intervals = intervals
+        self._fields = fields
+        self._by = [_groups.c[name] for name in fields]
+        self._groups = {number: group for number, group in groups.items() if may(group.user, group.project)}
+        self._only = true() if len(self._groups) == len(groups) else _condition(groups.values(), may)
+        self._may = may
+
+    def add_sums(self) -> None:
+        """Add the stored sums."""
+        width = len(self._by)
+        columns = [*self._by, *map(func.sum, _COLUMNS), func.count(_HELD_BY.distinct())]
+        for begin, *values in self._intervals.read(self._connection, columns, self._by, self._only):
+            account = self.rows[int(begin), tuple(values[:width])]
+            account.sums, account.people = Sums(*values[width:-1]), values[-1]
+
+    def add_fresh(self, fresh: Sequence[Rollup]) -> None:
+        """Add sums that are not stored yet."""
+        people: dict[Place, set[str]] = defaultdict(set)
+        for each in fresh:
+            place = self._place(each.at, each.group)
+            self.rows[place].sums.add(each.sums)
+            if each.sums.held and each.group.user:
+                people[place].add(each.group.user)
+        if people:
+            known = self._people_since(min(begin for begin, _ in people))
+            for place, names in people.items():
+                self.rows[place].people += len(names - known[place])
+
+    def _people_since(self, start: int) -> defaultdict[Place, set[str]]:
+        """Return the people that stored sums count in each row from an interval on."""
+        found: defaultdict[Place, set[str]] = defaultdict(set)
+        by = [*self._by, _groups.c.user]
+        rows = self._intervals.since(start).read(self._connection, by, by, and_(self._only, _sums.c.held > 0))
+        for begin, *values, user in rows:
+            found[int(begin), tuple(values)].add(user)
+        return found
+
+    def add_waits(self, recent: Sequence[LedgerEntry]) -> None:
+        """Add the waits of jobs, sorted in each row."""
+        places = {values: at for at, values in enumerate({self._values(each) for each in self._groups.values()})}
+        none = len(places)
+        rows = [none] * (max(self._groups, default=0) + 1)
+        for number, group in self._groups.items():
+            rows[number] = places[self._values(group)]
+        for begin, parts in groupby(self._stored_waits(), key=lambda part: self._intervals.begin(part[0])):
+            found: list[list[float]] = [[] for _ in range(none + 1)]
+            for _, groups, waits in parts:
+                for group_number, wait in zip(groups, waits, strict=True):
+                    found[rows[group_number] if group_number < len(rows) else none].append(wait)
+            for values, at in places.items():
+                if found[at]:
+                    self.rows[begin, values].waits = found[at]
+        for entry in recent:
+            if entry.wait is not None and self._intervals.has(entry.start):
+                self.rows[self._place(entry.start, entry.group)].waits.append(entry.wait)
+        for account in self.rows.values():
+            account.waits.sort()
+
+    def _stored_waits(self) -> Iterator[tuple[int, Iterable[int], Iterable[float]]]:
+        """Yield when jobs started, the numbers of their groups, and their waits, a part for each day or hour."""
+        bounds = self._intervals.bounds
+        for day in ledger_waits.read(self._connection, bounds[0], bounds[-1]):
+            if self._intervals.step > HOUR:
+                yield day.day, day.groups, day.waits
+                continue
+            by_hour = sorted(zip(day.seconds, day.groups, day.waits, strict=True))
+            for hour, rows in groupby(by_hour, key=lambda row: row[0] // HOUR):
+                _, groups, waits = zip(*rows, strict=True)
+                yield day.day + hour * HOUR, groups, waits
+
+    def totals(self, fresh: Sequence[Rollup]) -> tuple[Account, frozenset[str]]:
+        """Return the account of all rows, and the types of which GPUs were held without a price."""
+        total, people, unpriced = Account(), set[str](), set[str]()
+        marks = _sums.c.group, _sums.c.held > 0, _sums.c.held - _sums.c.priced > UNPRICED
+        stored = self._connection.execute(select(*marks).where(self._intervals.within()).distinct()).all()
+        added = [(each.group, *_marks(each.sums)) for each in fresh if self._counts(each.group)]
+        known = ((self._groups[row[0]], *row[1:]) for row in stored if row[0] in self._groups)
+        for group, is_held, is_unpriced in chain(known, added):
+            if is_held:
+                people.add(group.user)
+            if is_unpriced:
+                unpriced.add(group.gpu_type)
+        for account in self.rows.values():
+            total.sums.add(account.sums)
+        total.people = len(people - {""})
+        total.waits = sorted(chain.from_iterable(account.waits for account in self.rows.values()))
+        return total, frozenset(unpriced)
+
+    def _counts(self, group: Group) -> bool:
+        return self._may(group.user, group.project)
+
+    def _place(self, at: float, group: Group) -> Place:
+        return self._intervals.begin(at), self._values(group)
+
+    def _values(self, group: Group | LedgerEntry) -> tuple[str, ...]:
+        return tuple(getattr(group, name) for name in self._fields)
+
+
+def _marks(sums: Sums) -> tuple[bool, bool]:
+    """Return whether GPUs were held, and whether some had no price."""
+    return sums.held > 0, sums.held - sums.priced > UNPRICED
+
+
+def _condition(groups: Iterable[Group], may: May) -> ColumnElement[bool]:
+    """Return the condition that a group counts: whole projects, and single people in others."""
+    allowed: dict[str, set[str]] = defaultdict(set)
+    refused: set[str] = set()
+    for group in groups:
+        if may(group.user, group.project):
+            allowed[group.project].add(group.user)
+        else:
+            refused.add(group.project)
+    own: dict[str, list[str]] = defaultdict(list)
+    for project, people in allowed.items():
+        for user in people if project in refused else ():
+            own[user].append(project)
+    return or_(
+        _groups.c.project.in_(sorted(allowed.keys() - refused)),
+        *(and_(_groups.c.user == user, _groups.c.project.in_(projects)) for user, projects in own.items()),
+    )
+
+
+def _lots(connection: Connection, steps: Intervals, fresh: Sequence[Rollup]) -> dict[Lot, tuple[float, float]]:
+    """Return the GPU-seconds that each project held of each type in each step, and those that were borrowed."""
+    found = {(at, project, of): (held, more) for at, project, of, held, more in _stored_lots(connection, steps)}
+    for each in fresh:
+        if each.group.project:
+            lot = each.at, each.group.project, each.group.gpu_type
+            held, borrowed = found.get(lot, (0.0, 0.0))
+            found[lot] = held + each.sums.held, borrowed + each.sums.borrowed
+    return found
+
+
+def _stored_lots(connection: Connection, steps: Intervals) -> Iterable[Sequence[Any]]:
+    if steps.step == DAY:
+        table = schema.ledger_lots
+        return connection.execute(
+            select(table).where(table.c.day >= steps.bounds[0], table.c.day < steps.bounds[-1])
+        ).all()
+    by = [_groups.c.project, _groups.c.gpu_type]
+    columns = [*by, func.sum(_sums.c.held), func.sum(_sums.c.borrowed)]
+    return steps.read(connection, columns, by, _groups.c.project != "")
 
 
 def _recent(connection: Connection, now: float) -> list[LedgerEntry]:
@@ -88,11 +285,6 @@ def _recent(connection: Connection, now: float) -> list[LedgerEntry]:
 
 def _held(connection: Connection, now: float) -> list[LedgerEntry]:
     return [each for holding in Tables.holdings.load(connection).values() for each in holding.entries(now)]
-
-
-def _groups(connection: Connection, visible: Callable[[Group], bool]) -> dict[int, Group]:
-    rows = connection.execute(select(schema.ledger_groups))
-    return {int(row[0]): group for row in rows if visible(group := Group(*row[1:]))}
 
 
 def _facts(connection: Connection, now: float) -> list[EndedFact]:

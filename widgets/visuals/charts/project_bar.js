@@ -2,7 +2,7 @@
 
 import { h, patch } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
-import { clean, count } from "../base/words.js";
+import { amount, clean, count } from "../base/words.js";
 
 const UNITS_SHOWN = 32;
 
@@ -20,12 +20,13 @@ export function byType(project) {
     : [{ ...project, type: null }];
 }
 
-/** The numbers of a project in words. */
+/** The numbers of a project in words; a quota of null is unlimited, and one of undefined not known. */
 export function standingWords(project) {
-  const parts = [`${project.held} held`];
-  if (project.borrowed) parts.push(`${project.borrowed} borrowed`);
-  if (project.waiting) parts.push(`${project.waiting} waiting`);
-  parts.push(project.quota === null ? "quota unlimited" : `quota ${project.quota}`);
+  const parts = [`${amount(project.held)} held`];
+  if (project.borrowed) parts.push(`${amount(project.borrowed)} borrowed`);
+  if (project.waiting) parts.push(`${amount(project.waiting)} waiting`);
+  if (project.quota === null) parts.push("quota unlimited");
+  else if (project.quota !== undefined) parts.push(`quota ${amount(project.quota)}`);
   return parts.join(" · ");
 }
 
@@ -52,8 +53,8 @@ export function projectBar(project, scale, key = "bar") {
     }),
     h("div", { key: "waiting", class: "st-part st-waiting", style: { width: share(shown) } }),
     scale <= UNITS_SHOWN && h("div", { key: "units", class: "st-units" }),
-    quota !== null &&
-      h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${quota}` }),
+    Number.isFinite(quota) &&
+      h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${amount(quota)}` }),
   );
 }
 

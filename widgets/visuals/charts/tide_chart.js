@@ -2,7 +2,7 @@
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, emptyState, stage } from "../base/glyphs.js";
-import { clean, clock, count } from "../base/words.js";
+import { amount, clean, clock, count } from "../base/words.js";
 
 const TIDE_HEIGHT = 208;
 const DEFAULT_WIDTH = 640;
@@ -13,7 +13,8 @@ let tides = 0;
 
 /**
  * Draws the tide chart.
- * @param data `history`: History; `colours`: colour by project name
+ * @param data `history`: History, whose points may have the `borrowed` GPUs by project; `colours`: colour by project name;
+ * `summary` and `timeWords(at)` if the usual words do not fit
  */
 export function renderTideChart(element, data) {
   drawTide(element, { ...data, history: trimmed(data.history) });
@@ -42,13 +43,13 @@ function drawTide(element, data) {
     h(
       "p",
       { key: "reading", class: "st-tide-reading", "data-testid": "tide-reading" },
-      readingWords(history, names, state),
+      readingWords(data, names, state),
     ),
     h(
       "div",
       { key: "frame", class: "st-tide-frame" },
       drawScale(scene),
-      drawWater(scene, state, again),
+      drawWater(scene, state, again, data.summary ?? tideWords(history)),
       h(
         "div",
         { key: "times", class: "st-tide-times" },
@@ -56,7 +57,8 @@ function drawTide(element, data) {
           h(
             "span",
             { key: part },
-            clock(scene.start + part * scene.length, history.end, scene.length < SECONDS_SHOWN_S),
+            data.timeWords?.(scene.start + part * scene.length) ??
+              clock(scene.start + part * scene.length, history.end, scene.length < SECONDS_SHOWN_S),
           ),
         ),
       ),
@@ -144,7 +146,7 @@ function drawScale(scene) {
   );
 }
 
-function drawWater(scene, state, again) {
+function drawWater(scene, state, again, summary) {
   const { history } = scene;
   const read = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -162,7 +164,7 @@ function drawWater(scene, state, again) {
       key: "water",
       class: "st-tide-water",
       role: "img",
-      "aria-label": tideWords(history),
+      "aria-label": summary,
       on: { pointermove: read, pointerleave: leave },
     },
     s(
@@ -174,14 +176,15 @@ function drawWater(scene, state, again) {
         scene.names.map((name) => drawHatch(hatch(name), scene.colours[name])),
       ),
       drawBands(scene, hatch),
-      s("line", {
-        key: "total",
-        class: "st-tide-total",
-        x1: 0,
-        x2: scene.width,
-        y1: scene.y(history.total),
-        y2: scene.y(history.total),
-      }),
+      history.total > 0 &&
+        s("line", {
+          key: "total",
+          class: "st-tide-total",
+          x1: 0,
+          x2: scene.width,
+          y1: scene.y(history.total),
+          y2: scene.y(history.total),
+        }),
       state.at !== null &&
         s("line", {
           key: "cursor",
@@ -218,7 +221,7 @@ function drawBands(scene, hatch) {
     const quota = scene.history.quotas[name] ?? Infinity;
     const held = scene.points.map((point) => point.held[name] ?? 0);
     const floor = [...below];
-    const line = floor.map((gpus, place) => gpus + Math.min(held[place], quota));
+    const line = floor.map((gpus, place) => gpus + held[place] - borrowedAt(scene.history, scene.points[place], name));
     held.forEach((gpus, place) => {
       below[place] += gpus;
     });
@@ -300,16 +303,21 @@ function drawNames(names, colours, state, again) {
   );
 }
 
-function readingWords(history, names, state) {
-  if (state.at === null) return tideWords(history);
+/** The GPUs that a project borrowed at a point: given, or those beyond its quota. */
+function borrowedAt(history, point, name) {
+  return point.borrowed?.[name] ?? Math.max(0, (point.held[name] ?? 0) - (history.quotas[name] ?? Infinity));
+}
+
+function readingWords({ history, summary, timeWords }, names, state) {
+  if (state.at === null) return summary ?? tideWords(history);
   const point = history.points.findLast(({ at }) => at <= state.at) ?? history.points[0];
   const parts = names
     .filter((name) => point.held[name] > 0)
     .map((name) => {
-      const borrowed = Math.max(0, point.held[name] - (history.quotas[name] ?? Infinity));
-      return `${clean(name)} ${point.held[name]}${borrowed ? ` (${borrowed} borrowed)` : ""}`;
+      const borrowed = borrowedAt(history, point, name);
+      return `${clean(name)} ${amount(point.held[name])}${borrowed ? ` (${amount(borrowed)} borrowed)` : ""}`;
     });
-  return `${clock(state.at, history.end)} · ${parts.join(", ") || "none held"}`;
+  return `${timeWords?.(state.at) ?? clock(state.at, history.end)} · ${parts.join(", ") || "none held"}`;
 }
 
 function tideWords(history) {

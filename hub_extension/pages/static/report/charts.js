@@ -1,0 +1,90 @@
+/** The charts of a report: its tide, and a bar for each project. */
+
+import { h } from "../visuals/base/dom.js";
+import { amount, clean } from "../visuals/base/words.js";
+import { barScale, projectBar, standingWords } from "../visuals/charts/project_bar.js";
+import { renderTideChart } from "../visuals/charts/tide_chart.js";
+import { intervalsOf } from "./period.js";
+
+const MOST_BARS = 12;
+
+/** The sums of each project over the intervals of a report by project and time, the largest first. */
+export function projectsOf(report, colours) {
+  const found = new Map();
+  for (const row of report.rows) {
+    const { project } = row.by;
+    if (!project) continue;
+    const sums = found.get(project) ?? { held: 0, borrowed: 0, lent: 0, quota: undefined };
+    sums.held += row.gpu_hours_held;
+    sums.borrowed += row.gpu_hours_borrowed;
+    sums.lent += row.gpu_hours_lent ?? 0;
+    if (row.gpu_hours_quota !== null) sums.quota = (sums.quota ?? 0) + row.gpu_hours_quota;
+    found.set(project, sums);
+  }
+  const named = [...found].map(([name, sums]) => ({ name, colour: colours[name] ?? null, waiting: 0, ...sums }));
+  return named.sort((one, other) => other.held - one.held || (one.name < other.name ? -1 : 1));
+}
+
+/** The tide of a report by project and time: the mean number of GPUs held in each interval, borrowed ones hatched. */
+export function drawTide(report, column, projects, now) {
+  const intervals = intervalsOf(report, column, now);
+  const points = new Map(
+    intervals.map(({ name, start, end }) => [
+      name,
+      { at: start, hours: (end - start) / 3600, held: {}, borrowed: {}, name },
+    ]),
+  );
+  for (const row of report.rows) {
+    const point = points.get(row.by[column]);
+    if (!point || !row.by.project || !row.gpu_hours_held) continue;
+    point.held[row.by.project] = rounded(row.gpu_hours_held / point.hours);
+    point.borrowed[row.by.project] = rounded(row.gpu_hours_borrowed / point.hours);
+  }
+  const history = {
+    start: intervals[0]?.start ?? 0,
+    end: intervals.at(-1)?.end ?? 0,
+    points: [...points.values()],
+    quotas: Object.fromEntries(projects.map(({ name }) => [name, Infinity])),
+    total: 0,
+    share_held: 0,
+  };
+  const timeWords = (at) => (intervals.findLast(({ start }) => start <= at) ?? intervals[0]).name;
+  const colours = Object.fromEntries(projects.map(({ name, colour }) => [name, colour]));
+  const summary = `Mean number of GPUs held in each ${column}, in UTC; borrowed ones hatched`;
+  return h("div", { key: "tide", draw: (node) => renderTideChart(node, { history, colours, summary, timeWords }) });
+}
+
+function rounded(gpus) {
+  return Number(gpus.toPrecision(3));
+}
+
+/** A bar for each of the projects that held most, in GPU-hours, with the quota as a line and the lent hours in words. */
+export function drawBars(projects) {
+  const holding = projects.filter(({ held }) => held > 0).slice(0, MOST_BARS);
+  const whole = holding.map((project) => ({
+    ...project,
+    held: Math.round(project.held),
+    borrowed: Math.round(project.borrowed),
+    quota: project.quota === undefined ? undefined : Math.round(project.quota),
+  }));
+  const scale = barScale(whole);
+  return h(
+    "div",
+    { key: "bars", class: "st-report-bars", "data-testid": "report-bars" },
+    whole.map((project) => [
+      h("div", { key: `name ${project.name}`, class: "st-report-name" }, clean(project.name)),
+      projectBar(project, Math.max(scale, 33), `bar ${project.name}`),
+      h(
+        "div",
+        { key: `words ${project.name}`, class: "st-muted st-report-words" },
+        standingWords(project),
+        project.lent >= 0.5 && ` · ${amount(Math.round(project.lent))} lent`,
+      ),
+    ]),
+  );
+}
+
+/** The names of projects with a quota that held nothing. */
+export function unusedQuotas(projects) {
+  return projects.filter(({ held, quota }) => held === 0 && quota > 0).map(({ name }) => clean(name));
+}

@@ -1,0 +1,77 @@
+"""Lent GPU-hours: the unused quota that others borrow; pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from springtide.scheduler.store.ledger import EndedFact, FactKind, Lot
+
+
+def lent(
+    lots: Mapping[Lot, tuple[float, float]], facts: Iterable[EndedFact], span: tuple[float, float], step: int
+) -> dict[Lot, float]:
+    """Return the GPU-seconds that each project lent of a type in each step of a span.
+
+    ``lots`` have the GPU-seconds that projects held and borrowed. The unused quota of a project is its own quota,
+    less what it held within that. In each step the projects with unused quota lend what is borrowed in proportion
+    to that, and never more than it: GPUs beyond the unused quotas have no lender.
+    """
+    unused: defaultdict[tuple[int, str], dict[str, float]] = defaultdict(dict)
+    for (at, project, gpu_type), seconds in _own_quotas(facts, span, step).items():
+        held, beyond = lots.get((at, project, gpu_type), (0.0, 0.0))
+        unused[at, gpu_type][project] = max(0.0, seconds - (held - beyond))
+    borrowed: defaultdict[tuple[int, str], float] = defaultdict(float)
+    for (at, _, gpu_type), (_, beyond) in lots.items():
+        borrowed[at, gpu_type] += beyond
+    found = {}
+    for (at, gpu_type), of_projects in unused.items():
+        total, wanted = sum(of_projects.values()), borrowed.get((at, gpu_type), 0.0)
+        if total and wanted:
+            share = min(1.0, wanted / total)
+            found.update({(at, project, gpu_type): share * own for project, own in of_projects.items() if own})
+    return found
+
+
+def _own_quotas(facts: Iterable[EndedFact], span: tuple[float, float], step: int) -> dict[Lot, float]:
+    """Return the GPU-seconds of quota that each project has for itself; an unlimited one has none."""
+    whole, own = _by_project(facts, FactKind.QUOTA), _by_project(facts, FactKind.OWN_QUOTA)
+    found: defaultdict[Lot, float] = defaultdict(float)
+    for key, quotas in whole.items():
+        for start, end, value in _instead(quotas, own.get(key, ())):
+            for at, seconds in _steps(max(start, span[0]), min(end, span[1]), step):
+                found[at, *key] += value * seconds
+    return found
+
+
+def _by_project(facts: Iterable[EndedFact], kind: FactKind) -> dict[tuple[str, str], list[EndedFact]]:
+    found: defaultdict[tuple[str, str], list[EndedFact]] = defaultdict(list)
+    for fact in facts:
+        if fact.kind is kind:
+            found[fact.project, fact.gpu_type].append(fact)
+    return found
+
+
+def _instead(quotas: Sequence[EndedFact], own: Sequence[EndedFact]) -> Iterator[tuple[float, float, float]]:
+    """Yield spans with values: those of ``own``, and those of ``quotas`` where it has none."""
+    for fact in own:
+        if fact.value:
+            yield fact.start, fact.end, fact.value
+    for fact in quotas:
+        if not fact.value:
+            continue
+        start = fact.start
+        for other in sorted((each for each in own if each.end > fact.start), key=lambda each: each.start):
+            if other.start >= fact.end:
+                break
+            yield start, other.start, fact.value
+            start = max(start, other.end)
+        yield start, fact.end, fact.value
+
+
+def _steps(start: float, end: float, step: int) -> Iterator[tuple[int, float]]:
+    """Yield the begin of each step of a span, and the seconds of the span in it."""
+    while start < end:
+        at = int(start // step * step)
+        yield at, min(end, at + step) - start
+        start = float(at + step)

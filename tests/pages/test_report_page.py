@@ -1,0 +1,103 @@
+"""The page of the report: periods, rows, charts and files of what was held."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def held(shared_service: Service) -> None:
+    """Jobs of susan's within the quota of 2 GPUs and beyond it, and one of jemma's; the ledger keeps them."""
+    for user, gpus in (("susan", 2), ("susan", 1), ("jemma", 1)):
+        job = shared_service.submit(user, gpus=gpus)
+        shared_service.until(job.id, lambda job: job.state == "running")
+
+
+def ready(page: Page) -> Page:
+    expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+    return page
+
+
+@pytest.mark.usefixtures("held")
+def test_admins_see_projects_with_their_bars_tide_and_total(visit: Visit) -> None:
+    page = ready(visit("admin", "report"))
+    rows = page.get_by_test_id("report-row")
+    expect(rows).to_have_count(3)
+    expect(rows.filter(has_text="vision").locator("[data-label=jobs]")).to_have_text("2")
+    expect(page.get_by_test_id("report-total").locator("[data-label=people]")).to_have_text("2")
+    expect(page.get_by_test_id("report-unused")).to_have_text("1 project with a quota held nothing: nlp.")
+    expect(page.get_by_test_id("simulated")).to_be_visible()
+    expect(page.get_by_role("img", name="Mean number of GPUs held")).to_be_visible()
+    expect(page.get_by_test_id("report-bars").get_by_role("img")).to_have_count(2)
+
+
+@pytest.mark.usefixtures("held")
+def test_others_see_their_own_and_no_quotas(visit: Visit) -> None:
+    page = ready(visit("susan", "report"))
+    expect(page.get_by_test_id("report-row")).to_have_count(1)
+    expect(page.get_by_test_id("report-table").get_by_text("quota h")).to_have_count(0)
+    expect(page.get_by_test_id("report-bars")).not_to_contain_text("quota")
+
+
+@pytest.mark.usefixtures("held")
+def test_rows_and_period_are_chosen_and_stay_in_the_address(visit: Visit) -> None:
+    page = ready(visit("admin", "report"))
+    page.get_by_test_id("report-by").select_option("person")
+    page.get_by_test_id("report-then").select_option("kind")
+    expect(page.get_by_test_id("report-row")).to_have_count(2)
+    expect(page.get_by_test_id("report-table")).to_contain_text("training")
+    page.get_by_test_id("report-period").select_option("own")
+    page.get_by_test_id("report-start").fill("2020-01-01")
+    page.get_by_test_id("report-end").fill("2020-01-31")
+    expect(page.get_by_test_id("empty")).to_contain_text("No GPU-hours that you may see")
+    page.reload()
+    expect(page.get_by_test_id("report-span")).to_contain_text("From 2020-01-01 to 2020-01-31, in UTC.")
+    expect(page.get_by_test_id("report-by")).to_have_value("person")
+    expect(page.get_by_test_id("report-then")).to_have_value("kind")
+
+
+@pytest.mark.usefixtures("held")
+def test_a_period_that_ends_before_it_starts_is_refused_in_words(visit: Visit) -> None:
+    page = visit("admin", "report?period=own&start=2026-02-01&end=2026-01-01")
+    expect(page.get_by_test_id("message")).to_contain_text("before it starts")
+
+
+@pytest.mark.usefixtures("held")
+def test_the_report_is_downloaded_as_it_is_shown(visit: Visit, tmp_path: Path) -> None:
+    page = ready(visit("admin", "report?by=project,person"))
+    files = {}
+    for ending in ("csv", "json"):
+        with page.expect_download() as download:
+            page.get_by_test_id(f"report-{ending}").click()
+        files[ending] = tmp_path / download.value.suggested_filename
+        download.value.save_as(files[ending])
+        assert files[ending].suffix == f".{ending}"
+    rows = list(csv.DictReader(files["csv"].open()))
+    assert {(row["project"], row["person"]) for row in rows} == {("vision", "susan"), ("speech", "jemma")}
+    assert json.loads(files["json"].read_text())["by"] == ["project", "person"]
+
+
+@pytest.mark.usefixtures("held")
+def test_paper_has_the_report_alone(visit: Visit) -> None:
+    page = ready(visit("admin", "report"))
+    page.emulate_media(media="print")
+    expect(page.get_by_test_id("report-table")).to_be_visible()
+    expect(page.get_by_test_id("report-csv")).to_be_hidden()
+    expect(page.get_by_role("navigation")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("width", [1000, 1440, 1920])
+def test_nothing_is_wider_than_the_window(visit: Visit, width: int) -> None:
+    page = ready(visit("admin", "report"))
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
