@@ -18,8 +18,9 @@ from typing import Any, Final
 import msgspec
 import wandb
 
-from springtide.hub_extension.tracking.tracker import NotTakenError, about, metric_name, parameters
+from springtide.hub_extension.tracking.tracker import NotTakenError, about, parameters
 from springtide.scheduler.model import JobState
+from springtide.scheduler.tracking_names import metric_name
 from springtide.scheduler.wire import Job, Point
 
 POSITION: Final = "springtide.json"

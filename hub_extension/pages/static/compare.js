@@ -3,9 +3,9 @@
 import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
-import { call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
+import { boardPath, call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { emptyState } from "./visuals/base/glyphs.js";
+import { boardLink, emptyState } from "./visuals/base/glyphs.js";
 import { oncePerFrame } from "./visuals/base/pace.js";
 import { clean, count } from "./visuals/base/words.js";
 import { PLAIN } from "./visuals/charts/curve_shape.js";
@@ -113,6 +113,8 @@ function drawMetrics(jobs) {
         "No metric was reported by two of these jobs.",
       ),
     drawAcross(shown, redraw),
+    " ",
+    boardLink(boardPath(jobs.map(({ id }) => id)), "compared-tensorboard"),
     drawShapeFields(shown, redraw),
     h(
       "div",

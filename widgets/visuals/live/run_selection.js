@@ -1,7 +1,7 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { h, memory } from "../base/dom.js";
-import { button, isFinal } from "../base/glyphs.js";
+import { boardLink, button, isFinal } from "../base/glyphs.js";
 import { clean, count, listed, size } from "../base/words.js";
 
 const DONE = {
@@ -31,21 +31,21 @@ const MOST_AGAIN = 20;
 const MOST = 200;
 const MOST_COMPARED = 20;
 
-/** The link to the comparison of the selected jobs, or the reason why too many are selected. */
-function comparing(jobs, compareOf) {
-  if (jobs.length < 2 || !compareOf) return null;
+/** The links to the comparison and the TensorBoard of the selected jobs, or the reason why too many are selected. */
+function comparing(jobs, { compareOf, boardOf }) {
   if (jobs.length > MOST_COMPARED)
-    return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
-  return h(
-    "a",
-    {
-      key: "compare",
-      class: "st-button",
-      href: compareOf(jobs.map(({ id }) => id)),
-      "data-testid": "selected-compare",
-    },
-    `Compare ${jobs.length}`,
-  );
+    return [h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`)];
+  const ids = jobs.map(({ id }) => id);
+  return [
+    jobs.length > 1 &&
+      compareOf &&
+      h(
+        "a",
+        { key: "compare", class: "st-button", href: compareOf(ids), "data-testid": "selected-compare" },
+        `Compare ${jobs.length}`,
+      ),
+    boardOf && jobs.every(({ trials }) => !trials) && boardLink(boardOf(ids), "selected-tensorboard"),
+  ];
 }
 
 export class Selection {
@@ -125,7 +125,7 @@ export class Selection {
             ? this.#erasure(this.erasing)
             : this.writing
               ? this.#form(chosen)
-              : [...this.#choices(able), ...this.#marks(chosen), comparing(chosen, this.feed.links.compareOf)]),
+              : [...this.#choices(able), ...this.#marks(chosen), ...comparing(chosen, this.feed.links)]),
       this.outcome && this.#result(),
     );
   }
