@@ -40,14 +40,11 @@ def jobs(hub: Hub) -> Iterator[list[Job]]:
         ]
         jemma.start({"gpus": 0}).raise_for_status()
         jemma.wait_until_ready()
-        ended = [until("the end of a job", lambda job=job: succeeded(client.job(job))) for job in sent]
+        until("the end of the jobs", lambda: all(client.job(job).state == "succeeded" for job in sent))
+        ended = [client.job(job) for job in sent]
     yield ended
     jemma.stop()
     jemma.close()
-
-
-def succeeded(job: Job) -> Job | None:
-    return job if job.state == "succeeded" else None
 
 
 @pytest.fixture(scope="module")
