@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.decisions import label, quoted_name
 from springtide.scheduler.sentences.sentence import (
     Params,
     Role,
@@ -30,19 +30,19 @@ def _held(p: Params) -> Sentences:
 
 
 def _drained(p: Params) -> Sentences:
-    yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
+    yield cause(f"The node {label(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
     yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _drained_without_gpus(p: Params) -> Sentences:
-    yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
+    yield cause(f"The node {label(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
 
 
 def _gpu_drained(p: Params) -> Sentences:
     whose = f"by {quoted_name(p, 'by')}" if p.get("by") else "because of a fault"
-    yield cause(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} was drained {whose}.")
+    yield cause(f"The GPU {number(p, 'gpu')} of {label(p, 'node')} was drained {whose}.")
     yield from detail(p)
     yield follows("It resumes by itself as soon as GPUs are free for it.")
 

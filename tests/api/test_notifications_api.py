@@ -202,7 +202,7 @@ def notification(name: str) -> Notification:
         user="susan",
         job="a",
         event=NotificationEvent.FAILED,
-        title=f"The job {name} failed.",
+        title=f"The job “{name}” failed.",
         text="It ended with exit code 1.",
         channels=("email",),
     )
@@ -285,7 +285,7 @@ async def test_only_the_person_sees_a_notification_on_the_event_stream(service: 
         await opened.acquire()
     job = await service.submit("susan", "true", name="digits")
     _, line = await hers
-    assert '"The job digits succeeded."' in line
+    assert '"The job “digits” succeeded."' in line
     assert job["id"] in line
     for task in others:
         assert "notification" not in (await task)[0]

@@ -259,7 +259,7 @@ async def test_a_training_that_was_complete_is_marked_as_finished(machine):
     await machine.until(job.id, "paused")
     finished = await machine.engine.finish(job.id, "susan")
     assert (finished.state, finished.ended_cleanly) == ("succeeded", False)
-    assert finished.reason.text == "It was marked as finished by susan."
+    assert finished.reason.text == "It was marked as finished by “susan”."
 
 
 FINISHES_ITS_EPOCH = """
@@ -364,7 +364,7 @@ async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
     assert (await machine.engine.job(job.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
-    assert paused.reason.text == "It was paused by susan. It continues when it is resumed."
+    assert paused.reason.text == "It was paused by “susan”. It continues when it is resumed."
 
 
 OWN_CHECKPOINTS = """

@@ -421,7 +421,7 @@ def test_the_loss_of_a_node_is_named_only_where_one_was_lost():
 def test_a_pause_that_was_taken_back_says_whose_it_was():
     resumed, _ = lifecycle.resume(held(running()))
     record = gone(resumed, code=75)
-    assert "paused by susan" in sentences.text(record.attempts[-1].ended_why)
+    assert "paused by “susan”" in sentences.text(record.attempts[-1].ended_why)
 
 
 def test_a_result_that_could_not_be_kept_is_told_with_the_end():
@@ -447,7 +447,7 @@ def test_a_job_that_waits_after_an_attempt_is_marked_as_finished(before):
     record = gone((held if before == "held" else asked_to_pause)(running()), code=0, paused=True)
     finished, effects = lifecycle.finish(record, "susan", 300.0)
     assert (finished.state, finished.standing.ended, finished.standing.held) == (JobState.SUCCEEDED, 300.0, False)
-    assert sentences.text(finished.standing.reason) == "It was marked as finished by susan."
+    assert sentences.text(finished.standing.reason) == "It was marked as finished by “susan”."
     assert effects == ()
 
 

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -77,7 +78,7 @@ def data(client: httpx.Client, server: NotebookServer, name: str, *jobs: Job) ->
 def boards(server: NotebookServer) -> list[psutil.Process]:
     """Return the TensorBoards that run in a notebook server."""
     running = psutil.Process(server.process.pid).children(recursive=True)
-    return [each for each in running if "springtide.widgets.tensorboard" in each.cmdline()]
+    return [each for each in running if is_board(each)]
 
 
 @pytest.fixture(scope="module")
@@ -152,37 +153,47 @@ def test_nobody_else_opens_it(server: NotebookServer, lonely: NotebookServer, tr
         assert client.get(address).headers["Location"].endswith(f"/{trained.id}/")
         for wrong in ("../api", f"{trained.id}/%2e%2e/x", "a" * 65, "-".join(["a"] * 21)):
             assert client.get(f"{server.url}springtide/tensorboard/{wrong}").status_code in {400, 404}, wrong
-        socket_folder = next(Path("/tmp").glob(f"springtide-tensorboard-{boards(server)[0].pid}-*"))
-        assert socket_folder.stat().st_mode & 0o077 == 0
+        socket = next(each.laddr for each in boards(server)[0].net_connections("unix") if each.laddr)
+        assert Path(socket).parent.stat().st_mode & 0o077 == 0
+        assert not any(each.status == "LISTEN" for each in boards(server)[0].net_connections("inet"))
     stranger = httpx.get(f"{address}/data/runs")
     assert stranger.status_code in {302, 403}
     with lonely.client() as client:
         assert "not started by a hub" in page(client, lonely, trained)[1]
 
 
-def test_it_ends_with_its_server_and_leaves_no_files(tmp_path: Path, service: str, trained: Job) -> None:
-    environment = {"SPRINGTIDE_URL": service, "JUPYTERHUB_API_TOKEN": "susan", "TMPDIR": str(tmp_path)}
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for temporary files whose path leaves room for that of a socket."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def test_it_ends_with_its_server_and_leaves_no_files(
+    tmp_path: Path, short: Path, service: str, trained: Job
+) -> None:
+    environment = {"SPRINGTIDE_URL": service, "JUPYTERHUB_API_TOKEN": "susan", "TMPDIR": str(short)}
     server = start_server(tmp_path / "home", environment)
     try:
         with server.client() as client:
             assert page(client, server, trained)[0] == "ready"
         found = boards(server)
         assert len(found) == 1
-        assert list(tmp_path.glob("springtide-tensorboard-*"))
+        assert list(short.iterdir())
         server.process.kill()
         server.process.wait()
         assert not psutil.wait_procs(found, timeout=PATIENCE_S)[1]
-        assert not list(tmp_path.glob("springtide-tensorboard-*"))
+        assert not list(short.iterdir())
     finally:
         stop(server)
 
 
-def test_what_a_killed_one_left_is_removed(tmp_path: Path, service: str, trained: Job) -> None:
+def test_what_a_killed_one_left_is_removed(short: Path, service: str, trained: Job) -> None:
     environment = {
         **os.environ,
         "SPRINGTIDE_URL": service,
         "JUPYTERHUB_API_TOKEN": "susan",
-        "TMPDIR": str(tmp_path),
+        "TMPDIR": str(short),
     }
     command = [sys.executable, "-P", "-m", "springtide.widgets.tensorboard", trained.id]
 
@@ -197,34 +208,55 @@ def test_what_a_killed_one_left_is_removed(tmp_path: Path, service: str, trained
     first = begin()
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    assert len(list(tmp_path.glob("springtide-tensorboard-*"))) == 1
+    assert len(list(short.iterdir())) == 1
     second = begin()
-    assert [each.name.split("-")[2] for each in tmp_path.glob("springtide-tensorboard-*")] == [str(second.pid)]
+    assert len(list(short.iterdir())) == 1
     second.communicate()
-    assert not list(tmp_path.glob("springtide-tensorboard-*"))
+    assert not list(short.iterdir())
+
+
+def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path: Path, service: str, trained: Job) -> None:
+    deep = tmp_path / "a-folder-with-a-long-name" / "and-another-one-in-it-that-is-longer-still-and-more"
+    deep.mkdir(parents=True)
+    environment = {**os.environ, "SPRINGTIDE_URL": service, "JUPYTERHUB_API_TOKEN": "susan", "TMPDIR": str(deep)}
+    command = [sys.executable, "-P", "-m", "springtide.widgets.tensorboard", trained.id]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe) as started:
+        said = {"state": "reading"}
+        while said["state"] == "reading":
+            said = json.loads(started.stdout.readline())
+        started.stdin.close()
+    assert said["state"] == "ready", said
 
 
 def processes() -> list[psutil.Process]:
     """Return the TensorBoards that this process has started."""
-    return [each for each in psutil.Process().children() if "springtide.widgets.tensorboard" in each.cmdline()]
+    return [each for each in psutil.Process().children() if is_board(each)]
+
+
+def is_board(process: psutil.Process) -> bool:
+    try:
+        return "springtide.widgets.tensorboard" in process.cmdline()
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return False
 
 
 async def test_one_that_nobody_uses_ends_and_so_does_the_fifth_last(service: str, trained: Job) -> None:
     environment = {**os.environ, "SPRINGTIDE_URL": service, "JUPYTERHUB_API_TOKEN": "susan"}
-    boards = Boards(environment)
-    first = await boards.open(trained.id)
+    boards, idle = Boards(environment), Boards(environment, unused_s=0.1)
     ids = ["unknown1", "unknown2", "unknown3"]
-    for each in ids:
-        await boards.open(each)
-    assert await boards.open(trained.id) is first
-    await boards.open("unknown4")
-    assert boards.known(ids[0]) is None
-    assert boards.known(trained.id) is first
-    assert len(processes()) <= 4
-    for each in (*ids, "unknown4", trained.id):
-        await boards.forget(each)
+    try:
+        first = await boards.open(trained.id)
+        for each in ids:
+            await boards.open(each)
+        assert await boards.open(trained.id) is first
+        await boards.open("unknown4")
+        assert boards.known(ids[0]) is None
+        assert boards.known(trained.id) is first
+    finally:
+        for each in (*ids, "unknown4", trained.id):
+            await boards.forget(each)
     assert not processes()
-    idle = Boards(environment, unused_s=0.1)
     await idle.open(trained.id)
     async with asyncio.timeout(PATIENCE_S):
         while processes():

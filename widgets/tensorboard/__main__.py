@@ -6,8 +6,6 @@ Each line of the standard output is a `Said` as JSON. The notebook server starts
 from __future__ import annotations
 
 import os
-import shutil
-import stat
 import sys
 import threading
 import time
@@ -15,25 +13,28 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
+from tempfile import gettempdir
 from typing import Final
 
 import msgspec
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.scratch import ScratchFolder
 from springtide.scheduler.user_environments import how_to_install, user_environments
 from springtide.scheduler.wording import listed
 from springtide.widgets.tensorboard.said import PROGRAM, Said
 
 PACKAGE: Final = "tensorboard"
 PREFIX: Final = "springtide-tensorboard-"
-"""Beginning of the names of the folders with copies; the process id follows."""
+"""Beginning of the names of the folders with copies."""
+LONGEST: Final = 60
+"""Maximum length of the path of their place, in characters: the kernel takes no long path of a socket."""
 REFRESH_S: Final = 5
 
 
 def main(jobs: Sequence[str]) -> None:
     """Run TensorBoard of these jobs."""
-    folders: list[Path] = []
+    folders: list[ScratchFolder] = []
     threading.Thread(target=_end_with_input, args=(folders,), daemon=True).start()
     if find_spec(PACKAGE) is None:
         other = _other_python()
@@ -42,17 +43,17 @@ def main(jobs: Sequence[str]) -> None:
         how = how_to_install(PACKAGE)
         _say(Said("failed", f"TensorBoard is not installed for this notebook server. To install it: {how}"))
         return
-    _remove_left_over(Path(gettempdir()))
-    folder = Path(mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    there = gettempdir()
+    folder = ScratchFolder(Path(there if len(there) <= LONGEST else "/tmp"), PREFIX)  # noqa: S108 - its own folder
     folders.append(folder)
     try:
-        _run(jobs, folder)
+        _run(jobs, folder.path)
     except (PoolError, Unreachable, OSError) as error:
         _say(Said("failed", str(error)))
     except Exception as error:  # noqa: BLE001 - of another program; its user has to know
         _say(Said("failed", f"TensorBoard did not start: {type(error).__name__}: {error}"))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
 
 
 def _run(jobs: Sequence[str], folder: Path) -> None:
@@ -92,12 +93,12 @@ def _say(said: Said) -> None:
     sys.stdout.buffer.flush()
 
 
-def _end_with_input(folders: list[Path]) -> None:
+def _end_with_input(folders: list[ScratchFolder]) -> None:
     """End this process, whatever it does, once the notebook server has closed the input or has ended."""
     while sys.stdin.buffer.read(4096):
         continue
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
     os._exit(0)
 
 
@@ -109,17 +110,6 @@ def _other_python() -> Path | None:
         if has_it and not each.problem and each.path.resolve() != Path(sys.prefix).resolve():
             return each.interpreter
     return None
-
-
-def _remove_left_over(there: Path) -> None:
-    """Remove the folders of processes of this account that were killed."""
-    for folder in there.glob(f"{PREFIX}*-*"):
-        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
-        with suppress(OSError):
-            about = folder.lstat()
-            is_own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
-            if is_own and pid.isdecimal() and not Path(f"/proc/{pid}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
