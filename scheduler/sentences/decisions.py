@@ -153,7 +153,7 @@ def _made_room(p: Params) -> Sentences:
 
 
 def _promised(p: Params) -> Sentences:
-    yield cause("It has waited for long.")
+    yield cause("It has waited long.")
     yield from reserved(p)
 
 

@@ -226,7 +226,7 @@ def test_many_notifications_are_one_message_that_ends() -> None:
     message = message_of([notification(f"sweep {number}") for number in range(500)], "https://hub/pool/")
     assert message.title == "There are 500 notifications of the pool."
     assert len(message.lines) == 22
-    first = "The job sweep 0 failed. It ended with exit code 1. https://hub/pool/jobs/a"
+    first = "The job “sweep 0” failed. It ended with exit code 1. https://hub/pool/jobs/a"
     assert message.lines[0] == first
     assert message.lines[-2].startswith("Besides these there are 480 more")
     alone = message_of([notification("digits")], "https://hub/pool/")

@@ -88,7 +88,7 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert high.startswith(
         "It would start on 4 GPUs: 2 within the quota, 2 borrowed, as soon as other jobs have made"
     )
-    assert "For it, 1 job with 4 GPUs would be paused and resumed later: “first” of susan in vision." in high
+    assert "For it, 1 job with 4 GPUs would be paused and resumed later: “first” of “susan” in “vision”." in high
     told = pool.run("explain", waiting, "--json").json
     assert told["job"]["id"] == waiting
     first = next(each for each in told["starts_if"] if "remove_jobs" in each)

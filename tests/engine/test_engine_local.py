@@ -321,7 +321,7 @@ async def test_trainers_that_end_by_themselves_when_asked_are_not_lost(machine, 
     machine.let("end")
     ended = await machine.until(job.id, "succeeded")
     assert [attempt.state for attempt in ended.attempts] == ["paused", "succeeded"]
-    assert "joe asked for its 2 GPUs back" in ended.attempts[0].ended_why.text
+    assert "“joe” asked for its 2 GPUs back" in ended.attempts[0].ended_why.text
     assert "It ended with 0 when asked to pause" in ended.attempts[0].ended_why.text
 
 

@@ -415,7 +415,7 @@ def test_the_loss_of_a_node_is_named_only_where_one_was_lost():
         for kind in (ExitKind.LOST, ExitKind.EVICTED)
     )
     assert lost.startswith("Its node or supervisor was lost.")
-    assert evicted.startswith("Something other than this pool ended it. The cluster ended its pod: drained.")
+    assert evicted.startswith("It was ended from outside the pool. The cluster ended its pod: drained.")
 
 
 def test_a_pause_that_was_taken_back_says_whose_it_was():
@@ -489,7 +489,7 @@ def test_every_reason_of_the_engine_has_a_sentence():
     assert "SIGKILL" in texts[11]
     assert "retry 1 of 3" in texts[11]
     assert "No program of that name." in texts[13]
-    assert texts[14] == "It was ended because it keeps too much on the disk. It keeps 2.0 GiB."
+    assert texts[14] == "It was ended: it keeps too much on the disk. It keeps 2.0 GiB."
 
 
 class TestMovesOnHold:

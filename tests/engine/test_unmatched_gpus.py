@@ -87,7 +87,7 @@ async def test_a_job_of_which_a_gpu_fell_off_the_bus_is_shown_and_leaves_when_an
     await pool.until(job, "paused")
     assert shown(pool) == []
     paused = await pool.until(job, "paused")
-    assert "It was on GPUs that are not for jobs any more, and admin had it leave them." in paused.reason.text
+    assert "Moved by “admin” off GPUs that no longer belong to the pool." in paused.reason.text
     assert (await audit(pool))[0] == ("admin", "gpu.end_holder", f"{job}.1")
     await pool.engine.cancel(other, "susan")
     again = await pool.running(job, attempt=2)

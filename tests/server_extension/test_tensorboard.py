@@ -26,6 +26,7 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.user_environments import user_environments
 from springtide.scheduler.wire import Job, Submission
 from springtide.widgets.server_extension.boards import Boards
+from springtide.widgets.tensorboard.copies import JobLogs
 
 pytestmark = pytest.mark.process
 
@@ -136,6 +137,26 @@ def test_a_job_without_metrics_says_so_and_so_does_one_that_is_not_hers(
         state, text = page(client, server, Job(**{**fields(nothing), "id": "nosuchjob"}))
         assert state == "failed"
         assert "nosuchjob" in text
+
+
+def test_what_is_new_is_added_to_a_copy_and_what_is_too_much_is_left_out(
+    tmp_path: Path, service: str, trained: Job
+) -> None:
+    with Client(service, "susan") as client:
+        JobLogs(client, trained, tmp_path).refresh()
+        (copy,) = tmp_path.rglob("runs/first/events*")
+        whole = client.output(trained.id, f"runs/first/{copy.name}")
+        assert copy.read_bytes() == whole
+        copy.write_bytes(b"*" * 20 + whole[20:-30])
+        JobLogs(client, trained, tmp_path).refresh()
+        assert copy.read_bytes() == b"*" * 20 + whole[20:]
+
+        few = JobLogs(client, trained, tmp_path / "few", most=10)
+        few.refresh()
+        assert few.note.startswith("1 event file of “bert” (")
+        assert few.note.endswith("left out: at most 10 B of a job are shown.")
+        assert few.nothing == ""
+        assert [path.parent.name for path in (tmp_path / "few").rglob("events*")] == ["reported"]
 
 
 def fields(job: Job) -> dict[str, Any]:

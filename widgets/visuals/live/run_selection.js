@@ -248,7 +248,7 @@ export class Selection {
       h(
         "span",
         { key: "question", role: "alert" },
-        `Cancel ${count(jobs.length, "job")}? They will not continue afterwards.`,
+        `Cancel ${count(jobs.length, "job")}? This cannot be undone.`,
       ),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
       this.#button(
