@@ -245,11 +245,7 @@ export class Selection {
 
   #confirmation(jobs) {
     return [
-      h(
-        "span",
-        { key: "question", role: "alert" },
-        `Cancel ${count(jobs.length, "job")}? This cannot be undone.`,
-      ),
+      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? This cannot be undone.`),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
       this.#button(
         "confirm",
