@@ -81,9 +81,14 @@ def main(seed: int) -> None:
         why, jobs = found[line]
         whole = sentences.text(why)
         print(f"{len(line):>3} {line}   ({count(jobs, 'job')}, {why.code})\n    {len(whole):>3} {whole}")
-    longest, most = max(map(len, found)), sentences.LONGEST_HEADLINE
-    verdict = "ok" if longest <= most else "TOO LONG"
-    print(f"{len(found)} headlines; the longest has {longest} of {most} characters   {verdict}")
+    reasons = [sentences.text(why) for why, _ in found.values()]
+    for what, texts, most in (
+        ("headline", list(found), sentences.LONGEST_HEADLINE),
+        ("reason", reasons, sentences.LONGEST_REASON),
+    ):
+        longest = max(map(len, texts))
+        verdict = "ok" if longest <= most else "TOO LONG"
+        print(f"{count(len(texts), what)}; the longest has {longest} of {most} characters   {verdict}")
 
 
 if __name__ == "__main__":

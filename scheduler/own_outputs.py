@@ -9,9 +9,11 @@ from typing import Final
 
 PREFIX: Final = "work/"
 """Beginning of the names of such outputs; the path in the working directory follows."""
+EVENTS: Final = "events.out.tfevents."
+"""Beginning of the names of event files of TensorBoard."""
 FOUND: Final = (
     "*",
-    "**/events.out.tfevents.*",
+    f"**/{EVENTS}*",
     "**/wandb/**",
     "**/lightning_logs/**",
     "**/mlruns/**",
@@ -47,6 +49,11 @@ class OwnOutputs:
             return None
         path = f"{self.base}/{inside}" if self.base else inside
         return path if self.name_of(path) == name else None
+
+
+def is_event_file(name: str) -> bool:
+    """Return whether an output is an event file of TensorBoard."""
+    return name.rpartition("/")[2].startswith(EVENTS)
 
 
 def problem(pattern: str) -> str:
@@ -111,8 +118,8 @@ def openers(names: Iterable[str]) -> list[Opener]:
 
 def _openers(names: Iterable[str]) -> Iterator[Opener]:
     for name in names:
-        *folders, last = name.split("/")
-        if last.startswith("events.out.tfevents."):
+        *folders, _ = name.split("/")
+        if is_event_file(name):
             kept = 2 if name.startswith(PREFIX) else 1
             folder = "/".join(folders[:kept]) or "."
             yield Opener("TensorBoard", folder, f"tensorboard --logdir {shlex.quote(folder)}")

@@ -78,9 +78,14 @@ def is_printable(text: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    """Return a name that users chose so that it reads as one: in quotes, unless it is one plain word."""
+    """Return the name of a job, a project or a person in quotes, on one line: it may read as any words."""
+    return f"“{' '.join(name.split())}”"
+
+
+def labelled(name: str) -> str:
+    """Return the name of a node, a rack, a host or a GPU type: in quotes, unless it is one plain word."""
     words = " ".join(name.split())
-    return words if _PLAIN_NAME.fullmatch(words) else f"“{words}”"
+    return words if _PLAIN_NAME.fullmatch(words) else quoted(words)
 
 
 def given(value: object, most: int = GIVEN) -> str:

@@ -64,7 +64,7 @@ class Comparison:
         return frame(self._reports)
 
     def _heads(self) -> list[str]:
-        return ["", *(job.name or job.id for job in self.jobs)]
+        return ["", *phrases.distinct_names(self.jobs)]
 
     def _rows(self) -> list[list[str]]:
         reported = dict.fromkeys(name for job in self.jobs for name in job.progress.values)

@@ -16,6 +16,7 @@ from springtide.scheduler.arguments import Parameter, argument_of
 from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
 from springtide.scheduler.metrics import Best, Value, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
+from springtide.scheduler.wire.run_table import lineage_of
 from springtide.scheduler.wording import ago, count, given, listed, size
 from springtide.widgets.display import plain
 from springtide.widgets.display.phrases import clean, escape
@@ -313,7 +314,7 @@ def _apart(name: str, taken: Container[str], kind: str) -> str:
 
 
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
-    """Return a row for each job: its request, its arguments, its times and its last report.
+    """Return a row for each job: its request, its arguments, its times, its lineage and its last report.
 
     An argument that is called like a column has the column ``argument.NAME``, a reported value ``reported.NAME``.
     Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
@@ -347,6 +348,7 @@ def _job_row(job: wire.Job) -> dict[str, Any]:
         "gpu_hours": job.gpu_seconds / 3600,
         "exit_code": job.exit_code,
         "step": job.progress.step,
+        **lineage_of(job),
     }
 
 

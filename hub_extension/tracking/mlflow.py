@@ -16,11 +16,10 @@ from springtide.hub_extension.tracking.tracker import (
     NotTakenError,
     TrackerDownError,
     about,
-    metric_name,
     parameters,
-    whole_step,
 )
 from springtide.scheduler.metrics import NotFinite
+from springtide.scheduler.tracking_names import metric_name, whole_step
 from springtide.scheduler.wire import Job, Point
 
 TIMEOUT_S: Final = 10.0

@@ -18,19 +18,13 @@ from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import RecordWriter, register_writer_factory
 
-from springtide.hub_extension.tracking.tracker import (
-    TensorboardSettings,
-    TrackerDownError,
-    metric_name,
-    whole_step,
-)
+from springtide.hub_extension.tracking.tracker import TensorboardSettings, TrackerDownError
+from springtide.scheduler.tracking_names import folder_name, metric_name, whole_step
 from springtide.scheduler.wire import Job, Point
 
 VERSION: Final = "brain.Event:2"
 """The version of the format, with which each file begins."""
 APPENDED: Final = "springtide-append"
-MAX_NAME: Final = 50
-"""Maximum number of characters of a project's or a job's name in a path."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -141,8 +135,7 @@ class Tensorboard:
 
 def run_name(job: Job) -> str:
     """Return the path of a job's directory in the log directory, which is its name in TensorBoard."""
-    project, name = (re.sub(r"[^\w-]+", "_", text)[:MAX_NAME] for text in (job.project, job.name))
-    return f"{project or '_'}/{name}-{job.id}"
+    return f"{folder_name(job.project) or '_'}/{folder_name(job.name)}-{job.id}"
 
 
 def _event(point: Point) -> Event:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import posixpath
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import httpx
 
 from springtide.scheduler.arguments import Value
 from springtide.scheduler.settings import SettingError, setting
+from springtide.scheduler.tracking_names import metric_name
 from springtide.scheduler.wire import Job, Point
 from springtide.scheduler.wording import given
 
@@ -132,10 +131,6 @@ def _address(setting: str, text: str) -> str:
     return str(url).rstrip("/")
 
 
-LAST_STEP: Final = (1 << 63) - 1
-_OUTSIDE = re.compile(r"[^\w.\- /]")
-
-
 class TrackerDownError(Exception):
     """The tracker takes nothing at present; the message says why. Another attempt may succeed later."""
 
@@ -212,16 +207,3 @@ def about(job: Job) -> dict[str, object]:
 def parameters(job: Job) -> dict[str, Value]:
     """Return the arguments of a job by the names of trackers, without those that are hidden."""
     return {metric_name(name): each.value for name, each in job.arguments.items() if not each.hidden}
-
-
-def metric_name(name: str) -> str:
-    """Return the name of a value as trackers take it: letters, digits and ``_-. /``, and no path outside."""
-    cleaned = _OUTSIDE.sub("_", name)
-    if posixpath.normpath(cleaned) == cleaned and not cleaned.startswith((".", "/")):
-        return cleaned
-    return cleaned.replace("/", "_").replace(".", "_")
-
-
-def whole_step(step: float | None) -> int:
-    """Return the step as a signed integer of 64 bits; 0 for a report without one."""
-    return 0 if step is None else max(-LAST_STEP, min(LAST_STEP, int(step)))

@@ -12,14 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Final
 
 import msgspec
 import wandb
 
-from springtide.hub_extension.tracking.tracker import NotTakenError, about, metric_name, parameters
+from springtide.hub_extension.tracking.tracker import NotTakenError, about, parameters
 from springtide.scheduler.model import JobState
+from springtide.scheduler.scratch import ScratchFolder
+from springtide.scheduler.tracking_names import metric_name
 from springtide.scheduler.wire import Job, Point
 
 POSITION: Final = "springtide.json"
@@ -71,7 +72,7 @@ class WandbFolder:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._place = folder / "wandb"
-        self._making = Path(mkdtemp(prefix=".springtide-", dir=folder))
+        self._making = ScratchFolder(folder, ".springtide-")
 
     async def open(self, job: Job) -> WandbRun:
         """See `Tracker.open`. Raises `NotTakenError` for a job that has not ended."""
@@ -89,14 +90,14 @@ class WandbFolder:
     async def close(self) -> None:
         """See `Tracker.close`."""
         wandb.teardown()
-        shutil.rmtree(self._making, ignore_errors=True)
+        self._making.remove()
 
     def _new(self, job: Job) -> wandb.Run:
         run = wandb.init(
             project=_NO_PROJECT.sub("-", job.project)[:MAX_PROJECT],
             id=job.id,
             name=job.name,
-            dir=self._making,
+            dir=self._making.path,
             group=job.sweep,
             job_type=job.kind,
             notes=job.note or None,

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote
 
 import httpx
@@ -410,9 +410,8 @@ class Client:
         query = {"step": step, "goal": goal}
         return self._http.struct(wire.MetricList, "GET", _path("jobs", job_id, "metrics"), query=query).items
 
-    def all_points(self, job_id: str) -> Iterator[wire.Point]:
-        """Yield all reports of the job so far, over all its attempts."""
-        after = 0
+    def all_points(self, job_id: str, *, after: int = 0) -> Iterator[wire.Point]:
+        """Yield the reports of the job so far after report number ``after``, over all its attempts."""
         while True:
             points = self.points(job_id, after=after)
             yield from points.items
@@ -446,6 +445,13 @@ class Client:
             return part.replace(target)
         finally:
             part.unlink(missing_ok=True)
+
+    def append_output(self, job_id: str, name: str, to: BinaryIO, *, after: int = 0) -> int:
+        """Write a file of the job's output directory to an open one, without its first ``after`` bytes.
+
+        Return the number of bytes written. Raises `OSError` as files do.
+        """
+        return self._http.save(_output(job_id, name), to, after=after)
 
     # ---------- forecasts and images
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import BinaryIO, Final, TypeVar
 from urllib.parse import urlsplit
@@ -109,8 +109,8 @@ class Transport:
                     raise self.refused(response)
             threading.Event().wait(wait)
 
-    def save(self, path: str, to: BinaryIO) -> int:
-        """Write the answer's body to a file, piece by piece, and return its size in bytes.
+    def save(self, path: str, to: BinaryIO, *, after: int = 0) -> int:
+        """Write what follows the first ``after`` bytes of the answer's body to a file; return its size in bytes.
 
         The request is sent once: after an error the file may hold a part of the body.
         """
@@ -119,7 +119,7 @@ class Transport:
                 if not response.is_success:
                     response.read()
                     raise self.refused(response)
-                return sum(to.write(piece) for piece in response.iter_bytes())
+                return sum(to.write(piece) for piece in _behind(response.iter_bytes(), after))
         except httpx.TransportError as error:
             raise self.unreachable(error) from error
 
@@ -244,6 +244,14 @@ def is_from_hub(response: httpx.Response) -> bool:
     The hub redirects reads and refuses all other requests.
     """
     return not response.is_success and OF_THE_HUB in response.headers
+
+
+def _behind(pieces: Iterable[bytes], after: int) -> Iterator[bytes]:
+    """Yield what follows the first ``after`` bytes."""
+    for piece in pieces:
+        if len(piece) > after:
+            yield piece[after:]
+        after = max(0, after - len(piece))
 
 
 def encoded(body: msgspec.Struct) -> bytes:

@@ -34,6 +34,7 @@ __all__ = [
     "AT_ONCE_S",
     "CODES",
     "LONGEST_HEADLINE",
+    "LONGEST_REASON",
     "Expected",
     "Role",
     "Sentence",
@@ -49,6 +50,9 @@ __all__ = [
     "test_run_text",
     "text",
 ]
+
+LONGEST_REASON = 300
+"""Length of a reason that a reader takes in, in characters; names of everyday length keep below it."""
 
 _TABLE: Table = {
     **DECISIONS,

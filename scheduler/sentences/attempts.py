@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.decisions import label, quoted_name
 from springtide.scheduler.sentences.sentence import (
     Params,
     Role,
@@ -30,25 +30,25 @@ def _held(p: Params) -> Sentences:
 
 
 def _drained(p: Params) -> Sentences:
-    yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
+    yield cause(f"The node {label(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
     yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _drained_without_gpus(p: Params) -> Sentences:
-    yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
+    yield cause(f"The node {label(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
 
 
 def _gpu_drained(p: Params) -> Sentences:
     whose = f"by {quoted_name(p, 'by')}" if p.get("by") else "because of a fault"
-    yield cause(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} was drained {whose}.")
+    yield cause(f"The GPU {number(p, 'gpu')} of {label(p, 'node')} was drained {whose}.")
     yield from detail(p)
     yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
 def _moved_off(p: Params) -> Sentences:
-    yield cause(f"It was on GPUs that are not for jobs any more, and {quoted_name(p, 'by')} had it leave them.")
+    yield cause(f"Moved by {quoted_name(p, 'by')} off GPUs that no longer belong to the pool.")
     yield follows("It resumes by itself as soon as GPUs are free for it.")
 
 
@@ -57,7 +57,7 @@ def _cancelled(p: Params) -> Sentences:
 
 
 def _time_limit(p: Params) -> Sentences:
-    yield cause(f"It ran as long as its time limit of {exactly(real(p, 'seconds'))} allows.")
+    yield cause(f"It reached its time limit of {exactly(real(p, 'seconds'))}.")
 
 
 def _succeeded(p: Params) -> Sentences:
@@ -84,7 +84,7 @@ def _never_saved(_: Params) -> Sentences:
 
 
 def _evicted(p: Params) -> Sentences:
-    yield cause("Something other than this pool ended it.")
+    yield cause("It was ended from outside the pool.")
     yield from detail(p)
     yield follows("It resumes by itself as soon as GPUs are free for it.")
 
@@ -131,15 +131,15 @@ def _lost(p: Params) -> Sentences:
 
 
 def _blocked(p: Params) -> Sentences:
-    yield cause("It could not be started, and not for a reason in the job.")
+    yield cause("It could not be started, for a reason outside the job.")
     yield from detail(p)
-    yield follows("It is tried again by itself, ever less often.")
+    yield follows("The pool tries again by itself, less and less often.")
 
 
 def _withheld(p: Params) -> Sentences:
-    yield cause("Launching has stopped, because several jobs could not be started, and not for a reason in them.")
+    yield cause("Launching has stopped: several jobs could not be started, for reasons outside them.")
     yield from detail(p)
-    yield follows("It is tried from time to time, and this job starts by itself once that works.")
+    yield follows("The pool tries again from time to time, and then starts this job by itself.")
 
 
 def _not_launched(p: Params) -> Sentences:
@@ -152,9 +152,9 @@ def _failed(p: Params) -> Sentences:
     if p.get("kind") == "refused":
         yield cause("It could not be started.")
     elif p.get("kind") == "lost":
-        yield cause("Nothing is known of how it ended.")
+        yield cause("How it ended is unknown.")
     elif p.get("kind") == "over-disk":
-        yield cause("It was ended because it keeps too much on the disk.")
+        yield cause("It was ended: it keeps too much on the disk.")
     elif "signal" in p:
         yield cause(f"It was ended by {p['signal']}.")
         if p["signal"] == "SIGKILL":
@@ -173,7 +173,7 @@ def _unforeseen(text: str) -> Sentences:
 
 
 def _far(p: Params) -> Sentences:
-    yield state(f"It does not start within the next {duration(86_400 * real(p, 'days'))}, as far as can be seen.")
+    yield state(f"No start is foreseen within the next {duration(86_400 * real(p, 'days'))}.")
 
 
 def _hold_by(p: Params) -> str:
@@ -261,8 +261,7 @@ STARTS: Table = {
         "The pool has too many jobs to predict its start within a reasonable time."
     ),
     "engine-starts-never": lambda _: _unforeseen(
-        "It does not start as long as the nodes, quotas and limits stay as they are, even when all that runs has"
-        " ended."
+        "With the present nodes, quotas and limits it never starts, even when all running jobs have ended."
     ),
     "engine-starts-grows": lambda _: _unforeseen(
         "It may have to wait for a new node of the cluster, whose arrival cannot be predicted."
@@ -271,7 +270,6 @@ STARTS: Table = {
         "Processes outside the pool use GPUs: when these end cannot be predicted."
     ),
     "engine-starts-open": lambda _: _unforeseen(
-        "Nothing bounds the run times of the jobs before it, so its latest start is unknown: time limits would"
-        " bound it."
+        "Jobs before it have no time limit, so its latest start is unknown."
     ),
 }

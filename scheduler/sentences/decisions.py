@@ -13,12 +13,17 @@ from springtide.scheduler.sentences.sentence import (
     state,
     typed_gpus,
 )
-from springtide.scheduler.wording import amount, count, gpus, listed, plural, quoted
+from springtide.scheduler.wording import amount, count, gpus, labelled, listed, plural, quoted
 
 
 def quoted_name(p: Params, key: str) -> str:
-    """Return a name among the parameters, in quotes if it needs them."""
+    """Return the name of a job, a project or a person among the parameters."""
     return quoted(str(p.get(key) or ""))
+
+
+def label(p: Params, key: str) -> str:
+    """Return the name of a node, a rack or a host among the parameters."""
+    return labelled(str(p.get(key) or ""))
 
 
 def job_of(p: Params) -> str:
@@ -79,7 +84,7 @@ def _fulfilled(p: Params) -> Sentences:
 
 
 def _lost(p: Params) -> Sentences:
-    nodes = [quoted(node) for node in names(p, "nodes")]
+    nodes = [labelled(node) for node in names(p, "nodes")]
     yield cause(f"GPUs reserved for it on {listed(nodes)} are gone.")
     yield follows("It is back in line.")
 
@@ -148,7 +153,7 @@ def _made_room(p: Params) -> Sentences:
 
 
 def _promised(p: Params) -> Sentences:
-    yield cause("It has waited for long.")
+    yield cause("It has waited long.")
     yield from reserved(p)
 
 

@@ -17,7 +17,7 @@ from springtide.scheduler.sentences.sentence import (
     state,
     typed_gpus,
 )
-from springtide.scheduler.wording import amount, count, gpus, listed, moment, plural, quoted, workers
+from springtide.scheduler.wording import amount, count, gpus, labelled, listed, moment, plural, quoted, workers
 
 FASTER_SPREAD, FASTER_TYPE, BETTER_SIZE = "advice-spread", "advice-gpu-type", "advice-size"
 NOW, ROOM, LATER, SMALLER = "estimate-now", "estimate-room", "estimate-later", "estimate-smaller"
@@ -91,7 +91,7 @@ def _smaller(p: Params) -> Sentences:
 def spread_words(level: str, nodes: int) -> str:
     """Return the placement of a job's workers: ``on one node``, ``on 2 nodes of one rack``."""
     if nodes > 1:
-        return f"on {count(nodes, 'node')}{f' of one {quoted(level)}' if level else ''}"
+        return f"on {count(nodes, 'node')}{f' of one {labelled(level)}' if level else ''}"
     return {"island": "in one GPU link island", "socket": "on one processor socket"}.get(level, "on one node")
 
 
@@ -113,7 +113,7 @@ _SPREADS = (("faster_level", "faster_nodes"), ("level", "nodes"))
 
 
 def _faster_type(p: Params) -> Sentences:
-    there, here = quoted(str(p.get("faster_type"))), quoted(str(p.get("gpu_type")))
+    there, here = labelled(str(p.get("faster_type"))), labelled(str(p.get("gpu_type")))
     yield advice(f"On {there} GPUs jobs like it were {times_as_fast(p)} as on {here} GPUs, {_by(p)}.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.decisions import label
 from springtide.scheduler.sentences.sentence import (
     Params,
     Sentences,
@@ -33,15 +33,15 @@ def _lost(_: Params) -> Sentences:
 
 
 def _drained(p: Params) -> Sentences:
-    yield state(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} has a fault and was drained.")
+    yield state(f"The GPU {number(p, 'gpu')} of {label(p, 'node')} has a fault and was drained.")
 
 
 def _faulty(p: Params) -> Sentences:
-    yield state(f"Its GPU {number(p, 'gpu')}, {quoted_name(p, 'uuid')}, has a fault.")
+    yield state(f"Its GPU {number(p, 'gpu')}, {label(p, 'uuid')}, has a fault.")
 
 
 def _node_drained(p: Params) -> Sentences:
-    yield state(f"The node {quoted_name(p, 'node')} was drained.")
+    yield state(f"The node {label(p, 'node')} was drained.")
 
 
 def _slow_node(p: Params) -> Sentences:

@@ -18,6 +18,7 @@ from springtide.scheduler.wording import (
     duration,
     given,
     gpus,
+    labelled,
     listed,
     ordinal_place,
     plural,
@@ -59,19 +60,23 @@ def shortened(text: str, most: int) -> str:
 
 
 def _name(p: Params, key: str) -> str:
-    """Return the name of a project, person or node among the parameters, in quotes if it needs them."""
-    return quoted(shortened(str(p.get(key) or ""), LONGEST_NAME))
+    """Return the name of a project or a person among the parameters."""
+    return _quoted(str(p.get(key) or ""))
 
 
-def _job(name: str) -> str:
-    """Return the name of a job, which may read as any words, in quotes."""
-    return f"“{shortened(name, LONGEST_NAME)}”"
+def _label(p: Params, key: str) -> str:
+    """Return the name of a node or a rack among the parameters."""
+    return labelled(shortened(str(p.get(key) or ""), LONGEST_NAME))
+
+
+def _quoted(name: str) -> str:
+    return quoted(shortened(name, LONGEST_NAME))
 
 
 def _jobs(p: Params) -> str:
     """Return the names of the jobs among the parameters, or their number."""
     jobs = names(p, "names")
-    return count(len(jobs), "job") if len(jobs) > MOST_NAMED else listed([_job(each) for each in jobs])
+    return count(len(jobs), "job") if len(jobs) > MOST_NAMED else listed([_quoted(each) for each in jobs])
 
 
 def _typed(p: Params) -> str:
@@ -117,14 +122,14 @@ def _for(text: str, why: str) -> Callable[[Params], Parts]:
     """Return the parts of a pause for another job."""
 
     def parts(p: Params) -> Parts:
-        yield f"{text} for {_job(str(p.get('for_name')))} ({why})."
+        yield f"{text} for {_quoted(str(p.get('for_name')))} ({why})."
 
     return parts
 
 
 def _reclaimed(p: Params) -> Parts:
     owned = "GPUs" if p.get("within") else "share"
-    yield f"Pause for {_job(str(p.get('for_name')))} ({owned} of {_name(p, 'for_project')})."
+    yield f"Pause for {_quoted(str(p.get('for_name')))} ({owned} of {_name(p, 'for_project')})."
 
 
 def _place(p: Params) -> Parts:
@@ -186,11 +191,11 @@ def _gang_too_large(p: Params) -> Parts:
 
 
 def _no_level(p: Params) -> Parts:
-    yield f"{CANNOT}: no node has the label {_name(p, 'level')}."
+    yield f"{CANNOT}: no node has the label {_label(p, 'level')}."
 
 
 def _domain_too_small(p: Params) -> Parts:
-    yield f"{CANNOT}: no {_name(p, 'level')} has room for {_request(p)}."
+    yield f"{CANNOT}: no {_label(p, 'level')} has room for {_request(p)}."
     if most := number(p, "most"):
         yield f"The largest has room for {amount(most)}."
 
@@ -211,7 +216,7 @@ def _room(p: Params) -> Parts:
     need, many = number(p, "gpus"), number(p, "workers")
     level, free, room = p.get("require"), number(p, "node_free"), number(p, "room")
     if room >= many and level is not None:
-        yield f"Waiting for {_request(p)} in one {_name(p, 'require')}."
+        yield f"Waiting for {_request(p)} in one {_label(p, 'require')}."
     elif many > 1:
         yield f"Waiting for {_request(p)}: {f'room for {amount(room)}' if room else 'no room'} now."
     elif need == 1 or not free:
@@ -237,7 +242,7 @@ def _too_soon(p: Params) -> Parts:
 
 
 def _awaits_node(p: Params) -> Parts:
-    requested, group = number(p, "asked"), _name(p, "group")
+    requested, group = number(p, "asked"), _label(p, "group")
     if not requested and p.get("error"):
         yield f"Waiting for a node of {group}, which the cluster refuses."
     elif not requested:
@@ -337,11 +342,11 @@ def _test_run(p: Params) -> Parts:
 
 
 def _drained(p: Params) -> Parts:
-    yield f"The node {_name(p, 'node')} was drained."
+    yield f"The node {_label(p, 'node')} was drained."
 
 
 def _gpu_drained(p: Params) -> Parts:
-    yield f"GPU {number(p, 'gpu')} of {_name(p, 'node')} was drained."
+    yield f"GPU {number(p, 'gpu')} of {_label(p, 'node')} was drained."
 
 
 def _time_limit(p: Params) -> Parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.decisions import label, quoted_name
 from springtide.scheduler.sentences.sentence import (
     Params,
     Sentence,
@@ -67,7 +67,7 @@ def _test(_: Params) -> Sentences:
 
 
 def _host(p: Params) -> str:
-    return f"The server {quoted_name(p, 'host')}"
+    return f"The server {label(p, 'host')}"
 
 
 def _answered(p: Params) -> Sentences:
@@ -81,7 +81,7 @@ def _answered(p: Params) -> Sentences:
 
 
 def _not_allowed(p: Params) -> Sentences:
-    yield cause(f"Webhooks to {quoted_name(p, 'host')} are not allowed here.")
+    yield cause(f"Webhooks to {label(p, 'host')} are not allowed here.")
     yield change("An administrator of the pool can allow them.")
 
 

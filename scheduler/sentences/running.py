@@ -20,7 +20,7 @@ def _starting(p: Params) -> Sentences:
     yield state(f"Starting {_on(p)}.")
     if p.get("packages"):
         required = count(number(p, "packages"), "required package")
-        yield state(f"Installing {required}, unless an earlier job has. Progress is in the log.")
+        yield state(f"Installing {required}. Progress is in the log.")
 
 
 def _unused(p: Params) -> str:

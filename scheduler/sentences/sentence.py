@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from springtide.scheduler.wording import count, quoted, sentence
+from springtide.scheduler.wording import count, labelled, sentence
 
 Param: TypeAlias = str | int | float | tuple[str, ...] | None
 Params: TypeAlias = Mapping[str, Param]
@@ -102,7 +102,7 @@ def typed_gpus(params: Params, number: int) -> str:
 def gpu_noun(params: Params) -> str:
     """Return ``GPU``, or ``t4 GPU`` with the reason's GPU type if the pool has several types."""
     of_type = params.get("of_type")
-    return f"{quoted(str(of_type))} GPU" if of_type else "GPU"
+    return f"{labelled(str(of_type))} GPU" if of_type else "GPU"
 
 
 def names(params: Params, key: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler.model import Alternative, Amount, StartsIf
-from springtide.scheduler.sentences.decisions import quoted_name, reserved, reserved_until_stopped
+from springtide.scheduler.sentences.decisions import label, quoted_name, reserved, reserved_until_stopped
 from springtide.scheduler.sentences.sentence import (
     Params,
     Role,
@@ -29,6 +29,7 @@ from springtide.scheduler.wording import (
     count,
     duration,
     gpus,
+    labelled,
     listed,
     ordinal_place,
     plural,
@@ -59,7 +60,7 @@ def _back_off(p: Params) -> Sentences:
 
 def _unknown_project(p: Params) -> Sentences:
     yield state(f"There is no project {quoted_name(p, 'project')}.")
-    yield change("It can start once there is one of this name.")
+    yield change("It can start when there is one.")
 
 
 def _over_limit(p: Params) -> Sentences:
@@ -82,20 +83,20 @@ def _over_limit(p: Params) -> Sentences:
 
 
 def _limit_held(p: Params) -> Sentences:
-    yield state(f"Jobs that are being paused still hold GPUs within the limit of {quoted_name(p, 'at')}.")
-    yield follows("It starts as soon as they have stopped.")
+    yield state(f"Pausing jobs still hold GPUs within the limit of {quoted_name(p, 'at')}.")
+    yield follows("It starts when they have stopped.")
 
 
 def _bound(p: Params) -> Sentences:
-    yield state(f"It has waited for long, so {gpus(number(p, 'gpus'))} are reserved for it.")
-    at = quoted_name(p, "at")
-    yield follows(f"Other jobs of the project {at} have to end first, which can hold no more with them.")
+    need, at = number(p, "gpus"), quoted_name(p, "at")
+    yield state(f"After a long wait {gpus(need)} {plural(need, 'is', 'are')} reserved for it.")
+    yield follows(f"Other jobs of the project {at} have to end first: it may hold no more.")
 
 
 def _beyond_quota(p: Params) -> Sentences:
     need, quota, at = number(p, "gpus"), number(p, "quota"), quoted_name(p, "at")
     firm = number(p, "firm")
-    yield state("Jobs that are not preemptible must fit in the quota together.")
+    yield state("Non-preemptible jobs must fit in the quota together.")
     have = f"such jobs have {amount(firm) if firm else 'none'} of it, and this one needs {amount(need)}"
     of_them = f" of {gpu_noun(p)}s" if p.get("of_type") else ""
     if below := number(p, "below"):
@@ -112,7 +113,7 @@ def _beyond_quota(p: Params) -> Sentences:
 
 def _typed(p: Params, noun: str) -> str:
     """Return the noun with the GPU types that the job accepts: ``GPU``, ``v100 GPU``, ``v100 or t4 node``."""
-    types = " or ".join(quoted(gpu_type) for gpu_type in names(p, "gpu_types"))
+    types = " or ".join(labelled(gpu_type) for gpu_type in names(p, "gpu_types"))
     return f"{types} {noun}" if types else noun
 
 
@@ -128,7 +129,7 @@ def _too_large(p: Params) -> Sentences:
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
     yield from _full_groups(p)
-    yield change(NEVER if largest else f"It can start once a {node} can be used again.")
+    yield change(NEVER if largest else f"It can start when a {node} can be used again.")
 
 
 def _per_gpu_too_large(p: Params) -> Sentences:
@@ -153,8 +154,11 @@ def _suitable(p: Params) -> Sentences:
     """Yield on how many nodes a worker with further requests than GPUs can run, if not on all."""
     if "suitable" in p:
         amounts, suitable = cores_and_memory(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
-        requests = [*([f"{amounts} for {_gpus(p)}"] if amounts else []), *(["RDMA"] if number(p, "rdma") else [])]
-        nodes = count(number(p, "nodes"), _typed(p, "node"))
+        requests = [
+            *([f"{amounts} for {gpus(number(p, 'gpus'))}"] if amounts else []),
+            *(["RDMA"] if number(p, "rdma") else []),
+        ]
+        nodes = count(number(p, "nodes"), "such node" if names(p, "gpu_types") else "node")
         yield state(f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {listed(requests)}.")
 
 
@@ -167,14 +171,14 @@ def _gang_too_large(p: Params) -> Sentences:
 
 
 def _no_level(p: Params) -> Sentences:
-    level = quoted_name(p, "level")
+    level = label(p, "level")
     yield state(f"It has to be in one {level}, and no {_typed(p, 'node')}{_with_rdma(p)} has the label {level}.")
     yield from _full_groups(p)
     yield change(NEVER)
 
 
 def _domain_too_small(p: Params) -> Sentences:
-    level, most = quoted_name(p, "level"), number(p, "most")
+    level, most = label(p, "level"), number(p, "most")
     what = _workers(p) if number(p, "workers") > 1 else _gpus(p)
     room = f"the largest has room for {amount(most)}" if most else "none has room for that"
     yield state(f"It needs {what} in one {level}, and {room}.")
@@ -211,16 +215,16 @@ def _room(p: Params) -> Sentences:
     what = _workers(p) if workers > 1 else _gpus(p)
     level = p.get("require")
     if room >= workers and level is not None:
-        yield state(f"Waiting for {what} in one {quoted(str(level))}: there is room, but not in one.")
+        yield state(f"Waiting for {what} in one {labelled(str(level))}: none has room.")
     elif workers > 1:
-        yield state(f"Waiting for {what}: there is {f'room for {amount(room)}' if room else 'no room'} now.")
+        yield state(f"Waiting for {what}: {f'room for {amount(room)}' if room else 'no room'} now.")
     elif need == 1 or not free:
         yield state(f"Waiting for {what}{' on one node' if need > 1 else ''}: none is free.")
     else:
         yield state(f"Waiting for {what} on one node: no node has more than {amount(free)} free.")
     yield from _suitable(p)
     if aside := number(p, "reserved"):
-        yield state(f"Other jobs have reservations for {typed_gpus(p, aside)}.")
+        yield state(f"Reserved for others: {typed_gpus(p, aside)}.")
     yield from _full_groups(p)
     yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")
 
@@ -228,7 +232,7 @@ def _room(p: Params) -> Sentences:
 def _full_groups(p: Params) -> Sentences:
     """Yield the node groups that could hold the job but have reached their maximum."""
     if groups := names(p, "full_groups"):
-        which = f"The node {plural(len(groups), 'group')} {listed([quoted(group) for group in groups])}"
+        which = f"The node {plural(len(groups), 'group')} {listed([labelled(group) for group in groups])}"
         yield state(f"{which} {plural(len(groups), 'has or awaits', 'have or await')} as many nodes as allowed.")
 
 
@@ -237,14 +241,14 @@ def _awaits_node(p: Params) -> Sentences:
     what = (
         _workers(p) if number(p, "workers") > 1 else f"{_gpus(p)}{' on one node' if number(p, 'gpus') > 1 else ''}"
     )
-    requested, most, group = number(p, "asked"), number(p, "most"), quoted_name(p, "group")
+    requested, most, group = number(p, "asked"), number(p, "most"), label(p, "group")
     yield state(f"No node that is there has room for {what} now.")
     have = f"it has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
     if not requested:
         if error := p.get("error"):
-            yield state(f"A node of the group {group} cannot be asked for: {str(error).rstrip('.')}.")
+            yield state(f"The cluster refuses a node of the group {group}: {str(error).rstrip('.')}.")
         else:
-            yield follows(f"A node of the group {group} is asked for if that stays so; {have}.")
+            yield follows(f"If that stays so, the pool requests a node of the group {group}; {have}.")
         return
     nodes = (
         f"A node of the group {group} was"
@@ -253,11 +257,11 @@ def _awaits_node(p: Params) -> Sentences:
     )
     since = real(p, "seconds")
     when = f"{duration(since)} ago" if since >= 1 else "just now"
-    yield state(f"{nodes} asked for {when}; {have}.")
+    yield state(f"{nodes} requested {when}; {have}.")
     if p.get("late"):
-        yield change("It should have come by now: an administrator of the cluster can find the cause.")
+        yield change("It is late: an administrator of the cluster can find the cause.")
     else:
-        yield follows("It starts once there is room.")
+        yield follows("It starts when there is room.")
 
 
 def _holds(p: Params) -> str:
@@ -273,7 +277,7 @@ def _holds(p: Params) -> str:
             else f"holds {count(held, f'borrowed {gpu_noun(p)}')}"
         )
     if not own:
-        return f"holds no {gpu_noun(p)}, and has no quota"
+        return f"holds no {gpu_noun(p)} and has no quota"
     if held == own:
         return f"holds its {typed_gpus(p, own)}"
     if not held:
@@ -293,23 +297,23 @@ def _place(p: Params) -> Sentences:
 
 def _order_by_run_times(p: Params) -> str:
     if p["usual_runtime"] is None:
-        return "No job like it has ended yet: equal jobs with a known short run time go first."
+        return "Equal jobs with known short run times go first."
     usual = duration(max(1.0, real(p, "usual_runtime")))
-    return f"Jobs like it ran for about {usual}: equal jobs that need less GPU time go first."
+    return f"Jobs like it ran for about {usual}; equal jobs with less GPU time go first."
 
 
 def _share_used(p: Params) -> Sentences:
     yield from _room(p)
     if "may_hold" in p and "would_hold" in p:
         would, may = amount(number(p, "would_hold")), number(p, "may_hold")
-        yield state(f"With this job it would hold {would}, and it may hold {amount(may) if may else 'none'} now.")
+        yield state(f"This job would make it {would}; it may hold {amount(may) if may else 'none'} now.")
     yield from _place(p)
 
 
 def _too_soon(p: Params) -> Sentences:
     yield from _room(p)
     rest = duration(max(1.0, real(p, "seconds")))
-    yield follows(f"The jobs that can make way for it have only just started, and are left alone for {rest} more.")
+    yield follows(f"Jobs that can make way for it run undisturbed for {rest} more.")
     yield from _place(p)
 
 
@@ -322,7 +326,7 @@ def _enough_without_gpus(p: Params) -> Sentences:
     running, most, project = number(p, "running"), number(p, "most"), quoted_name(p, "project")
     if not most:
         yield state(f"The project {project} may not run jobs without GPUs.")
-        yield change(f"It can start once an administrator of {project} allows them.")
+        yield change(f"It can start when an administrator of {project} allows them.")
         return
     bound = "as many as it may at a time" if running == most else f"and may run only {amount(most)} at a time"
     step = number(p, "steps") if p.get("steps") else 0
@@ -330,7 +334,7 @@ def _enough_without_gpus(p: Params) -> Sentences:
     yield state(f"The project {project} runs {count(running, 'job')} without GPUs{sent}, {bound}.")
     if number(p, "place") == 1:
         enough = "one of them has" if running == most else f"{amount(running - most + 1)} of them have"
-        yield ease(f"It starts once {'that job has' if running == 1 else enough} ended.")
+        yield ease(f"It starts when {'that job has' if running == 1 else enough} ended.")
     yield from _place(p)
 
 
@@ -340,8 +344,8 @@ def _next_without_gpus(_: Params) -> Sentences:
 
 
 def _out_of_service(_: Params) -> Sentences:
-    yield state("The machine is drained: nothing new starts on it.")
-    yield follows("It starts once the machine is undrained.")
+    yield state("The machine is drained: no job starts on it.")
+    yield follows("It starts when the machine is undrained.")
 
 
 WAITING: Table = {
@@ -414,7 +418,8 @@ def _raised(what: str, project: str, before: Amount, to: Amount) -> str:
         earlier = before if isinstance(before, Mapping) else {}
         missing = 0 if what == "quota" else None
         parts = {gpu_type: gpus for gpu_type, gpus in to.items() if gpus != earlier.get(gpu_type, missing)}
-        return listed([_with_bound(what, gpus, f" {quoted(each)} GPUs", project) for each, gpus in parts.items()])
+        bounds = ((gpus, f" {labelled(each)} GPUs") for each, gpus in parts.items())
+        return listed([_with_bound(what, gpus, of, project) for gpus, of in bounds])
     return _with_bound(what, to, "", project)
 
 

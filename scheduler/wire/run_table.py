@@ -47,15 +47,24 @@ def csv_of(jobs: Sequence[Job], now: float) -> str:
 
 def _own(job: Job, now: float) -> list[object]:
     options = job.options
-    fork, trial = job.rerun and job.rerun.fork, job.outcome
     duration = None if job.started is None else round((job.ended or now) - job.started, 1)
     return [
         *(job.id, job.name, job.state, job.user, job.project),
         *(moment(job.submitted), moment(job.started), moment(job.ended), duration),
         *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
-        *(job.rerun.job if job.rerun and fork else None, fork and fork.step),
-        *((trial.generation, trial.member) if trial else (None, None)),
+        *lineage_of(job).values(),
     ]
+
+
+def lineage_of(job: Job) -> dict[str, object]:
+    """Return the lineage of a job by the names of its columns: None is what does not apply to it."""
+    fork, trial = job.rerun and job.rerun.fork, job.outcome
+    return {
+        "forked_from": job.rerun.job if job.rerun and fork else None,
+        "fork_step": fork and fork.step,
+        "generation": trial and trial.generation,
+        "member": trial and trial.member,
+    }
 
 
 def _argument(job: Job, name: str) -> str | None:

@@ -116,14 +116,14 @@ async def test_a_fork_keeps_its_copy_and_says_that_its_parent_was_deleted(runnin
     fork = await running.until("susan", answer.json()["id"], lambda found: found["ended"] is not None)
     assert (fork["rerun"]["deleted"], fork["rerun"]["text"]) == (
         False,
-        "Fork of train at step 1 with nothing changed.",
+        "Fork of “train” at step 1 with nothing changed.",
     )
     await delete(running, job)
     await until_gone(running, job)
     api = running.as_("susan")
     fork = (await api.get(f"/jobs/{fork['id']}")).json()
     assert (fork["rerun"]["deleted"], fork["rerun"]["job"]) == (True, job)
-    assert fork["rerun"]["text"] == "Fork of train at step 1 with nothing changed. That job was deleted."
+    assert fork["rerun"]["text"] == "Fork of “train” at step 1 with nothing changed. That job was deleted."
     assert (await api.get(f"/jobs/{fork['id']}/checkpoints")).json()["items"]
     again = await api.post(f"/jobs/{fork['id']}/rerun", json={})
     assert again.status_code == 201, "its files are its own"

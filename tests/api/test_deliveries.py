@@ -118,11 +118,11 @@ async def test_a_message_arrives_by_mail_and_at_the_webhook(
         "susan@example.org",
         ["susan@example.org"],
     )
-    assert (letter["Subject"], letter["Auto-Submitted"]) == ("The job digits failed.", "auto-generated")
+    assert (letter["Subject"], letter["Auto-Submitted"]) == ("The job “digits” failed.", "auto-generated")
     content = letter.get_content()
     assert "It ended with exit code 3." in content
     assert "https://hub.example.org/services/springtide/jobs/" in content
-    assert webhook.taken[0].startswith("The job digits failed.\nIt ended with exit code 3.")
+    assert webhook.taken[0].startswith("The job “digits” failed.\nIt ended with exit code 3.")
     assert webhook.hosts == [f"localhost:{webhook.port}"]
     for channel in ("email", "webhook"):
         view = await pool.state(channel, "sent")
@@ -185,7 +185,7 @@ async def test_a_refusal_is_shown_and_not_tried_again(
     await pool.state("webhook", "sent")
     assert (webhook.asked, [text.partition("\n")[0] for text in webhook.taken]) == (
         2,
-        ["The job again succeeded."],
+        ["The job “again” succeeded."],
     )
 
 

@@ -101,7 +101,7 @@ async def test_a_fork_at_a_step_with_another_rate_is_a_fresh_run_with_that_switc
     assert child["state"] == "succeeded", log
     assert log.startswith("from 3\n")
     assert weights(log) == fresh(tmp_path, "--rate", "0.1", "--switch", "3", "--to", "0.03")
-    assert child["rerun"]["text"] == "Fork of train at step 3: rate 0.1 → 0.03."
+    assert child["rerun"]["text"] == "Fork of “train” at step 3: rate 0.1 → 0.03."
     assert child["rerun"]["fork"]["step"] == 3
     assert child["attempts"][0]["resumed_from"] == 3
     assert child["argv"] == [*COMMAND, "--rate", "0.03"]

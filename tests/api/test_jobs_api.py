@@ -484,6 +484,6 @@ async def test_a_job_that_is_resumed_while_it_still_pauses_says_so(running):
     assert "It continues when it is resumed." in paused["reason"]["text"]
     resumed = (await api.post(f"/jobs/{job}/resume")).json()
     said = resumed["reason"]["text"]
-    assert "It was paused by susan, and resumed before it had stopped. It continues by itself" in said
+    assert "It was paused by “susan”, and resumed before it had stopped. It continues by itself" in said
     assert "when it is resumed" not in said
     await api.post(f"/jobs/{job}/cancel")

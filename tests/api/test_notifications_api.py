@@ -202,7 +202,7 @@ def notification(name: str) -> Notification:
         user="susan",
         job="a",
         event=NotificationEvent.FAILED,
-        title=f"The job {name} failed.",
+        title=f"The job “{name}” failed.",
         text="It ended with exit code 1.",
         channels=("email",),
     )
@@ -226,7 +226,7 @@ def test_many_notifications_are_one_message_that_ends() -> None:
     message = message_of([notification(f"sweep {number}") for number in range(500)], "https://hub/pool/")
     assert message.title == "There are 500 notifications of the pool."
     assert len(message.lines) == 22
-    first = "The job sweep 0 failed. It ended with exit code 1. https://hub/pool/jobs/a"
+    first = "The job “sweep 0” failed. It ended with exit code 1. https://hub/pool/jobs/a"
     assert message.lines[0] == first
     assert message.lines[-2].startswith("Besides these there are 480 more")
     alone = message_of([notification("digits")], "https://hub/pool/")
@@ -285,7 +285,7 @@ async def test_only_the_person_sees_a_notification_on_the_event_stream(service: 
         await opened.acquire()
     job = await service.submit("susan", "true", name="digits")
     _, line = await hers
-    assert '"The job digits succeeded."' in line
+    assert '"The job “digits” succeeded."' in line
     assert job["id"] in line
     for task in others:
         assert "notification" not in (await task)[0]

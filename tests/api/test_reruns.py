@@ -41,7 +41,7 @@ async def test_a_run_again_has_what_the_first_run_had_and_says_what_differs(
     options = found["options"]
     assert (found["name"], options["gpus"], options["workers"], options["min_workers"]) == ("train", 2, 1, 1)
     assert options["time_limit"] is None
-    text = "Run again of train: gpus 1 → 2, workers 2 → 1, time_limit 1h → none, env with another MORE."
+    text = "Run again of “train”: gpus 1 → 2, workers 2 → 1, time_limit 1h → none, env with another MORE."
     assert found["rerun"]["text"] == text
     assert (found["rerun"]["job"], found["rerun"]["changes"][0]) == (
         job["id"],
@@ -57,7 +57,7 @@ async def test_nothing_need_differ_and_one_key_is_one_run(running: Any) -> None:
     one, other = [await again(running, job["id"], key="once") for _ in range(2)]
     assert (one.status_code, other.status_code) == (201, 200)
     assert one.json()["id"] == other.json()["id"] != job["id"]
-    assert one.json()["rerun"]["text"] == "Run again of train with nothing changed."
+    assert one.json()["rerun"]["text"] == "Run again of “train” with nothing changed."
 
 
 async def test_texts_of_a_form_are_read_and_an_empty_one_is_the_default(running: Any) -> None:
@@ -158,9 +158,9 @@ async def test_a_command_runs_again_with_other_arguments(running: Any) -> None:
     again = await api.post(f"/jobs/{first['id']}/rerun", json={"arguments": {"lr": "0.01", "amp": "false"}})
     assert again.status_code == 201, again.text
     assert again.json()["argv"] == ["python3", "train.py", "--lr", "0.01", "--token=…"]
-    assert again.json()["rerun"]["text"] == "Run again of train.py: lr 0.1 → 0.01, amp true → none."
+    assert again.json()["rerun"]["text"] == "Run again of “train.py”: lr 0.1 → 0.01, amp true → none."
     other = await api.post(f"/jobs/{first['id']}/rerun", json={"arguments": {"token": "def"}})
-    assert other.json()["rerun"]["text"] == "Run again of train.py: token typed anew."
+    assert other.json()["rerun"]["text"] == "Run again of “train.py”: token typed anew."
 
 
 async def test_an_argument_that_a_job_does_not_have_is_refused_by_its_name(running: Any) -> None:

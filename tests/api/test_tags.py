@@ -32,7 +32,7 @@ async def test_a_run_again_has_the_tags_of_the_first_or_others(running: Any) -> 
     client = running.as_("susan")
     assert (await client.post(f"/jobs/{job['id']}/rerun", json={})).json()["options"]["tags"] == ["baseline"]
     other = (await client.post(f"/jobs/{job['id']}/rerun", json={"tags": ["a", "b"]})).json()
-    assert other["rerun"]["text"] == "Run again of one: tags baseline → a, b."
+    assert other["rerun"]["text"] == "Run again of “one”: tags baseline → a, b."
 
 
 NO_TAGS = [

@@ -26,10 +26,10 @@ from springtide.hub_extension.tracking.tracker import (
     MlflowSettings,
     TensorboardSettings,
     TrackingSettings,
-    metric_name,
 )
 from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.scheduler.settings import SettingError, read
+from springtide.scheduler.tracking_names import metric_name
 
 pytestmark = pytest.mark.http
 

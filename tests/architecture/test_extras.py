@@ -61,6 +61,9 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "widgets.airflow": ("airflow",),
     "widgets.job": (),  # and what it imports: tasks of Airflow use it, without the extra
     "widgets.submission.capture": (),
+    "widgets.tensorboard": ("widgets", "tensorboard"),
+    "widgets.tensorboard.__main__": ("widgets",),
+    "widgets.tensorboard.said": ("widgets",),
 }
 IN_ANOTHER_ENVIRONMENT = {
     ("airflow",): "tests/frameworks/test_airflow.py",

@@ -80,7 +80,7 @@ def test_a_job_that_waits(pool: Pool) -> None:
     said = pool.explained(waiting, "Likely starts")
     assert said.splitlines()[0] == f"second ({waiting}) of susan in vision, GPUs 4: queued"
     assert "  Why: Waiting for 4 GPUs on one node: none is free." in said
-    assert "  What would change it: It could start if the job first of vision ended." in said
+    assert "  What would change it: It could start if the job “first” of “vision” ended." in said
     assert "  When: Next in line. Likely starts in about" in said
     assert "  Project: vision has a quota of 2 GPUs, holds 4 (2 borrowed) of a fair share of 4" in said
     assert "Sent again with other options:\n  --gpus 2: " in said
@@ -88,12 +88,12 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert high.startswith(
         "It would start on 4 GPUs: 2 within the quota, 2 borrowed, as soon as other jobs have made"
     )
-    assert "For it, 1 job with 4 GPUs would be paused and resumed later: first of susan in vision." in high
+    assert "For it, 1 job with 4 GPUs would be paused and resumed later: “first” of “susan” in “vision”." in high
     told = pool.run("explain", waiting, "--json").json
     assert told["job"]["id"] == waiting
     first = next(each for each in told["starts_if"] if "remove_jobs" in each)
     assert len(first["remove_jobs"]) == 1
-    assert first["text"] == "It could start if the job first of vision ended."
+    assert first["text"] == "It could start if the job “first” of “vision” ended."
     assert told["starts"]["likely"] > told["starts"]["at"]
     assert [each["options"] for each in told["alternatives"]] == ["--gpus 2", "--priority high"]
 
@@ -115,7 +115,7 @@ def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     pool.until(borrower, "paused")
     said = pool.explained(borrower, "Likely starts")
     assert said.splitlines()[0].endswith(": paused")
-    assert "  Why: The project speech asked for its 2 GPUs back, for the job sleep of jemma." in said
+    assert "  Why: The project “speech” asked for its 2 GPUs back, for the job “sleep” of “jemma”." in said
     assert "No checkpoint is known: it starts from the beginning" in said
     assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\.", said)
 

@@ -31,7 +31,9 @@ def test_what_keeps_gpus_out_of_the_pool_is_listed_and_freed_by_an_admin_who_is_
     run: Run, holder: str
 ) -> None:
     told = run("nodes", user="admin").out
-    assert f"The notebook lab of susan runs on {GONE}, which is not among the GPUs of the pool any more." in told
+    assert (
+        f"The notebook “lab” of “susan” runs on {GONE}, which is not among the GPUs of the pool any more." in told
+    )
     assert f"springtide free {holder} --end" in told
     assert "susan/lab" not in run("nodes").out, "only who sees every job sees it"
     refused = run("free", holder, "--yes")

@@ -183,7 +183,7 @@ def test_a_job_is_run_again_with_other_options(run: Run) -> None:
     assert run("wait", first).code == 0
     again = run("rerun", "--gpus", "2", "--follow", first)
     assert (again.code, again.out) == (0, "tide\n")
-    assert "Run again of tidal: gpus 1 → 2." in again.err
+    assert "Run again of “tidal”: gpus 1 → 2." in again.err
     assert {job["id"] for job in run("jobs", "--tag", "low", "--json").json["items"]} > {first}
     assert run("tag", first, "best", "--remove", "low").out.split()[-1] == "best"
     assert first in {job["id"] for job in run("jobs", "--tag", "best", "--json").json["items"]}
@@ -208,7 +208,7 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     ]
     done = run("fork", "--step", "2", "--argument", "rate=0.5", "--argument", "--fast=true", "--follow", first)
     assert (done.code, done.out) == (0, "has 2 --rate 0.5 --fast\n"), done.err
-    assert "Fork of train at step 2: rate 0.1 → 0.5, fast none → true." in done.err
+    assert "Fork of “train” at step 2: rate 0.1 → 0.5, fast none → true." in done.err
     heads, row = run("jobs", "--mine", "--where", "forked_from = train and fork_step = 2").out.splitlines()
     assert row[heads.index("FORKED FROM") :].startswith("train at step 2  ")
     assert "GENERATION" not in heads
@@ -260,12 +260,12 @@ def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project
     assert "Nothing passes the checkpoint to its command" in done.err
     ended = run("jobs", "--json").json["items"][0]
     assert ended["progress"]["step"] is None
-    assert ended["rerun"]["text"] == "Fork of train at step 1 with nothing changed."
+    assert ended["rerun"]["text"] == "Fork of “train” at step 1 with nothing changed."
     passed = run("fork", "--step", "1", "--resume", "--from {checkpoint}", "--json", first).json
     assert "Nothing passes" not in passed["rerun"]["text"]
     assert run("wait", passed["id"]).code == 0
     for command in ("show", "explain"):
-        assert "Fork of train at step 1: resume none → --from {checkpoint}." in run(command, passed["id"]).out
+        assert "Fork of “train” at step 1: resume none → --from {checkpoint}." in run(command, passed["id"]).out
     assert not (directory / "run").exists(), "the project stays as it was"
 
 

@@ -222,7 +222,7 @@ async def test_a_waiting_job_is_explained_paused_resumed_and_cancelled(url: str,
         assert waited["final"] is False
         paused = await susans.call("pause_job", job=second)
         assert paused["state"] == "paused"
-        assert "paused by susan" in paused["said"]
+        assert "paused by “susan”" in paused["said"]
         assert (await susans.call("resume_job", job=second))["state"] == "queued"
         await susans.until(first, "running")
         for job in (first, second, second):

@@ -105,8 +105,8 @@ async def test_after_three_refused_jobs_the_others_wait_without_attempts_and_the
         assert (found.state, found.failures, found.attempts) == ("queued", 0, [])
     waits = await pool.job(others[0].id)
     assert waits.reason.text == (
-        "Launching has stopped, because several jobs could not be started, and not for a reason in them. "
-        f"{WORDS} It is tried from time to time, and this job starts by itself once that works."
+        "Launching has stopped: several jobs could not be started, for reasons outside them. "
+        f"{WORDS} The pool tries again from time to time, and then starts this job by itself."
     )
     assert waits.place is None
     [told] = await mails(pool, "admin")

@@ -56,7 +56,7 @@ async def test_jobs_on_a_drained_node_are_paused_and_go_on_elsewhere_by_themselv
     assert where(pool, job) != node
     why = found.attempts[0].ended_why
     assert why.code == "engine-drained"
-    sentences = (f"The node {node} was drained by admin.", "A fan is to be replaced.")
+    sentences = (f"The node {node} was drained by “admin”.", "A fan is to be replaced.")
     assert why.text == " ".join(sentences)
 
 
@@ -143,7 +143,7 @@ async def test_a_job_on_a_drained_gpu_goes_on_on_the_others_of_the_same_node(two
     assert (found.state, len(found.attempts)) == ("running", 2)
     assert gpu_of(pool, job) != (node, gpu)
     why = found.attempts[0].ended_why.text
-    assert why == f"The GPU {gpu} of {node} was drained by admin. It is hot."
+    assert why == f"The GPU {gpu} of {node} was drained by “admin”. It is hot."
     view = node_view(pool, node)
     assert view.available
     assert {cell.index: cell.drain.why for cell in view.gpus if cell.drain} == {gpu: "It is hot."}

@@ -259,7 +259,7 @@ async def test_a_training_that_was_complete_is_marked_as_finished(machine):
     await machine.until(job.id, "paused")
     finished = await machine.engine.finish(job.id, "susan")
     assert (finished.state, finished.ended_cleanly) == ("succeeded", False)
-    assert finished.reason.text == "It was marked as finished by susan."
+    assert finished.reason.text == "It was marked as finished by “susan”."
 
 
 FINISHES_ITS_EPOCH = """
@@ -321,7 +321,7 @@ async def test_trainers_that_end_by_themselves_when_asked_are_not_lost(machine, 
     machine.let("end")
     ended = await machine.until(job.id, "succeeded")
     assert [attempt.state for attempt in ended.attempts] == ["paused", "succeeded"]
-    assert "joe asked for its 2 GPUs back" in ended.attempts[0].ended_why.text
+    assert "“joe” asked for its 2 GPUs back" in ended.attempts[0].ended_why.text
     assert "It ended with 0 when asked to pause" in ended.attempts[0].ended_why.text
 
 
@@ -364,7 +364,7 @@ async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
     assert (await machine.engine.job(job.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
-    assert paused.reason.text == "It was paused by susan. It continues when it is resumed."
+    assert paused.reason.text == "It was paused by “susan”. It continues when it is resumed."
 
 
 OWN_CHECKPOINTS = """

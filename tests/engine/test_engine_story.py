@@ -97,7 +97,7 @@ async def test_a_job_paused_by_its_user_stays_paused_until_resumed(pool):
     assert asked.state in {"pausing", "paused"}
     held = await pool.state(job.id, "paused")
     assert held.held_by_user
-    assert held.reason.text.startswith("It was paused by susan.")
+    assert held.reason.text.startswith("It was paused by “susan”.")
     await pool.idle()
     assert (await pool.job(job.id)).state == "paused"
     await pool.engine.resume(job.id, "susan")
@@ -230,8 +230,8 @@ async def test_reasons_are_whole_sentences(pool):
     await pool.submit("joe", gpus=2, name="bert")
     paused = await pool.state(first.id, "paused")
     told = paused.reason.text
-    assert told.startswith("The project joe asked for its 2 GPUs back, for the job bert. ")
-    assert "The project susan holds none of its 2 GPUs." in told
+    assert told.startswith("The project “joe” asked for its 2 GPUs back, for the job “bert”. ")
+    assert "The project “susan” holds none of its 2 GPUs." in told
     assert told.endswith(".")
 
 

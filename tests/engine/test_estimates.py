@@ -46,8 +46,8 @@ async def test_who_is_paused_is_named_and_now_is_not_said(pool, expect):
 
     assert told.code == "estimate-room"
     assert "as soon as other jobs have made room" in told.text
-    assert "For it, 1 job with 8 GPUs would be paused and resumed later: a job of susan." in told.text
-    assert "secret of susan" in seen.text
+    assert "For it, 1 job with 8 GPUs would be paused and resumed later: a job of “susan”." in told.text
+    assert "“secret” of “susan”" in seen.text
     job = await pool.submit("joe", gpus=2)
     await pool.until(lambda: paused(pool, borrower.id))
     assert (await pool.job(job.id)).state == "queued"

@@ -8,7 +8,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
 
 WHY = "Its data may not be used any more."
-ON_HOLD = "It was put on hold by admin: Its data may not be used any more."
+ON_HOLD = "It was put on hold by “admin”: Its data may not be used any more."
 
 
 @pytest.fixture

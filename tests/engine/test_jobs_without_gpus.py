@@ -61,7 +61,7 @@ async def test_a_job_that_waits_for_those_it_submits_never_keeps_them_waiting(po
     assert await states(pool, steps) == ["running"] * 4 + ["queued"] * 6
     reason = (await pool.job(steps[4].id)).reason.text
     assert reason.startswith(
-        "The project susan runs 4 jobs without GPUs in step 2 of chains of jobs, as many as it"
+        "The project “susan” runs 4 jobs without GPUs in step 2 of chains of jobs, as many as it"
     )
     for job in steps[:4]:
         pool.executor.end(pool.key(job.id), code=0)
@@ -75,11 +75,11 @@ async def test_those_beyond_the_number_of_their_project_wait_in_line_with_the_re
     assert await states(pool, [*jobs, urgent, other]) == ["running"] * 4 + ["queued"] * 3 + ["running"]
     shown = [await pool.job(job.id) for job in (urgent, *jobs[4:])]
     assert [job.place for job in shown] == [1, 2, 3]
-    first = "The project susan runs 4 jobs without GPUs, as many as it may at a time."
+    first = "The project “susan” runs 4 jobs without GPUs, as many as it may at a time."
     assert [job.reason.text for job in shown] == [
-        f"{first} It starts once one of them has ended. Next in line.",
-        f"{first} Number 2 in line, after 1 job of susan.",
-        f"{first} Number 3 in line, after 2 jobs of susan.",
+        f"{first} It starts when one of them has ended. Next in line.",
+        f"{first} Number 2 in line, after 1 job of “susan”.",
+        f"{first} Number 3 in line, after 2 jobs of “susan”.",
     ]
     assert all(job.starts is None for job in shown)
     await pool.engine.cancel(jobs[0].id, "susan")
@@ -109,8 +109,8 @@ async def test_a_project_has_its_own_number_or_that_of_the_project_above(groups:
     assert await states(groups, jobs["vision"]) == ["running"] * 4 + ["queued"]
     waits = await groups.job(jobs["vision"][4].id)
     assert waits.reason.text == (
-        "The project vision runs 4 jobs without GPUs, and may run only 2 at a time. It starts once 3 of them have "
-        "ended. Next in line."
+        "The project “vision” runs 4 jobs without GPUs, and may run only 2 at a time. It starts when 3 of them "
+        "have ended. Next in line."
     )
 
 
@@ -144,7 +144,7 @@ async def test_a_pool_without_gpus_runs_them_and_one_that_is_switched_off_refuse
     await pool.restart()
     await pool.engine.resume(waits.id, "susan")
     shown = await pool.job(waits.id)
-    assert shown.reason.text.startswith("The project susan may not run jobs without GPUs.")
+    assert shown.reason.text.startswith("The project “susan” may not run jobs without GPUs.")
     with pytest.raises(Refusal, match="at least 1 GPU per worker"):
         await pool.submit(gpus=0)
 
@@ -187,8 +187,8 @@ async def test_draining_the_machine_pauses_them_and_undraining_starts_them(pool:
     await pool.engine.drain_node(wire.DrainRequest(node="train", why="It is moved."), "admin")
     assert await states(pool, [job]) == ["paused"]
     assert (await pool.job(job.id)).reason.text == (
-        "The node train was drained by admin. It is moved. The machine is drained: nothing new starts on it. It "
-        "starts once the machine is undrained."
+        "The node train was drained by “admin”. It is moved. The machine is drained: no job starts on it. It "
+        "starts when the machine is undrained."
     )
     await pool.engine.undrain_node(wire.UndrainRequest(node="train"), "admin")
     assert await states(pool, [job]) == ["running"]
@@ -207,8 +207,8 @@ async def test_what_to_expect_of_one_is_told_before_it_is_sent(pool: Any) -> Non
     await pool.idle()
     later = await told()
     assert later.estimate.text == (
-        "The project susan runs 4 jobs without GPUs, as many as it may at a time. Number 2 in line, after 1 job "
-        "of susan."
+        "The project “susan” runs 4 jobs without GPUs, as many as it may at a time. Number 2 in line, after 1 job "
+        "of “susan”."
     )
     assert later.job.likely is None
     assert later.starts == {}

@@ -420,13 +420,13 @@ def test_the_cause_of_a_loss_is_named_and_a_node_only_where_nothing_else_is_know
     )
     assert lost.startswith("The machine was restarted while it ran. No checkpoint is known")
     assert unknown.startswith("Its node or supervisor was lost.")
-    assert evicted.startswith("Something other than this pool ended it. The cluster ended its pod: drained.")
+    assert evicted.startswith("It was ended from outside the pool. The cluster ended its pod: drained.")
 
 
 def test_a_pause_that_was_taken_back_says_whose_it_was():
     resumed, _ = lifecycle.resume(held(running()))
     record = gone(resumed, code=75)
-    assert "paused by susan" in sentences.text(record.attempts[-1].ended_why)
+    assert "paused by “susan”" in sentences.text(record.attempts[-1].ended_why)
 
 
 def test_a_result_that_could_not_be_kept_is_told_with_the_end():
@@ -452,7 +452,7 @@ def test_a_job_that_waits_after_an_attempt_is_marked_as_finished(before):
     record = gone((held if before == "held" else asked_to_pause)(running()), code=0, paused=True)
     finished, effects = lifecycle.finish(record, "susan", 300.0)
     assert (finished.state, finished.standing.ended, finished.standing.held) == (JobState.SUCCEEDED, 300.0, False)
-    assert sentences.text(finished.standing.reason) == "It was marked as finished by susan."
+    assert sentences.text(finished.standing.reason) == "It was marked as finished by “susan”."
     assert effects == ()
 
 
@@ -494,7 +494,7 @@ def test_every_reason_of_the_engine_has_a_sentence():
     assert "SIGKILL" in texts[11]
     assert "retry 1 of 3" in texts[11]
     assert "No program of that name." in texts[13]
-    assert texts[14] == "It was ended because it keeps too much on the disk. It keeps 2.0 GiB."
+    assert texts[14] == "It was ended: it keeps too much on the disk. It keeps 2.0 GiB."
 
 
 class TestMovesOnHold:

@@ -59,13 +59,13 @@ async def test_a_pause_for_somebody_else_is_told_with_its_reason_and_so_is_the_r
     await pool.later(100.0)
     owner = await running(pool, "joe", gpus=2, name="faces")
     await pool.state(key.job, "paused")
-    why = "The project joe asked for its 2 GPUs back, for the job faces."
-    assert await told(pool) == [f"The job digits was paused. {why} Saved at step 41."]
+    why = "The project “joe” asked for its 2 GPUs back, for the job “faces”."
+    assert await told(pool) == [f"The job “digits” was paused. {why} Saved at step 41."]
     pool.executor.end(owner, code=0)
     await pool.later(100.0)
     await pool.state(key.job, "running", attempt=2)
     titles = [each.notification.title for each in await waiting(pool)]
-    assert titles == ["The job digits was paused.", "The job digits continues."]
+    assert titles == ["The job “digits” was paused.", "The job “digits” continues."]
     assert await told(pool, "joe") == []
 
 
@@ -97,8 +97,8 @@ async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     await pool.engine.cancel(cancelled.job, "jemma")
     await pool.state(cancelled.job, "cancelled")
     assert await told(pool) == [
-        "The job paused was paused by jemma. It continues when it is resumed.",
-        "The job cancelled was cancelled by jemma.",
+        "The job “paused” was paused by “jemma”. It continues when it is resumed.",
+        "The job “cancelled” was cancelled by “jemma”.",
     ]
 
 
@@ -115,9 +115,9 @@ async def test_an_end_and_a_failure_are_told_with_their_reasons(pool: Any) -> No
     pool.executor.end(pool.key(failing.job), code=3)
     await pool.state(failing.job, "failed")
     assert await told(pool) == [
-        "The job done succeeded. It ran for 2 h 5 min.",
-        "An attempt of the job failing failed. It ended with exit code 3. It is run again: retry 1 of 1.",
-        "The job failing failed. It ended with exit code 3.",
+        "The job “done” succeeded. It ran for 2 h 5 min.",
+        "An attempt of the job “failing” failed. It ended with exit code 3. It is run again: retry 1 of 1.",
+        "The job “failing” failed. It ended with exit code 3.",
     ]
 
 
@@ -167,7 +167,7 @@ async def test_a_time_limit_is_told_once_before_it_ends_the_job(pool: Any) -> No
     assert await told(pool) == []
     await pool.later(60.0)
     await pool.later(60.0)
-    near = "The job digits reaches its time limit in 5 min."
+    near = "The job “digits” reaches its time limit in 5 min."
     told_once = f"{near} It is ended once it has run for 1 h, whether it has finished or not."
     assert await told(pool) == [told_once]
     await pool.restart()
@@ -193,7 +193,7 @@ async def test_only_what_somebody_chose_is_told_and_only_where(pool: Any) -> Non
     pool.executor.end(second, code=0)
     await pool.state(second.job, "succeeded")
     assert [each.notification.title for each in await waiting(pool, channel=WEBHOOK)] == [
-        "The job second succeeded."
+        "The job “second” succeeded."
     ]
     assert await told(pool) == []
 

@@ -65,7 +65,7 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
         tagged = await pool.engine.jobs(JobFilter(tag="baseline"), None, 10)
         assert [job.name for job in tagged.items] == ["elastic"]
     if (again := jobs.get("again")) is not None:
-        assert again.rerun.text == "Run again of failed: name failed → again, gpus 1 → 2."
+        assert again.rerun.text == "Run again of “failed”: name failed → again, gpus 1 → 2."
     if (sweep := jobs.get("sweep")) is not None:
         found = (await pool.job(sweep.id)).trials
         assert (found.succeeded, found.best.value, found.best.parameters) == (4, 0.5, {"rate": 0.0})

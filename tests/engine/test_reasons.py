@@ -116,9 +116,9 @@ async def test_a_job_that_was_looked_at_tells_what_lets_it_start_until_anything_
     await pool.engine.request_starts([await pool.job(waiting[at].id) for at in (0, -1)], LOOKED_AT)
 
     first, last = [await pool.job(waiting[at].id) for at in (0, -1)]
-    assert "It could start if the job “sweep lr=0.017” of jemma ended." in first.reason.text
+    assert "It could start if the job “sweep lr=0.017” of “jemma” ended." in first.reason.text
     assert first.starts_if[0].remove_jobs == [runs.id]
-    assert "Number 20 in line, after 19 jobs of jemma." in last.reason.text
+    assert "Number 20 in line, after 19 jobs of “jemma”." in last.reason.text
     assert "sweep lr" not in last.reason.text
 
     await pool.submit("joe", gpus=2)
@@ -134,7 +134,7 @@ async def test_a_limit_lowered_below_a_job_never_lets_it_start_until_it_is_remov
     await pool.idle()
     reason = (await pool.job(waits.id)).reason
     assert reason.text == (
-        "The project susan may hold at most 2 GPUs, and the job needs 4. With this limit it can never start."
+        "The project “susan” may hold at most 2 GPUs, and the job needs 4. With this limit it can never start."
     )
     await pool.engine.edit_project("susan", wire.ProjectEdit(limit=None), "admin", members=members)
     await pool.idle()
@@ -154,7 +154,7 @@ async def test_a_limit_that_paused_a_job_is_told_as_past_once_it_is_removed(pool
     await pool.idle()
     paused = await pool.job(job.id)
     assert paused.state == "paused"
-    assert paused.reason.text.startswith("The limit of the project susan was lowered to 4 GPUs, and it held 8. ")
+    assert paused.reason.text.startswith("The limit of the project “susan” was lowered to 4 GPUs, and it held 8. ")
     assert paused.reason.text.count("limit") == 1
 
 

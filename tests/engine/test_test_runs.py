@@ -112,7 +112,7 @@ async def test_cancelling_only_the_test_run_ends_its_job_too(pool):
     await pool.idle()
     await pool.engine.cancel(f"{gang.id}test", "susan")
     ended = await pool.state(gang.id, "cancelled")
-    assert ended.reason.text == "Its test run was cancelled by susan, so it was not put in line."
+    assert ended.reason.text == "Its test run was cancelled by “susan”, so it was not put in line."
 
 
 async def test_a_job_that_is_paused_while_its_test_run_ends_stays_paused(pool):

@@ -76,7 +76,7 @@ async def test_a_job_of_which_a_gpu_fell_off_the_bus_is_shown_and_leaves_when_an
     [one] = shown(pool)
     assert (one.kind, one.holder, one.gpus, one.missing) == ("job", f"{job}.1", held, UUIDS[:1])
     assert one.why == (
-        "The job train of susan runs on GPU-aaaaaaaa and GPU-bbbbbbbb, of which GPU-aaaaaaaa is not among the "
+        "The job “train” of “susan” runs on GPU-aaaaaaaa and GPU-bbbbbbbb, of which GPU-aaaaaaaa is not among the "
         "GPUs of the pool any more."
     )
     with pytest.raises(Refusal, match=r"has not ended.*process.*of this machine") as refused:
@@ -87,7 +87,7 @@ async def test_a_job_of_which_a_gpu_fell_off_the_bus_is_shown_and_leaves_when_an
     await pool.until(job, "paused")
     assert shown(pool) == []
     paused = await pool.until(job, "paused")
-    assert "It was on GPUs that are not for jobs any more, and admin had it leave them." in paused.reason.text
+    assert "Moved by “admin” off GPUs that no longer belong to the pool." in paused.reason.text
     assert (await audit(pool))[0] == ("admin", "gpu.end_holder", f"{job}.1")
     await pool.engine.cancel(other, "susan")
     again = await pool.running(job, attempt=2)
@@ -137,7 +137,7 @@ async def test_a_notebook_on_what_is_a_train_gpu_now_keeps_it_until_its_process_
     await pool.running(jobs[0])
     [one] = shown(pool)
     assert (one.kind, one.holder, one.gpus) == ("notebook", "susan/lab", UUIDS[:1])
-    assert one.why == "The notebook lab of susan runs on GPU-aaaaaaaa, which is a train GPU now."
+    assert one.why == "The notebook “lab” of “susan” runs on GPU-aaaaaaaa, which is a train GPU now."
     with pytest.raises(Refusal, match=f"has not ended.*process {notebook.pid}"):
         await free(pool, "susan/lab")
     assert sorted((await pool.settled()).values()) == [[UUIDS[1]]]

@@ -168,6 +168,7 @@ def test_ended_jobs_are_offline_runs_of_wandb_once(desk: Desk, tmp_path: Path) -
     first, second = desk.ended("first"), desk.ended("second", code=3)
     running = desk.susan.submit(Submission(argv=["sleep", "600"], name="running"))
     folder = tmp_path / "exported"
+    (folder / ".springtide-of-a-killed-export").mkdir(parents=True)
     done = desk.export(first.id, second.id, running.id, "--to", "wandb", "--into", str(folder), code=1)
     assert done.stdout.splitlines() == [
         f"{first.id} first: 5 reports added.",

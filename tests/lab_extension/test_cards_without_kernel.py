@@ -224,5 +224,5 @@ def test_a_job_is_forked_on_its_card_and_the_card_of_the_fork_follows(
     fold.get_by_test_id("form-arguments.rate").fill("0.5")
     fold.get_by_test_id("rerun-send").click()
     below = tab.get_by_test_id("job-card").nth(1)
-    expect(below.get_by_test_id("job-first")).to_contain_text("Fork of saving at step 1: rate 0.1 → 0.5.")
+    expect(below.get_by_test_id("job-first")).to_contain_text("Fork of “saving” at step 1: rate 0.1 → 0.5.")
     expect(below.get_by_test_id("job-state")).to_contain_text("Succeeded")

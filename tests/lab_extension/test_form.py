@@ -85,7 +85,9 @@ def test_a_form_tells_what_to_expect_and_what_is_wrong_and_submits(
     tab.keyboard.press("Shift+Enter")
 
     expect_words(tab, "estimate", "as soon as other jobs have made room")
-    expect_words(tab, "estimate", "1 job with 4 GPUs would be paused and resumed later: a job of jemma in speech.")
+    expect_words(
+        tab, "estimate", "1 job with 4 GPUs would be paused and resumed later: a job of “jemma” in “speech”."
+    )
     expect(tab.get_by_text("secret")).to_have_count(0)
     jemma.cancel(borrower.id)
     expect_words(tab, "estimate", "It would start now on 1 GPU, within the quota.")

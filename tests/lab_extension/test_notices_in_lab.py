@@ -76,7 +76,7 @@ def test_a_failure_is_one_notice_in_all_tabs_with_its_error_and_leads_to_the_log
     expect(notices(tab)).to_contain_text(f"The job “{MARKUP}” failed. ValueError: no batch of 7")
     expect_only_text(tab)
     submit("marker", program=FAILS)
-    showing(tabs, "The job marker failed.")
+    showing(tabs, "The job “marker” failed.")
     assert sum(notices(each, "no batch of 7").count() for each in tabs) == 2, "each of the two jobs once"
     notices(tab, "img").get_by_role("button", name="Log").click()
     page = tab.locator(f"[data-job-tab='{job.id}']")
@@ -86,7 +86,7 @@ def test_a_failure_is_one_notice_in_all_tabs_with_its_error_and_leads_to_the_log
     tab.reload()
     expect(tab.get_by_test_id("pool-status")).to_contain_text("GPUs held")
     submit("later", program=FAILS)
-    showing(tabs, "The job later failed.")
+    showing(tabs, "The job “later” failed.")
     expect(notices(tab, "img")).to_have_count(0)
 
 
@@ -99,11 +99,11 @@ def test_a_pause_for_another_project_and_the_resumption_are_notices(
         while susan.job(job.id).state != "running":
             tab.wait_for_timeout(100)
         owner = jemma.submit(Submission(argv=["sleep", "600"], project="speech", gpus=2, name="owner"))
-        expect(notices(tab, "The job borrower was paused.")).to_contain_text(
-            "The project speech asked for its 2 GPUs"
+        expect(notices(tab, "The job “borrower” was paused.")).to_contain_text(
+            "The project “speech” asked for its 2 GPUs"
         )
         jemma.cancel(owner.id)
-    expect(notices(tab, "The job borrower continues.")).to_be_visible()
+    expect(notices(tab, "The job “borrower” continues.")).to_be_visible()
 
 
 def test_one_s_own_actions_are_no_notices(
@@ -120,7 +120,7 @@ def test_one_s_own_actions_are_no_notices(
     card(tab).get_by_test_id("job-confirm").click()
     expect(card(tab).get_by_test_id("job-state")).to_contain_text("Cancelled")
     submit("marker", program="pass")
-    expect(notices(tab)).to_have_text([re.compile("The job marker succeeded[.]")])
+    expect(notices(tab)).to_have_text([re.compile("The job “marker” succeeded[.]")])
 
 
 def test_a_burst_of_ends_is_one_notice_that_counts_them_and_leads_to_the_table(
@@ -159,4 +159,4 @@ def test_only_chosen_events_are_notices_and_a_page_out_of_sight_keeps_them(
     expect(card(tab).get_by_test_id("job-state")).to_contain_text("Succeeded")
     expect(notices(tab)).to_have_count(0)
     tab.evaluate(HIDDEN, False)
-    expect(notices(tab)).to_have_text([re.compile("The job fine succeeded[.]")])
+    expect(notices(tab)).to_have_text([re.compile("The job “fine” succeeded[.]")])

@@ -44,6 +44,7 @@ def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_ta
             "The Pool",
             "",
             "Terminal in a Running Job…",
+            "TensorBoard of a Job…",
             "New Environment…",
             "",
             "Notifications…",

@@ -151,7 +151,7 @@ export function points(steps, attempts = [[1, 0]]) {
   });
 }
 
-const askedBack = reason(["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]);
+const askedBack = reason(["cause", "The project “nlp” asked for its 2 GPUs back, for the job “bert”."]);
 
 export const jobs = {
   running: job({ usage: use(0.87, 51 * GIB) }),
@@ -202,7 +202,7 @@ export const jobs = {
     attempts: [attempt(1, "pausing", NOW - 1480, null)],
     reason: reason(
       ["state", "Saving its work, then giving its 4 GPUs back."],
-      ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."],
+      ["cause", "The project “nlp” asked for its 2 GPUs back, for the job “bert”."],
     ),
   }),
   paused: job({
@@ -213,16 +213,16 @@ export const jobs = {
     attempt: 2,
     attempts: [
       attempt(1, "paused", NOW - 1480, NOW - 1000, {
-        ended_why: reason(["cause", "The project jemma asked for its 4 GPUs back, for the job sweep."]),
+        ended_why: reason(["cause", "The project “jemma” asked for its 4 GPUs back, for the job “sweep”."]),
       }),
       attempt(2, "paused", NOW - 700, NOW - 180, { ended_why: askedBack, resumed_from: 17 }),
     ],
     progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } },
     saved_step: 41,
     reason: inOneLine(
-      "Pause for “bert” (GPUs of nlp). Waiting for 4 GPUs on one node: 1 is free. Next in line.",
+      "Pause for “bert” (GPUs of “nlp”). Waiting for 4 GPUs on one node: 1 is free. Next in line.",
       reason(
-        ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."],
+        ["cause", "The project “nlp” asked for its 2 GPUs back, for the job “bert”."],
         ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."],
         ["place", "Next in line."],
       ),

@@ -54,7 +54,7 @@ def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service,
     fork = service.run(service.engine.job(page.url.rpartition("/")[2]))
     assert fork.argv[-2:] == ["--rate", "0.5"]
     line = page.get_by_test_id("job-first")
-    expect(line).to_contain_text("Fork of train at step 2: gpus 1 → 2, rate 0.1 → 0.5.")
+    expect(line).to_contain_text("Fork of “train” at step 2: gpus 1 → 2, rate 0.1 → 0.5.")
     expect(page.get_by_test_id("log-text")).to_contain_text("has 2 --rate 0.5")
     line.get_by_role("link", name="Its parent").click()
     page.wait_for_url(re.compile(trained.id))
@@ -81,6 +81,20 @@ def test_a_checkpoint_is_deleted_after_a_question(visit: Visit, trained: wire.Jo
     page.get_by_test_id("checkpoint-delete-now").click()
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("step 2")
+
+
+def test_the_page_of_a_job_without_its_checkpoints_says_that_they_were_deleted(
+    visit: Visit, service: Service
+) -> None:
+    job = service.submit("susan", "python3", "-c", f"{TRAIN}import time; time.sleep(600)", name="paused")
+    service.until(job.id, lambda found: found.saved_step == 3)
+    service.run(service.engine.pause(job.id, "susan"))
+    service.until(job.id, lambda found: found.state == "paused")
+    kept = service.run(service.engine.forks.checkpoints(job.id)).items
+    service.run(service.engine.forks.delete(job.id, [each.name for each in kept], force=True))
+    page = visit("susan", f"jobs/{job.id}")
+    saved = page.get_by_test_id("section-facts").locator("dt", has_text="Last saved").locator("+ dd")
+    expect(saved).to_have_text("its checkpoints were deleted, or are damaged")
 
 
 def test_others_see_the_list_without_buttons_and_an_empty_one_says_why(

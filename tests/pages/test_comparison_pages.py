@@ -126,6 +126,15 @@ def test_selected_jobs_are_compared(visit: Visit, runs: list[wire.Job]) -> None:
     expect(page.get_by_test_id("overlay-<i>accuracy</i>")).to_be_visible()
 
 
+def test_runs_of_equal_names_are_told_apart_by_their_ids(visit: Visit, service: Service) -> None:
+    same = [trained(service, "alike", "loss", rate) for rate in ("0.1", "0.2")]
+    other = trained(service, "other", "loss", "0.3")
+    page = visit("susan", compared([*same, other]))
+    names = [*(f"alike ({job.id})" for job in same), "other"]
+    expect(page.get_by_test_id("compared-job").locator("bdi")).to_have_text(names)
+    expect(page.locator(".st-run-keys bdi")).to_have_text(names)
+
+
 def test_compared_curves_are_smoothed_on_a_logarithmic_axis_and_within_a_span(
     visit: Visit, runs: list[wire.Job]
 ) -> None:

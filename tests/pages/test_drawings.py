@@ -99,14 +99,14 @@ def test_every_node_with_simulated_gpus_says_so(gallery: Page) -> None:
 def test_a_paused_job_has_one_line_and_unfolds_why_it_waits_and_what_is_saved(gallery: Page) -> None:
     card = gallery.locator("#card-paused")
     expect(card.get_by_test_id("job-headline")).to_have_text(
-        "Pause for “bert” (GPUs of nlp). Waiting for 4 GPUs on one node: 1 is free. Next in line."
+        "Pause for “bert” (GPUs of “nlp”). Waiting for 4 GPUs on one node: 1 is free. Next in line."
         " Likely resumes at step 41 in about 12 min (in 10 min at the earliest)."
     )
     expect(card.get_by_test_id("job-reason")).not_to_be_visible()
     card.get_by_text("Why?").click()
     expect(card.get_by_test_id("job-reason")).to_be_visible()
     expect(gallery.locator("#card-paused").get_by_test_id("job-reason")).to_have_text(
-        "Paused 3 min ago. The project nlp asked for its 2 GPUs back, for the job bert. Saved at step 41. "
+        "Paused 3 min ago. The project “nlp” asked for its 2 GPUs back, for the job “bert”. Saved at step 41. "
         "Waiting for 4 GPUs on one node: no node has more than 1 free. Next in line."
     )
 
@@ -243,7 +243,7 @@ def test_the_life_shows_attempts_and_the_reason_of_each_pause(gallery: Page) -> 
     expect(card.get_by_test_id("life-attempt")).to_have_count(3)
     card.get_by_test_id("life-gap").nth(1).hover()
     expect(gallery.locator("[role=tooltip]")).to_contain_text(
-        "The project nlp asked for its 2 GPUs back, for the job bert."
+        "The project “nlp” asked for its 2 GPUs back, for the job “bert”."
     )
 
 

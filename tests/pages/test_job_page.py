@@ -68,8 +68,8 @@ def test_the_job_page_follows_log_progress_metrics_pauses_and_attempts_and_links
     page.get_by_test_id("shape-whole").click()
     expect(page.get_by_test_id("shape-from")).to_have_value("")
     events = page.get_by_test_id("event-row")
-    expect(events.first).to_contain_text("Submitted by susan for the project vision.")
-    expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by susan.")
+    expect(events.first).to_contain_text("Submitted by “susan” for the project “vision”.")
+    expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by “susan”.")
     expect(events.last).to_contain_text("Attempt 2")
 
     page.close()
@@ -208,10 +208,10 @@ def test_the_page_of_a_job_that_was_cancelled_before_it_started_says_so_and_by_w
     service.run(service.engine.cancel(job.id, "admin"))
     service.until(job.id, lambda found: found.state == "cancelled")
     page = visit("susan", f"jobs/{job.id}")
-    expect(page.get_by_test_id("job-card")).to_contain_text("Cancelled by admin")
+    expect(page.get_by_test_id("job-card")).to_contain_text("Cancelled by “admin”")
     expect(page.get_by_test_id("no-attempts")).to_have_text("None: the job ended before it started.")
     expect(page.get_by_test_id("no-outputs")).to_contain_text("the job wrote nothing")
-    expect(page.get_by_test_id("events")).to_contain_text("It was cancelled by admin.")
+    expect(page.get_by_test_id("events")).to_contain_text("It was cancelled by “admin”.")
     expect(page.get_by_test_id("events")).not_to_contain_text("was cancelled. It was cancelled")
 
 

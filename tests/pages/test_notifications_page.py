@@ -80,7 +80,7 @@ def test_the_browser_shows_what_happens_on_whatever_page_is_open(notified: Page,
     expect(page.get_by_test_id("connection")).to_have_text("Live")
     job = service.submit("susan", "true", name="digits")
     service.until(job.id, lambda found: found.state == "succeeded")
-    expect(page.locator("told-text")).to_have_text([re.compile("^The job digits succeeded[.]")])
+    expect(page.locator("told-text")).to_have_text([re.compile("^The job “digits” succeeded[.]")])
 
 
 @pytest.mark.parametrize("width", [360, 1300])

@@ -34,7 +34,7 @@ def test_a_job_that_has_ended_is_run_again_as_it_was(visit: Visit, service: Serv
     again = new_job(service, ended, page)
     assert (again.argv, again.options.time_limit, again.rerun.job) == (ended.argv, 3600, ended.id)
     line = page.get_by_test_id("job-first")
-    expect(line).to_contain_text("Run again of train with nothing changed.")
+    expect(line).to_contain_text("Run again of “train” with nothing changed.")
     line.get_by_test_id("first-run").click()
     page.wait_for_url(re.compile(ended.id))
 
@@ -84,7 +84,7 @@ def test_the_options_are_edited_before_it_runs_again(visit: Visit, service: Serv
     form.get_by_test_id("rerun-send").click()
     again = new_job(service, ended, page)
     expect(page.get_by_test_id("job-first")).to_contain_text(
-        "Run again of train: gpus 1 → 2, time_limit 1h → none."
+        "Run again of “train”: gpus 1 → 2, time_limit 1h → none."
     )
     assert service.until(again.id, lambda job: job.state == "succeeded").options.gpus == 2
 
@@ -120,7 +120,7 @@ def test_a_run_again_from_the_list_is_a_row_of_its_own(visit: Visit, service: Se
     page = visit("susan", "?show=ended")
     page.locator(f"[data-job='{ended.id}']").get_by_test_id("open-card").click()
     page.get_by_test_id("job-card").get_by_test_id("job-rerun").click()
-    line = page.get_by_test_id("job-card").get_by_text("Run again of train with nothing changed.")
+    line = page.get_by_test_id("job-card").get_by_text("Run again of “train” with nothing changed.")
     expect(line).to_be_visible()
 
 

@@ -31,10 +31,10 @@ CASES = {
     "a gang": r"Waiting for 4 workers with 2 t4 GPUs each",
     "an elastic job": r"It runs with [12] of at most 3 workers\.",
     "a reservation": r"It has a reservation for 2 GPUs\.",
-    "reservations of others": r"Other jobs have reservations for 2 t4 GPUs\.",
+    "reservations of others": r"Reserved for others: 2 t4 GPUs\.",
     "borrowed GPUs of one type": r"holds \d t4 GPUs: its 2 and \d borrowed\.",
     "borrowed GPUs of the other type": r"holds \d a100 GPUs: its 1 and \d borrowed\.",
-    "a quota of one type": r"The quota of speech is 2 t4 GPUs",
+    "a quota of one type": r"The quota of “speech” is 2 t4 GPUs",
 }
 """What some reason of the busy pool has to say, so that it is among the sentences that are compared with it."""
 TOLD_IN_FULL = ("elastic", "ended badly", "lender", "slow to save", "sweep", "tries again")

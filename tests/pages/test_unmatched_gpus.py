@@ -21,7 +21,7 @@ def test_an_admin_reads_what_keeps_gpus_out_of_the_pool_ends_it_and_frees_them(
     page = visit("admin", "pool")
     section = page.get_by_test_id("section-unmatched")
     expect(section).to_contain_text(
-        f"The notebook lab of susan runs on {GONE}, which is not among the GPUs of the pool any more. "
+        f"The notebook “lab” of “susan” runs on {GONE}, which is not among the GPUs of the pool any more. "
         "It keeps 1 GPU out of the pool until it has ended."
     )
     expect(section).to_contain_text("Stop it once its owner has saved")

@@ -26,9 +26,9 @@ def test_it_is_told_what_the_project_would_and_may_hold_and_the_lever():
     large = told(*HELD, LARGE)["large"]
 
     assert large["reason"] == (
-        "Waiting for 6 GPUs on one node: none is free. The project joe holds none of its 2 GPUs."
-        " With this job it would hold 6, and it may hold 4 now. Next in line."
-        " It could start with a quota of 6 for joe."
+        "Waiting for 6 GPUs on one node: none is free. The project “joe” holds none of its 2 GPUs."
+        " This job would make it 6; it may hold 4 now. Next in line."
+        " It could start with a quota of 6 for “joe”."
     )
     assert {"quota": {"joe": 6}} in large["starts_if"]
 
@@ -48,7 +48,7 @@ def test_a_gang_is_told_that_it_does_not_fit_beside_what_its_project_holds():
     said = told(*holding, *others, gang, projects=(SUSAN, detect), gpus=9)["gang"]
 
     assert (
-        "The project detect holds 5 of its 7 GPUs. With this job it would hold 9, and it may hold 7 now."
+        "The project “detect” holds 5 of its 7 GPUs. This job would make it 9; it may hold 7 now."
         in (said["reason"])
     )
     assert said["starts_if"]
@@ -68,7 +68,7 @@ def test_a_gang_larger_than_its_quota_is_told_what_lets_it_start():
 @pytest.mark.parametrize(
     ("limit", "says"),
     [
-        (4, "The project joe may hold at most 4 GPUs, and the job needs 6. With this limit it can never start."),
+        (4, "The project “joe” may hold at most 4 GPUs, and the job needs 6. With this limit it can never start."),
         (7, "Waiting for 6 GPUs"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_limit_too_low_is_told_which_one_would_do():
     said = told(LARGE, projects=(SUSAN, {**JOE, "limit": 4}))["large"]
 
     assert said["starts_if"] == ({"limit": {"joe": 6}},)
-    assert said["reason"].endswith("It could start with a limit of 6 for joe.")
+    assert said["reason"].endswith("It could start with a limit of 6 for “joe”.")
     assert "impossible" not in said
 
 
@@ -115,5 +115,7 @@ def test_a_job_that_cannot_be_paused_is_told_what_the_quotas_below_its_project_l
     firm = {"name": "firm", "project": "team", "priority": 100}
     said = told(firm, projects=({"name": "team", "quota": 4}, *parts), gpus=4)["firm"]
 
-    assert "The projects below team have 4 GPUs of its quota, which leaves none to its own jobs" in said["reason"]
+    assert (
+        "The projects below “team” have 4 GPUs of its quota, which leaves none to its own jobs" in said["reason"]
+    )
     assert said["impossible"]

@@ -58,7 +58,7 @@ def test_borrowed_jobs_above_a_lowered_limit_are_paused_and_wait_with_that_reaso
 
     assert len(plan.decisions) == 2
     assert all(isinstance(each, Pause) and each.beneficiary is None for each in plan.decisions)
-    assert text(plan.decisions[0].reason) == "The limit of the project a was lowered to 4 GPUs, and it held 6."
+    assert text(plan.decisions[0].reason) == "The limit of the project “a” was lowered to 4 GPUs, and it held 6."
     for decision in plan.decisions:
         job = next(job for job in jobs if job.id == decision.job)
         planner.apply(JobChanged(carried_out(job, decision, 100.0)))

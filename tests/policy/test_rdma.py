@@ -39,7 +39,7 @@ def test_a_gang_waits_for_a_node_with_rdma_though_another_is_free_and_says_so() 
     found = rest([full, {"name": "g", "gpus": 8, "workers": 2, "rdma": True}])
     assert nodes_of_jobs(found) == {"full": ["rdma-1"], "g": []}
     assert told(found, "g").startswith(
-        "Waiting for 2 workers with 8 GPUs each: there is room for 1 now. Only 2 of 3 nodes have RDMA. "
+        "Waiting for 2 workers with 8 GPUs each: room for 1 now. Only 2 of 3 nodes have RDMA. "
     )
 
 

@@ -17,7 +17,7 @@ class TestReclaiming:
 
         assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
         assert decided.decisions[0].beneficiary == "w"
-        assert text(decided.decisions[0].reason) == "The project a asked for its 4 GPUs back, for the job w."
+        assert text(decided.decisions[0].reason) == "The project “a” asked for its 4 GPUs back, for the job “w”."
 
     def test_a_project_within_its_quota_loses_nothing(self):
         assert not plan(

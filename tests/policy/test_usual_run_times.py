@@ -101,21 +101,21 @@ class TestPlaceInLine:
 
     def test_a_job_of_which_nothing_is_known_says_so(self) -> None:
         assert self.place("unknown") == [
-            "Number 2 in line, after 1 job of a.",
-            "No job like it has ended yet: equal jobs with a known short run time go first.",
+            "Number 2 in line, after 1 job of “a”.",
+            "Equal jobs with known short run times go first.",
         ]
 
     def test_a_job_known_to_be_long_says_how_long_its_like_took(self) -> None:
         assert self.place("long") == [
-            "Number 3 in line, after 2 jobs of a.",
-            "Jobs like it ran for about 10 h: equal jobs that need less GPU time go first.",
+            "Number 3 in line, after 2 jobs of “a”.",
+            "Jobs like it ran for about 10 h; equal jobs with less GPU time go first.",
         ]
 
     def test_the_first_in_line_says_no_more_than_that(self) -> None:
         assert self.place("short") == ["Next in line."]
 
     def test_where_the_older_goes_first_run_times_are_not_told(self) -> None:
-        assert self.place("unknown", CALM) == ["Number 2 in line, after 1 job of a."]
+        assert self.place("unknown", CALM) == ["Number 2 in line, after 1 job of “a”."]
 
 
 class TestRotation:
@@ -136,7 +136,9 @@ class TestRotation:
         why = decided.decisions[0].reason
 
         assert why.code == "rotated-for-shorter"
-        assert text(why) == "It made way for the job short of a: jobs like that one usually need less GPU time."
+        assert (
+            text(why) == "It made way for the job “short” of “a”: jobs like that one usually need less GPU time."
+        )
 
     def test_a_job_that_is_as_long_as_usual_is_not_paused_for_its_like(self) -> None:
         ran = replace(self.FULL, started=NOW - 10 * HOUR)

@@ -80,7 +80,7 @@ def test_a_limit_that_pausing_jobs_still_fill_is_told_as_such(reserved):
     planner = Planner(Snapshot(0.0, (Node("n", 8),), (limited,), (leaving, new)))
     assert not [each for each in planner.plan(0.0).decisions if isinstance(each, Start)]
     assert text(planner.reason("new", 0.0)) == (
-        "Jobs that are being paused still hold GPUs within the limit of a. It starts as soon as they have stopped."
+        "Pausing jobs still hold GPUs within the limit of “a”. It starts when they have stopped."
     )
 
 
@@ -92,7 +92,7 @@ def test_a_gang_that_must_share_a_domain_is_told_that_none_has_room():
     planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=16),), (firm, other, gang)))
     assert not planner.plan(0.0).decisions
     assert text(planner.reason("gang", 0.0)).startswith(
-        "Waiting for 2 workers with 4 GPUs each in one rack: there is room, but not in one."
+        "Waiting for 2 workers with 4 GPUs each in one rack: none has room."
     )
 
 

@@ -7,6 +7,8 @@ import itertools
 import math
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -365,6 +367,35 @@ def test_a_headline_is_one_short_line(code: str) -> None:
         assert "\n" not in usual + longest
 
 
+@pytest.mark.parametrize("code", JOB_CODES)
+def test_a_reason_is_short_enough_to_be_read(code: str) -> None:
+    for params in (params for fields in SAMPLES[code] for params in filled(fields)):
+        said = [each for each in sentences.render(Reason(code, params)) if each.role is not Role.PLACE]
+        assert len(sentences.joined(said)) <= sentences.LONGEST_REASON, said
+
+
+def test_the_reasons_of_a_busy_pool_are_short_enough_to_be_read() -> None:
+    run = [sys.executable, str(SCHEDULER.parent / "benchmarks/list_sentences.py")]
+    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    verdicts = printed.splitlines()[-2:]
+    assert [line.split()[1].rstrip("s;") for line in verdicts] == ["headline", "reason"]
+    assert all(line.endswith(" ok") for line in verdicts), verdicts
+
+
+def test_names_of_jobs_projects_and_people_are_in_quotes() -> None:
+    reasons = {
+        "preempted": {"for_name": "waits", "for_user": "susan", "for_project": "vision"},
+        "engine-drained": {"node": "n1", "by": "admin"},
+        "domain-too-small": {"level": "rack", "most": 2, "gpus": 8, "workers": 4, "gpu_types": ["t4"]},
+        "over-limit": {"at": "vision", "held": 2, "claimed": 2, "gpus": 4, "limit": 5},
+    }
+    said = {code: sentences.text(Reason(code, params)) for code, params in reasons.items()}
+    assert said["preempted"].startswith("It made way for the job “waits” of “susan” in “vision”, which")
+    assert said["engine-drained"].startswith("The node n1 was drained by “admin”.")
+    assert said["domain-too-small"].startswith("It needs 4 workers with 8 t4 GPUs each in one rack, and")
+    assert said["over-limit"].startswith("The project “vision” may hold at most 5 GPUs:")
+
+
 def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
     cause = Reason("preempted", {"for_name": "waits", "for_user": "susan", "for_project": "susan"})
     waits = Reason("no-room", {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1})
@@ -376,7 +407,7 @@ def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
 
 
 def test_a_code_of_another_version_is_told_as_it_is() -> None:
-    assert sentences.text(Reason("from-tomorrow", {"x": 1})) == "The reason has the code from-tomorrow."
+    assert sentences.text(Reason("from-tomorrow", {"x": 1})) == "The reason has the code “from-tomorrow”."
 
 
 def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None:
@@ -391,8 +422,8 @@ def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None
     }
     far = Reason("share-used", {**about, "place": 283})
     assert sentences.text(far) == (
-        "Waiting for 1 GPU: none is free. The project jemma holds 8 GPUs: its 2 and 6 borrowed."
-        " Number 283 in line, after 282 jobs of jemma."
+        "Waiting for 1 GPU: none is free. The project “jemma” holds 8 GPUs: its 2 and 6 borrowed."
+        " Number 283 in line, after 282 jobs of “jemma”."
     )
     first = Reason("share-used", {**about, "place": 1})
     assert sentences.text(first).endswith("6 borrowed. Next in line.")
@@ -402,7 +433,7 @@ def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end()
     about: dict[str, Any] = {"at": "susan", "held": 2, "claimed": 2, "gpus": 4}
     low = sentences.text(Reason("over-limit", {**about, "limit": 2}))
     assert low == (
-        "The project susan may hold at most 2 GPUs, and the job needs 4. With this limit it can never start."
+        "The project “susan” may hold at most 2 GPUs, and the job needs 4. With this limit it can never start."
     )
     assert "never" not in sentences.text(Reason("over-limit", {**about, "limit": 5}))
 
@@ -452,14 +483,14 @@ AMOUNTS: dict[str, tuple[Amount, Amount]] = {
     "deep": (0, None),
 }
 IN_WORDS = {
-    "if the job a of vision ended": Alternative(("a",)),
-    "if the jobs a and b of vision ended": Alternative(("a", "b")),
-    "if the jobs a of vision and “c d” of nlp ended": Alternative(("a", "c")),
-    "with a quota of 4 for vision": Alternative(quota={"vision": 4}),
-    "with a quota of 4 for vision and with a quota of 2 for deep": Alternative(quota={"vision": 4, "deep": 2}),
-    "with a quota of 3 t4 GPUs for nlp": Alternative(quota={"nlp": {"a100": 2, "t4": 3}}),
-    "with a limit of 8 for vision": Alternative(limit={"vision": 8}),
-    "without the limit for vision": Alternative(limit={"vision": None}),
+    "if the job “a” of “vision” ended": Alternative(("a",)),
+    "if the jobs “a” and “b” of “vision” ended": Alternative(("a", "b")),
+    "if the jobs “a” of “vision” and “c d” of “nlp” ended": Alternative(("a", "c")),
+    "with a quota of 4 for “vision”": Alternative(quota={"vision": 4}),
+    "with a quota of 4 for “vision” and with a quota of 2 for “deep”": Alternative(quota={"vision": 4, "deep": 2}),
+    "with a quota of 3 t4 GPUs for “nlp”": Alternative(quota={"nlp": {"a100": 2, "t4": 3}}),
+    "with a limit of 8 for “vision”": Alternative(limit={"vision": 8}),
+    "without the limit for “vision”": Alternative(limit={"vision": None}),
     "with 1 more node like the largest": Alternative(add_nodes=1),
     "with 2 more nodes like the largest": Alternative(add_nodes=2),
 }
@@ -494,8 +525,8 @@ def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
         "would_hold": 9,
     }
     assert sentences.text(Reason("share-used", about)) == (
-        "Waiting for 2 t4 GPUs on one node: none is free. Other jobs have reservations for 2 t4 GPUs."
-        " The project vision holds 7 t4 GPUs: its 2 and 5 borrowed."
-        " With this job it would hold 9, and it may hold 3 now."
-        " Number 2 in line for t4 GPUs, after 1 job of vision."
+        "Waiting for 2 t4 GPUs on one node: none is free. Reserved for others: 2 t4 GPUs."
+        " The project “vision” holds 7 t4 GPUs: its 2 and 5 borrowed."
+        " This job would make it 9; it may hold 3 now."
+        " Number 2 in line for t4 GPUs, after 1 job of “vision”."
     )

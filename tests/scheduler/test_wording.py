@@ -55,8 +55,14 @@ def test_an_article_goes_by_how_the_word_sounds(noun: str, said: str) -> None:
         ("", "“”"),
     ],
 )
-def test_a_name_that_is_more_than_a_word_is_in_quotes(name: str, said: str) -> None:
-    assert wording.quoted(name) == said
+def test_a_label_that_is_more_than_a_word_is_in_quotes(name: str, said: str) -> None:
+    assert wording.labelled(name) == said
+
+
+@pytest.mark.parametrize("name", ["digits", "sweep lr=0.017", "susan@example.org"])
+def test_the_name_of_a_job_or_a_person_is_always_in_quotes(name: str) -> None:
+    assert wording.quoted(name) == f"“{name}”"
+    assert wording.quoted("two\nlines") == "“two lines”"
 
 
 @pytest.mark.parametrize(

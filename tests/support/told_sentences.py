@@ -27,15 +27,10 @@ SPLIT = (
     r"(?:(?:, |: )(?:all )?(?:(?P<own>\d+) )?(?P<within>within the quota)?"
     r"(?:, )?(?:(?P<more>\d+) )?(?P<borrowed>borrowed)?)"
 )
-NAME = r"(?:“(?P<{0}>[^”]+)”|(?P<{0}_>\S+?))"
-JOB = NAME.format("job")
+JOB = r"“(?P<job>[^”]+)”"
 SPREAD = r"(?:on one node|on {0} nodes(?: of one \w+)?|in one GPU link island|on one processor socket)"
 HERE, THERE = (SPREAD.format(f"(?P<{name}>\\d+)") for name in ("nodes", "other"))
 TYPED = r"(?:(?P<type>\w+) )?GPUs?"
-
-
-def _name(found: re.Match[str], group: str = "job") -> str:
-    return found[group] or found[f"{group}_"]
 
 
 def _number(found: re.Match[str], group: str) -> int:
@@ -158,7 +153,7 @@ def _is(key: str, value: object) -> Rule:
 
 def _named(state: str) -> Rule:
     """Read that a job of a project is in a state."""
-    return lambda _, found: [(("named", _name(found), found["project"]), state)]
+    return lambda _, found: [(("named", found["job"], found["project"]), state)]
 
 
 HEADLINES: list[tuple[str, Rule]] = [
@@ -173,23 +168,25 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"A pause would lose over [\w ]+ of work\.", _is("state", "running")),
     (r"(?:Saving its work|Stopping for a pause)\.", _is("state", "pausing")),
     (r"It could not be started so far, and is tried again\.", _is("state", "starting")),
-    (rf"Pause for {JOB} \((?:GPUs|share) of (?P<project>\w+)\)\.",
-     lambda _, found: [(("project of", _name(found)), found["project"])]),
+    (rf"Pause for {JOB} \((?:GPUs|share) of “(?P<project>[^”]+)”\)\.",
+     lambda _, found: [(("project of", found["job"]), found["project"])]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
      r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
-    ((rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: (?P<project>\w+) "
+    ((rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: “(?P<project>[^”]+)” "
      r"(?:borrows (?P<more>\d+) already|holds (?P<holds>none|\d+)(?: \w+ GPUs?)?)\."), _borrows),
     (r"(?P<number>\d+) GPUs? (?:is|are) being freed for it(?: by .+)?\.", _of_job("needs")),
     (r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|can be freed in [\w ]+)\.", _of_job("needs")),
-    (r"Cannot start: needs (?P<needs>\d+) GPUs?, and (?P<project>\w+) may hold (?P<limit>\d+)\.",
+    (r"Cannot start: needs (?P<needs>\d+) GPUs?, and “(?P<project>[^”]+)” may hold (?P<limit>\d+)\.",
      lambda job, found: [(("needs", job.id), int(found["needs"])), (("waits", job.id), True)]),
-    (r"Cannot start: not preemptible, needs (?P<number>\d+) GPUs?, the quota of \w+ is \d+\.", _of_job("needs")),
+    (r"Cannot start: not preemptible, needs (?P<number>\d+) GPUs?, the quota of “[^”]+” is \d+\.",
+     _of_job("needs")),
     (r"Cannot start: .+\.", _is("waits", True)),
-    (r"Waiting for (?P<number>\d+) GPUs?: (?P<project>\w+) holds (?:\d+|none) of at most \d+\.", _of_job("needs")),
-    (r"Waiting for (?P<number>\d+) GPUs? within the quota of (?P<project>\w+): it is not preemptible\.",
+    (r"Waiting for (?P<number>\d+) GPUs?: “(?P<project>[^”]+)” holds (?:\d+|none) of at most \d+\.",
+     _of_job("needs")),
+    (r"Waiting for (?P<number>\d+) GPUs? within the quota of “(?P<project>[^”]+)”: it is not preemptible\.",
      lambda job, found: [(("needs", job.id), int(found["number"])), (("preemptible", job.id), False)]),
-    (r"Paused by (?P<user>\w+)\.", _is("held by user", True)),
-    (r"Cancelled by (?P<user>\w+)\.", _is("state", "cancelled")),
+    (r"Paused by “(?P<user>[^”]+)”\.", _is("held by user", True)),
+    (r"Cancelled by “(?P<user>[^”]+)”\.", _is("state", "cancelled")),
     (r"Finished\.", _is("state", "succeeded")),
     (r"Retry (?P<number>\d+) of (?P<retries>\d+)\.", _of_job("failures")),
     (r"Ended with exit code (?P<number>\d+)\.", _of_job("exit code")),
@@ -224,39 +221,39 @@ RULES: list[tuple[str, Rule]] = [
     (r"No checkpoint is known so far: without one it starts from the beginning, unless .+\.",
      _is("state", "pausing")),
     (r"No checkpoint is known: it starts from the beginning, unless .+\.", _is("waits", True)),
-    (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}(?: of \S+)?\.",
-     lambda _, found: [(("project of", _name(found)), found["project"])]),
+    (rf"The project “(?P<project>[^”]+)” asked for its \d+ GPUs? back, for the job {JOB}(?: of “[^”]+”)?\.",
+     lambda _, found: [(("project of", found["job"]), found["project"])]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "
-     r"(?:(?P<none>none is free)|no node has more than \d+ free|there is (?:no room|room for \d+) now)\."),
+     r"(?:(?P<none>none is free)|no node has more than \d+ free|(?:no room|room for \d+) now)\."),
      _waiting),
-    (rf"Other jobs have reservations for (?P<gpus>\d+) {TYPED}\.", lambda _, found: [
+    (rf"Reserved for others: (?P<gpus>\d+) {TYPED}\.", lambda _, found: [
         (("reserved", found["type"]), int(found["gpus"]))
     ]),
-    (r"The project (?P<project>\w+) (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
-    (r"With this job it would hold \d+, and it may hold (?:\d+|none) now\.", _is("waits", True)),
-    (rf"It could start if the job {JOB} of (?P<project>\w+) ended\.", _is("waits", True)),
+    (r"The project “(?P<project>[^”]+)” (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
+    (r"This job would make it \d+; it may hold (?:\d+|none) now\.", _is("waits", True)),
+    (rf"It could start if the job {JOB} of “(?P<project>[^”]+)” ended\.", _is("waits", True)),
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
     (r"The pool as it is can never run it\.", _is("waits", True)),
     (r"With this (?:limit|quota) it can never start\.", _is("waits", True)),
     ((r"(?:Next in line|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
-     r"(?:, after (?P<before>\d+) jobs? of (?P<project>\w+))?\."), _place),
-    (r"Jobs like it ran for about [\w ]+: equal jobs that need less GPU time go first\.",
+     r"(?:, after (?P<before>\d+) jobs? of “(?P<project>[^”]+)”)?\."), _place),
+    (r"Jobs like it ran for about [\w ]+; equal jobs with less GPU time go first\.",
      _is("waits", True)),
-    (r"No job like it has ended yet: equal jobs with a known short run time go first\.", _is("waits", True)),
-    ((rf"The project (?P<project>\w+) may hold at most (?P<limit>\d+) {TYPED}"
+    (r"Equal jobs with known short run times go first\.", _is("waits", True)),
+    ((rf"The project “(?P<project>[^”]+)” may hold at most (?P<limit>\d+) {TYPED}"
      r"(?:: it holds (?P<held>\w+))?, and the job needs (?P<needs>\d+)\."), _limit),
-    (r"Jobs that are not preemptible must fit in the quota together\.", _is("preemptible", False)),
-    ((rf"The quota of (?P<project>\w+) is (?P<quota>\d+) {TYPED}, such jobs have (?P<firm>\w+) of it, and "
+    (r"Non-preemptible jobs must fit in the quota together\.", _is("preemptible", False)),
+    ((rf"The quota of “(?P<project>[^”]+)” is (?P<quota>\d+) {TYPED}, such jobs have (?P<firm>\w+) of it, and "
      r"this one needs (?P<needs>\d+)\."), lambda job, found: [
          (("quota", found["project"], found["type"]), int(found["quota"])),
          (("firm", found["project"], found["type"]), _number(found, "firm")),
          (("needs", job.id), int(found["needs"])),
      ]),
     (r"It has a reservation for (?P<number>\d+) GPUs?(?: that the jobs? .+ holds?)?\.", _of_job("needs")),
-    (rf"It starts as soon as the job {JOB} of (?P<project>\w+) has stopped\.", _named("pausing")),
-    (r"It was paused by (?P<user>\w+)\.", _is("held by user", True)),
+    (rf"It starts as soon as the job {JOB} of “(?P<project>[^”]+)” has stopped\.", _named("pausing")),
+    (r"It was paused by “(?P<user>[^”]+)”\.", _is("held by user", True)),
     (r"It continues when it is resumed\.", _is("held by user", True)),
-    (r"It was cancelled by (?P<user>\w+)\.", _is("state", "cancelled")),
+    (r"It was cancelled by “(?P<user>[^”]+)”\.", _is("state", "cancelled")),
     (r"It has finished\.", _is("state", "succeeded")),
     (r"It ended with exit code (?P<number>\d+)\.", _of_job("exit code")),
     (r"It is run again: retry (?P<number>\d+) of (?P<retries>\d+)\.", _of_job("failures")),
@@ -271,7 +268,7 @@ RULES: list[tuple[str, Rule]] = [
     (rf"(?P<state>Finished|Cancelled) {AT}\.", lambda job, found: [
         (("state", job.id), {"Finished": "succeeded"}.get(found["state"], "cancelled"))
     ]),
-    (rf"Cancelled by (?P<user>\w+) {AT}\.", _is("state", "cancelled")),
+    (rf"Cancelled by “(?P<user>[^”]+)” {AT}\.", _is("state", "cancelled")),
     (rf"Started {SPAN}\.", _is("attempt", 1)),
     (rf"Resumed {SPAN}\.", _is("resumes", True)),
     (rf"Paused {SPAN}\.", _is("state", "paused")),
@@ -282,7 +279,8 @@ RULES: list[tuple[str, Rule]] = [
     (r"The next trial likely starts .+\.", _is("waits", True)),
     (r"Estimating the start time\.", _is("waits", True)),
     (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
-    (r"It does not start (?:as long as|within) .+\.", _is("waits", True)),
+    (r"(?:With the present nodes, quotas and limits it never starts,|No start is foreseen within) .+\.",
+     _is("waits", True)),
 ]  # fmt: skip
 
 

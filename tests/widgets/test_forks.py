@@ -36,7 +36,9 @@ def test_a_function_continues_from_a_step_with_another_argument(pool, train):
     assert first.result() == [0.1] * 4
     fork = first.fork(step=2, rate=0.5, epochs=5)
     assert fork.result() == [0.1, 0.1, 0.5, 0.5, 0.5]
-    assert fork.info.rerun.text == "Fork of first at step 2: rate 0.1 → 0.5, epochs 4 → 5."
+    assert fork.info.rerun.text == "Fork of “first” at step 2: rate 0.1 → 0.5, epochs 4 → 5."
+    row = pool.jobs(search=fork.id).to_frame().iloc[0]
+    assert (row["forked_from"], row["fork_step"], row["generation"]) == (first.id, 2, None)
     again = fork.fork(step=4, rate=0.9)
     assert again.result() == [0.1, 0.1, 0.5, 0.5, 0.9]
     assert "rate 0.5 → 0.9" in again.info.rerun.text

@@ -354,7 +354,8 @@ def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
     assert again.result() == (6.0, "7")
     shown = again._repr_mimebundle_()
     assert (
-        "Run again of train: gpus 1 → 2, tags none → seeds, second, env with another SEED." in shown["text/plain"]
+        "Run again of “train”: gpus 1 → 2, tags none → seeds, second, env with another SEED."
+        in shown["text/plain"]
     )
     assert "gpus 1 → 2" in shown["text/html"]
     with pytest.raises(OptionError, match="gpus is “many”"):

@@ -136,7 +136,9 @@ def test_reported_values_that_are_called_like_columns_have_columns_of_their_own(
     assert (last["attempts"], last["attempt"]) == (1, 7)
     report = left.metrics()[-1]
     assert (report["attempt"], report["reported.attempt"], report["gpus"]) == (1, 7, 0.5)
-    both = pool.compare([left, left.rerun().wait(60, quiet=True)]).metrics()
+    alike = pool.compare([left, again := left.rerun().wait(60, quiet=True)])
+    assert [f"leaves ({job.id})" in repr(alike) for job in (left, again)] == [True, True]
+    both = alike.metrics()
     assert (both["attempt"].max(), both["reported.attempt"].min()) == (1, 7)
 
 

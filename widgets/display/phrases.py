@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
 from springtide.scheduler.client.descriptions import expectation
 from springtide.scheduler.client.log_text import ESCAPES
@@ -37,6 +39,13 @@ def escape(text: str) -> str:
 def state(job: Job) -> str:
     """Return the state as a glyph and a word."""
     return f"{GLYPHS.get(job.state, '?')} {clean(job.state)}"
+
+
+def distinct_names(jobs: Sequence[Job]) -> list[str]:
+    """Return the names of jobs that stand side by side: with their ids where names are equal."""
+    names = [job.name or job.id for job in jobs]
+    known = Counter(names)
+    return [name if known[name] == 1 else f"{name} ({job.id})" for name, job in zip(names, jobs, strict=True)]
 
 
 def rerun(job: Job) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.base.handlers import APIHandler
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, authenticated
@@ -28,6 +28,8 @@ from springtide.widgets.server_extension.allowed import (
     query_text,
     target,
 )
+from springtide.widgets.server_extension.board_handlers import JOBS, BoardHandler
+from springtide.widgets.server_extension.boards import Boards
 from springtide.widgets.server_extension.environments import Workshop
 from springtide.widgets.server_extension.notices import Claims
 from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
@@ -50,7 +52,7 @@ TOO_MANY: Final = Problem(
     hint="Close tabs of JupyterLab that are not needed.",
 )
 
-Handlers = list[tuple[str, type[APIHandler], dict[str, Any]]]
+Handlers = list[tuple[str, type[JupyterHandler], dict[str, Any]]]
 
 
 class Gateway:
@@ -388,7 +390,9 @@ class FormHandler(PoolHandler):
 
 def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Handlers:
     """Return the handlers of a server whose pages are below ``base_url``."""
-    shared = {"gateway": Gateway(environment)}
+    gateway = Gateway(environment)
+    shared = {"gateway": gateway}
+    boards = {"boards": Boards(environment), "has_pool": gateway.gate is not None}
     at = url_path_join(base_url, PREFIX, "api", "v1")
     return [
         (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
@@ -398,6 +402,7 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
         (url_path_join(base_url, PREFIX, "notices"), NoticesHandler, shared),
         (url_path_join(base_url, PREFIX, "environments"), EnvironmentsHandler, shared),
         (url_path_join(base_url, PREFIX, "environments", "([^/]+)"), EnvironmentProgressHandler, shared),
+        (url_path_join(base_url, PREFIX, "tensorboard", f"{JOBS}(?:/(.*))?"), BoardHandler, boards),
         (f"{at}/events", EventsHandler, shared),
         (f"{at}/jobs/([^/]+)/output/(.+)", OutputHandler, shared),
         (f"{at}/(.*)", CallHandler, shared),

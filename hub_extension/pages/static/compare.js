@@ -3,11 +3,12 @@
 import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
-import { call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
+import { boardPath, call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { emptyState } from "./visuals/base/glyphs.js";
+import { boardLink, emptyState } from "./visuals/base/glyphs.js";
+import { distinctNames } from "./visuals/base/job_words.js";
 import { oncePerFrame } from "./visuals/base/pace.js";
-import { clean, count } from "./visuals/base/words.js";
+import { count } from "./visuals/base/words.js";
 import { PLAIN } from "./visuals/charts/curve_shape.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderOverlayChart } from "./visuals/charts/overlay_chart.js";
@@ -89,9 +90,10 @@ function draw() {
 
 function drawMetrics(jobs) {
   const { across, shape } = shown;
+  const shownNames = distinctNames(jobs);
   const runs = jobs.map((job, place) => ({
     place,
-    name: clean(job.name) || job.id,
+    name: shownNames[place],
     points: feed.curves.of(job),
     started: job.started,
   }));
@@ -113,6 +115,8 @@ function drawMetrics(jobs) {
         "No metric was reported by two of these jobs.",
       ),
     drawAcross(shown, redraw),
+    " ",
+    boardLink(boardPath(jobs.map(({ id }) => id)), "compared-tensorboard"),
     drawShapeFields(shown, redraw),
     h(
       "div",

@@ -49,6 +49,11 @@ export function jobPath(id) {
   return `${prefix}jobs/${encodeURIComponent(id)}`;
 }
 
+/** The address of the TensorBoard of jobs, in the viewer's own notebook server. */
+export function boardPath(ids) {
+  return `${site.hub}user-redirect/springtide/tensorboard/${ids.join("-")}/`;
+}
+
 /** The address of the comparison of jobs. */
 export function comparePath(ids) {
   return `${prefix}compare?${new URLSearchParams(ids.map((id) => ["job", id]))}`;
@@ -86,7 +91,11 @@ export function followEvents(on, only = null, show = () => {}) {
 export function followPool(only = null) {
   const follow = (on, show) => followEvents(on, only, show);
   const viewer = { name: user, admin: site.admin, administers: site.administers };
-  return new PoolFeed({ call, openFile, follow }, { pageOf: jobPath, compareOf: comparePath }, viewer);
+  return new PoolFeed(
+    { call, openFile, follow },
+    { pageOf: jobPath, compareOf: comparePath, boardOf: boardPath },
+    viewer,
+  );
 }
 
 /** Shows a browser notification if the user allowed it. Returns whether it was shown; all tabs share one. */

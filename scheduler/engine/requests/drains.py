@@ -139,7 +139,7 @@ def _node(transaction: Transaction, name: str) -> Node:
     nodes = transaction.nodes.all
     found = next((node for node in nodes if node.name == name), None)
     if found is None:
-        names = wording.listed([wording.quoted(node.name) for node in nodes]) or "none"
+        names = wording.listed([wording.labelled(node.name) for node in nodes]) or "none"
         raise Refusal(
             404,
             "unknown_node",

@@ -380,7 +380,7 @@ def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries
         gone = status.phase is AttemptPhase.GONE
         return job, ((Effect(Action.DISCARD, key.job, key.attempt),) if gone else ())
     if status.phase is AttemptPhase.GONE:
-        ended = status.exit or Exit(ExitKind.LOST, now, detail="Nothing is known of how it ended.")
+        ended = status.exit or Exit(ExitKind.LOST, now, detail="How it ended is unknown.")
         started = status.started if attempt.started is None else attempt.started
         if ended.ran is not None and started is not None:
             ended = replace(ended, at=min(now, started + ended.ran))

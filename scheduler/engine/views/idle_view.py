@@ -10,7 +10,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.views.node_views import free_as
 from springtide.scheduler.model import Node, Reason
 from springtide.scheduler.store.records import JobRecord
-from springtide.scheduler.wording import amount, count, gpus, listed, plural, quoted
+from springtide.scheduler.wording import amount, count, gpus, labelled, listed, plural, quoted
 
 MAX_JOBS = 500
 """Maximum number of waiting jobs whose reasons are counted."""
@@ -85,7 +85,7 @@ def idle(
 def _away(away: Counter[str], what: str) -> list[str]:
     if not away:
         return []
-    names = listed([quoted(name) for name in sorted(away)])
+    names = listed([labelled(name) for name in sorted(away)])
     are = plural(away.total(), "is", "are")
     node = plural(len(away), "a node that is", "nodes that are")
     return [f"{gpus(away.total())} {are} on {node} {what}: {names}."]
@@ -94,7 +94,7 @@ def _away(away: Counter[str], what: str) -> list[str]:
 def _drained(drained: Sequence[tuple[str, int]]) -> list[str]:
     if not drained:
         return []
-    names = listed([f"GPU {index} of {quoted(name)}" for name, index in drained])
+    names = listed([f"GPU {index} of {labelled(name)}" for name, index in drained])
     return [f"{gpus(len(drained))} {plural(len(drained), 'is', 'are')} drained: {names}."]
 
 

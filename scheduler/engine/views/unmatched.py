@@ -43,7 +43,7 @@ def notebook_holder(user: str, server: str) -> str:
 def _job(job: JobRecord, places: GpuPlaces) -> wire.UnmatchedView:
     attempt = job.attempts[-1]
     gpus = identities_of(attempt.placement)
-    said = f"The job {quoted(job.spec.name)} of {job.spec.user} runs on {listed(gpus)}"
+    said = f"The job {quoted(job.spec.name)} of {quoted(job.spec.user)} runs on {listed(gpus)}"
     return wire.UnmatchedView(
         holder=attempt_holder(job.id, attempt.number),
         kind="job",
@@ -66,7 +66,7 @@ def _job(job: JobRecord, places: GpuPlaces) -> wire.UnmatchedView:
 def _notebook(record: WorkspaceRecord, places: GpuPlaces) -> wire.UnmatchedView:
     gpus = identities(record.node, record.gpus, record.uuids)
     server = f" {quoted(record.server)}" if record.server else ""
-    said = f"The notebook{server} of {record.user} runs on {listed(gpus)}"
+    said = f"The notebook{server} of {quoted(record.user)} runs on {listed(gpus)}"
     return wire.UnmatchedView(
         holder=notebook_holder(record.user, record.server),
         kind="notebook",

@@ -79,7 +79,7 @@ async def test_a_job_that_fits_no_node_leaves_a_pending_pod_of_the_right_shape(p
     }
     assert GROUP["tolerations"][0] in spec["tolerations"]  # type: ignore[index]
     assert [each["resources"]["requests"] for each in spec["containers"]] == [{"nvidia.com/gpu": "8"}]
-    text = await pool.reason(job, lambda text: "was asked for" in text)
+    text = await pool.reason(job, lambda text: "was requested" in text)
     assert text.startswith(
         "No node that is there has room for 8 GPUs on one node now. A node of the group big was"
     )
@@ -137,7 +137,7 @@ async def test_a_restart_of_the_service_asks_for_nothing_twice(pool: GrowingPool
     text = await pool.reason(job, lambda text: "was asked" in text)
     (after,) = pool.placeholders()
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert "A node of the group big was asked for" in text
+    assert "A node of the group big was requested" in text
 
 
 async def test_no_node_is_asked_for_beyond_the_limit_of_a_project(pool: GrowingPool) -> None:
@@ -148,7 +148,7 @@ async def test_no_node_is_asked_for_beyond_the_limit_of_a_project(pool: GrowingP
     pool.join()
     await pool.state(first, "running")
     text = await pool.reason(second, lambda text: "at most" in text)
-    assert "The project vision may hold at most 8" in text
+    assert "The project “vision” may hold at most 8" in text
     await pool.asked(0)
 
 
@@ -165,7 +165,7 @@ async def test_a_node_that_does_not_come_is_called_late(
 ) -> None:
     monkeypatch.setattr(node_groups, "LATE", 0.0)
     job = await pool.submit(gpus=8)
-    text = await pool.reason(job, lambda text: "It should have come" in text)
+    text = await pool.reason(job, lambda text: "It is late" in text)
     assert "an administrator of the cluster can find the cause" in text
 
 
@@ -181,7 +181,7 @@ async def test_why_a_node_cannot_be_asked_for_is_told(pool: GrowingPool) -> None
         "the quota is counted",
     )
     job = await pool.submit(gpus=8)
-    text = await pool.reason(job, lambda text: "cannot be asked for" in text)
+    text = await pool.reason(job, lambda text: "The cluster refuses" in text)
     assert "exceeded quota" in text
 
 

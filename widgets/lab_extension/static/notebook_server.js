@@ -51,6 +51,9 @@ export class NotebookServer {
     /** How far an environment is. */
     this.environmentProgress = (name) => ask("GET", `environments/${encodeURIComponent(name)}`);
 
+    /** The address of the TensorBoard of jobs. */
+    this.boardOf = (ids) => `${settings.baseUrl}springtide/tensorboard/${ids.join("-")}/`;
+
     /** Opens the event stream. */
     this.open = async (headers, signal) => request("api/v1/events", { headers, signal, cache: "no-store" });
   }

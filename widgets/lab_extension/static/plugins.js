@@ -28,7 +28,8 @@ export function plugins(shared) {
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
   const follow = (on, show) => followStream(server.open, on, show);
-  const links = { pageOf, target: "_blank", ...(pages && { compareOf: (ids) => compareAddress(pages, ids) }) };
+  const compareOf = (ids) => compareAddress(pages, ids);
+  const links = { pageOf, target: "_blank", boardOf: server.boardOf, ...(pages && { compareOf }) };
   const feed = new PoolFeed({ ...server, follow }, links);
   for (const sheet of SHEETS) addStyleSheet(new URL(`visuals/styles/${sheet}.css`, import.meta.url));
   return [outputs(shared, feed, server), frame(shared, feed, server, pages)];

@@ -9,6 +9,7 @@ import { showRuns } from "./visuals/live/run_list.js";
 import { filtersOf } from "./visuals/views/run_filters.js";
 
 export const OPEN_JOB = "springtide:open-job";
+const OPEN_BOARD = "springtide:open-tensorboard";
 export const OPEN_JOBS = "springtide:open-jobs";
 const IS_ID = /^[A-Za-z0-9]{1,64}$/;
 const LATEST = { query: "mine=1&order=newest&limit=100", title: "Open which job?", none: "You have sent no job yet." };
@@ -48,7 +49,20 @@ export function addTabs(app, shared, feed, pages, parts, Shown, icon) {
       }
     },
   });
-  for (const command of [OPEN_JOBS, OPEN_JOB]) palette?.addItem({ command, category: CATEGORY });
+  app.commands.addCommand(OPEN_BOARD, {
+    label: "TensorBoard of a Job…",
+    caption: "Open TensorBoard with the metrics and event files of one of your jobs",
+    icon,
+    execute: async () => {
+      try {
+        const id = await chooseJob(shared, feed, { ...LATEST, title: "TensorBoard of which job?" });
+        if (id !== null) window.open(feed.links.boardOf([id]), "_blank", "noopener");
+      } catch (error) {
+        await shared["@jupyterlab/apputils"].showErrorMessage("TensorBoard was not opened", clean(error.message));
+      }
+    },
+  });
+  for (const command of [OPEN_JOBS, OPEN_JOB, OPEN_BOARD]) palette?.addItem({ command, category: CATEGORY });
   launcher?.add({ command: OPEN_JOBS, category: CATEGORY, rank: 10 });
 }
 

@@ -110,6 +110,23 @@ export function button(name, words, click, more = {}) {
   return h("button", { ...props, ...more }, words);
 }
 
+/** A link to the TensorBoard of jobs, which the viewer's notebook server shows. */
+export function boardLink(href, testid) {
+  return h(
+    "a",
+    {
+      key: "tensorboard",
+      class: "st-button",
+      href,
+      target: "_blank",
+      rel: "noopener",
+      title: "Opens in your notebook server",
+      "data-testid": testid,
+    },
+    "TensorBoard",
+  );
+}
+
 /** The content of an empty view: the present state, and the next step. */
 export function emptyState(title, ...next) {
   return h("div", { key: "empty", class: "st-empty", "data-testid": "empty" }, h("strong", {}, title), ...next);

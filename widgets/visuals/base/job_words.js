@@ -165,7 +165,7 @@ export function errorWords({ error, reason }) {
 
 function cancelled(job, now) {
   const by = clean(job.reason?.params?.by);
-  return [ended(by ? `Cancelled by ${by} ` : "Cancelled ", job, now), heldWords(job)];
+  return [ended(by ? `Cancelled by “${by}” ` : "Cancelled ", job, now), heldWords(job)];
 }
 
 function ended(words, job, now, how = "") {
@@ -208,6 +208,14 @@ export function checkpointWords({ checkpoint, saved }, now) {
   const { path, by, size: bytes, passed } = checkpoint;
   const begins = passed ? "Resumes from" : "Newest checkpoint:";
   return `${begins} ${clean(path)} (${clean(by)}, ${size(bytes)}, written ${ago(saved, now)}).`;
+}
+
+/** The names of jobs that stand side by side: with their ids where names are equal. */
+export function distinctNames(jobs) {
+  const names = jobs.map(({ id, name }) => clean(name) || id);
+  return names.map((name, place) =>
+    names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} (${jobs[place].id})`,
+  );
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */

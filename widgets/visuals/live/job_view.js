@@ -82,9 +82,8 @@ export function showJob(element, feed, output) {
   const forks = new RerunEditor(feed.call, id, draw, shown);
   const checkpoints = new CheckpointBrowser(feed.call, `jobs/${encodeURIComponent(id)}`, draw, forks, true);
   const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
-    most: FILES_LISTED,
-    href: feed.links.pageOf(id),
-    target: feed.links.target,
+    card: { most: FILES_LISTED, href: feed.links.pageOf(id), target: feed.links.target },
+    board: feed.links.boardOf?.([id]),
   });
   const live = feed.live(id);
   const { stop } = feed.watchJob(id, draw, { known: output.job, tail: LOG_TAIL });

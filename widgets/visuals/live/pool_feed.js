@@ -13,7 +13,7 @@ export class PoolFeed {
    * @param api `call(method, path, body)` promises the body of a response, `openFile(path)` the `Response` of a file; both
    *   throw errors with `status` and `message`. `follow(on, show)` follows the event stream, as `followStream` does
    * @param links `pageOf(id)`: address of a job's own page, or null; `compareOf(ids)`: address of a comparison, left out if
-   *   there is none; `target`: where links open
+   *   there is none; `boardOf(ids)`: address of their TensorBoard; `target`: where links open
    * @param viewer the viewer, if known: `name`, `admin` and `administers(project)`; else fetched from the API
    */
   constructor({ call, openFile, follow }, links, viewer = null) {

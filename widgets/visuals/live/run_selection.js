@@ -1,7 +1,7 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { h, memory } from "../base/dom.js";
-import { button, isFinal } from "../base/glyphs.js";
+import { boardLink, button, isFinal } from "../base/glyphs.js";
 import { clean, count, listed, size } from "../base/words.js";
 import { interventionForm } from "../views/intervention_form.js";
 import { Intervention } from "./intervention.js";
@@ -37,21 +37,21 @@ const MOST_AGAIN = 20;
 const MOST = 200;
 const MOST_COMPARED = 20;
 
-/** The link to the comparison of the selected jobs, or the reason why too many are selected. */
-function comparing(jobs, compareOf) {
-  if (jobs.length < 2 || !compareOf) return null;
+/** The links to the comparison and the TensorBoard of the selected jobs, or the reason why too many are selected. */
+function comparing(jobs, { compareOf, boardOf }) {
   if (jobs.length > MOST_COMPARED)
-    return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
-  return h(
-    "a",
-    {
-      key: "compare",
-      class: "st-button",
-      href: compareOf(jobs.map(({ id }) => id)),
-      "data-testid": "selected-compare",
-    },
-    `Compare ${jobs.length}`,
-  );
+    return [h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`)];
+  const ids = jobs.map(({ id }) => id);
+  return [
+    jobs.length > 1 &&
+      compareOf &&
+      h(
+        "a",
+        { key: "compare", class: "st-button", href: compareOf(ids), "data-testid": "selected-compare" },
+        `Compare ${jobs.length}`,
+      ),
+    boardOf && jobs.every(({ trials }) => !trials) && boardLink(boardOf(ids), "selected-tensorboard"),
+  ];
 }
 
 export class Selection {
@@ -140,8 +140,8 @@ export class Selection {
     if (this.writing) return this.#form(chosen);
     if (this.intervention.what && able.length)
       return interventionForm(this.intervention, this.#concerned(able), this.feed.projects);
-    const compare = comparing(chosen, this.feed.links.compareOf);
-    return [...this.#choices(able), ...this.#interventions(able), ...this.#marks(chosen), compare];
+    const compare = comparing(chosen, this.feed.links);
+    return [...this.#choices(able), ...this.#interventions(able), ...this.#marks(chosen), ...compare];
   }
 
   #choices(jobs) {
@@ -288,11 +288,7 @@ export class Selection {
 
   #confirmation(jobs) {
     return [
-      h(
-        "span",
-        { key: "question", role: "alert" },
-        `Cancel ${count(jobs.length, "job")}? They will not continue afterwards.`,
-      ),
+      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? This cannot be undone.`),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
       this.#button(
         "confirm",

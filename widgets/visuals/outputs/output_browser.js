@@ -30,13 +30,15 @@ export class OutputBrowser {
    * @param changed called when the view has to be drawn again
    * @param card on a job's card, null on its page: `most`: the maximum number of listed files; `href` and `target` of the
    *   page, which shows notebooks and the other files, `href` null if there is none
+   * @param board the address of the job's TensorBoard
    */
-  constructor(call, openFile, path, changed, card = null) {
+  constructor(call, openFile, path, changed, { card = null, board = null } = {}) {
     this.call = call;
     this.openFile = openFile;
     this.path = `${path}/output`;
     this.changed = changed;
     this.card = card;
+    this.board = board;
     this.isOpen = card === null;
     this.list = null;
     this.problem = null;
@@ -45,6 +47,11 @@ export class OutputBrowser {
     this.wanted = 0;
     this.result = { attempt: null, viewed: null };
     this.read = { at: -Infinity, standing: null, busy: false };
+  }
+
+  /** Whether the list, as far as it was read, has event files of TensorBoard. */
+  get hasEventFiles() {
+    return this.list?.openers?.some(isBoard) ?? false;
   }
 
   /** Reads the list if the job may have written files since; call it at each drawing. */
@@ -159,15 +166,23 @@ export class OutputBrowser {
         listed.map((file) => this.#row(file)),
       ),
       this.#rest(this.list.items.length - listed.length),
-      ...(this.list.openers ?? []).map(({ tool, folder, command }) =>
-        h(
-          "p",
-          { key: `${tool} ${folder}`, class: "st-muted", "data-testid": "output-opener" },
-          `${clean(tool)}, in ${clean(folder)}: download the outputs, then `,
-          h("code", {}, clean(command)),
-        ),
-      ),
+      ...(this.list.openers ?? []).map((opener) => this.#opener(opener)),
     ];
+  }
+
+  #opener({ tool, folder, command }) {
+    const isHere = isBoard({ tool }) && this.board;
+    return h(
+      "p",
+      { key: `${tool} ${folder}`, class: "st-muted", "data-testid": "output-opener" },
+      `${clean(tool)}, in ${clean(folder)}: `,
+      isHere && [
+        h("a", { key: "open", href: this.board, target: "_blank", rel: "noopener" }, "open it in your notebook server"),
+        ", or ",
+      ],
+      "download the outputs, then ",
+      h("code", {}, clean(command)),
+    );
   }
 
   #rest(number) {
@@ -275,6 +290,10 @@ export class OutputBrowser {
       this.changed();
     });
   }
+}
+
+function isBoard({ tool }) {
+  return tool === "TensorBoard";
 }
 
 /** The content of a read file; `broken` is called if its image cannot be shown. */

@@ -1,7 +1,7 @@
 /** The common parts of job and sweep cards: the head, the GPUs as cells, and the buttons with their confirmation. */
 
 import { h } from "../base/dom.js";
-import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
+import { boardLink, isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
 import { clean, count, size } from "../base/words.js";
 import { interventionForm } from "./intervention_form.js";
@@ -48,7 +48,7 @@ function tagWords({ tags }) {
  *   `hold()` and `change()` open the form of the `intervention`
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
- * @param words `erases`: whether the card offers to delete a job that has ended; `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
+ * @param words `board`: the address of the TensorBoard, left out if there is nothing in it; `erases`: whether the card offers to delete a job that has ended; `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
  *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words; `aside`: those that do
  *   not change the job
  */
@@ -98,8 +98,9 @@ export function cardActions(data, actions, state, again, words) {
         clean(blocked),
       ),
   ].filter(Boolean);
-  if (!buttons.some(Boolean) && !said.length) return null;
-  return h("footer", { key: "actions" }, said, buttons);
+  const board = words.board && !state.confirming && !state.erasing && boardLink(words.board, "job-tensorboard");
+  if (!buttons.some(Boolean) && !said.length && !board) return null;
+  return h("footer", { key: "actions" }, said, board, buttons);
 }
 
 function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [], erases, erase }) {

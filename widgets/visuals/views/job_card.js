@@ -18,7 +18,7 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
  * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `reading`: why
  *   there is no text yet, in words, if the log was not read; `notice`: the
  *   outcome of the last action; `colour`: of its project; `simulated`: whether its GPUs are; `href`: the job's own page,
- *   opened in `target`; `pageOf` returns the address of another job's page by its id, or null; `blocked`: the reason why
+ *   opened in `target`; `boardOf` returns the address of the TensorBoard of jobs by their ids; `pageOf` returns the address of another job's page by its id, or null; `blocked`: the reason why
  *   actions are disabled at the moment; `editor`: the `RerunEditor` of the job, if it can be edited here;
  *   `checkpoints`: the fold of its checkpoints;
  *   `outputs`: the `OutputBrowser` of its files, if they can be fetched and are not listed elsewhere; `results`: the one
@@ -60,8 +60,14 @@ export function renderJobCard(element, data, actions = {}) {
     data.stack?.draw(),
     job.attempts.length > 0 && data.checkpoints,
     rerunForm(data.editor),
-    cardActions(data, actions, state, again, buttonWords(job)),
+    cardActions(data, actions, state, again, { ...buttonWords(job), board: boardOf(data) }),
   );
+}
+
+/** The address of the job's TensorBoard, if it is known that it would show something. */
+function boardOf({ job, points, outputs, results, boardOf: address }) {
+  const reports = points?.some(({ values }) => Object.keys(values).length > 0);
+  return (reports || outputs?.hasEventFiles || results?.hasEventFiles) && address?.([job.id]);
 }
 
 function aboutWords(job) {

@@ -3,6 +3,7 @@
 import { jobPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { stateMark } from "../visuals/base/glyphs.js";
+import { distinctNames } from "../visuals/base/job_words.js";
 import { amount, clean, cleanLines, count } from "../visuals/base/words.js";
 import { runKey } from "../visuals/charts/overlay_chart.js";
 
@@ -30,7 +31,7 @@ export function drawDifferences({ jobs, differences }, without) {
             "tr",
             {},
             h("td", { key: "none" }),
-            jobs.map((job, place) => drawHead(job, place, without)),
+            distinctNames(jobs).map((name, place) => drawHead(jobs[place], name, place, without)),
           ),
         ),
         h(
@@ -81,8 +82,7 @@ export function drawDifferences({ jobs, differences }, without) {
   ];
 }
 
-function drawHead(job, place, without) {
-  const name = clean(job.name) || job.id;
+function drawHead(job, name, place, without) {
   return h(
     "th",
     { key: job.id, scope: "col", "data-testid": "compared-job" },

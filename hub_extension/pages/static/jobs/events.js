@@ -16,7 +16,7 @@ const ENDS = {
 /** The events of a job, oldest first: each with its time and its words. */
 export function eventsOf(job) {
   const events = [
-    { at: job.submitted, words: `Submitted by ${clean(job.user)} for the project ${clean(job.project)}.` },
+    { at: job.submitted, words: `Submitted by “${clean(job.user)}” for the project “${clean(job.project)}”.` },
   ];
   for (const attempt of job.attempts) {
     const name = `Attempt ${attempt.number}`;

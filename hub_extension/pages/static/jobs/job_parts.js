@@ -20,6 +20,7 @@ const ELSEWHERE = new Set([
   "requirements",
   "test_run",
 ]); // options that other rows and sections have
+const CHECKPOINTS_GONE = "its checkpoints were deleted, or are damaged";
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
 const ATTEMPT_CLASSES = { "why it started": "st-across", "why it stopped": "st-across" };
 
@@ -125,7 +126,7 @@ export function drawFacts(job, now) {
     ...job.chosen.filter(({ name }) => !ELSEWHERE.has(name)).map(({ label, text }) => [label, cleanLines(text)]),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
-    ["Last saved", job.saved ? when(job.saved, now) : "never"],
+    ["Last saved", job.saved ? when(job.saved, now) : job.checkpoints_deleted ? CHECKPOINTS_GONE : "never"],
     ...(job.checkpoint ? [["Checkpoint", checkpointWords(job, now)]] : []),
     ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, from earlier jobs`]] : []),
     [

@@ -21,7 +21,7 @@ export function drawLaunchStops(stops) {
 function wordsOf({ scope, name, kept, withheld, detail }) {
   const whose = { image: ` in the image ${clean(name)}`, user: ` of ${clean(name)}` }[scope] ?? "";
   return [
-    `${count(kept, "job")}${whose} could not be started, and not for a reason in them.`,
+    `${count(kept, "job")}${whose} could not be started, for reasons outside them.`,
     clean(detail),
     `${count(withheld, "waiting job")} ${withheld === 1 ? "is" : "are"} not tried meanwhile. A start is tried from time to time; the others follow by themselves once one works.`,
   ];

@@ -1,0 +1,64 @@
+"""Folders for work in progress: each is removed by its process, or by the next one if its own was killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class ScratchFolder:
+    """A new folder in ``there``, for its owner alone; its name begins with ``prefix``.
+
+    Its process locks it as long as it lives. Folders with this prefix that nobody locks are removed: their
+    processes were killed.
+    """
+
+    def __init__(self, there: Path, prefix: str) -> None:
+        _remove_left_over(there, prefix)
+        while True:
+            self.path = Path(mkdtemp(prefix=prefix, dir=there))
+            self._lock = os.open(self.path, PLAIN)
+            try:
+                is_own = _is_locked(self._lock)
+            except OSError:
+                is_own = True  # a file system without locks: nobody takes it for one that was left
+            if is_own and self.path.exists():
+                break
+            os.close(self._lock)  # another process has taken it for one that was left
+
+    def remove(self) -> None:
+        """Remove the folder with what is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_left_over(there: Path, prefix: str) -> None:
+    for path in there.glob(f"{prefix}*"):
+        with suppress(OSError), _opened(path) as folder:
+            if os.fstat(folder).st_uid == os.geteuid() and _is_locked(folder):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    folder = os.open(path, PLAIN)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _is_locked(folder: int) -> bool:
+    """Lock an open folder, and return whether nobody else has."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
