@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.requests.datasets import lineage
+from springtide.scheduler.engine.requests.grants import lineage
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction

@@ -88,7 +88,6 @@ def validate_resources(
     """
     _check_project(project, context)
     lineage = ranges.lineage(project, context.records)
-    above = [name for name, _ in lineage]
     settings = context.settings
     given = _checked(wish)
     _check_names(wish.name, given)
@@ -98,9 +97,6 @@ def validate_resources(
         gpu_types=tuple(dict.fromkeys(map(context.types.declared.of, given.gpu_types))),
         requirements=checked_requirements(given.requirements, images=settings.images is not None),
         outputs=checked_outputs(given.outputs),
-        datasets=checked_names(given.datasets, above, settings.datasets, "dataset"),
-        secrets=checked_names(given.secrets, above, settings.secrets, "secret"),
-        image=given.image and ranges.choose_image(given.image, lineage, settings.images),
     )
     spec = JobSpec(
         id=job_id,
@@ -111,7 +107,7 @@ def validate_resources(
         name=wish.name.strip(),
         kind="command",
         argv=(),
-        options=options,
+        options=_allowed_in_project(options, lineage, settings),
     )
     return _within(spec, lineage, context)
 
@@ -131,10 +127,21 @@ def validate_edit(
         raise invalid_field(error.name, error.message, error.hint) from None
     _check_workers(options)
     if project != spec.project:
-        checked_datasets(options.datasets, [name for name, _ in lineage], context.settings.datasets)
-        if options.image is not None:
-            ranges.choose_image(options.image, lineage, context.settings.images)
+        options = _allowed_in_project(options, lineage, context.settings)
     return _within(replace(spec, project=project, options=options), lineage, context)
+
+
+def _allowed_in_project(
+    options: wire.JobOptions, lineage: ranges.Lineage, settings: EngineSettings
+) -> wire.JobOptions:
+    """Return the options with the datasets, secrets and image that the project may use. Raises `Refusal`."""
+    above = [name for name, _ in lineage]
+    return replace(
+        options,
+        datasets=checked_names(options.datasets, above, settings.datasets, "dataset"),
+        secrets=checked_names(options.secrets, above, settings.secrets, "secret"),
+        image=options.image and ranges.choose_image(options.image, lineage, settings.images),
+    )
 
 
 def _within(spec: JobSpec, lineage: ranges.Lineage, context: ValidationContext) -> JobSpec:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import project_admin, quotas, ranges
-from springtide.scheduler.engine.requests.datasets import lineage
+from springtide.scheduler.engine.requests.grants import lineage
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.settings import EngineSettings
