@@ -383,7 +383,7 @@ def test_the_reasons_of_a_busy_pool_are_short_enough_to_be_read() -> None:
 
 
 def test_names_of_jobs_projects_and_people_are_in_quotes() -> None:
-    reasons = {
+    reasons: dict[str, dict[str, Any]] = {
         "preempted": {"for_name": "waits", "for_user": "susan", "for_project": "vision"},
         "engine-drained": {"node": "n1", "by": "admin"},
         "domain-too-small": {"level": "rack", "most": 2, "gpus": 8, "workers": 4, "gpu_types": ["t4"]},

@@ -282,6 +282,7 @@ async def test_one_that_nobody_uses_ends_and_so_does_the_fifth_last(service: str
     async with asyncio.timeout(PATIENCE_S):
         while processes():
             await asyncio.sleep(0.1)
+    await idle.forget(trained.id)  # waits for the end that has begun
 
 
 def test_without_tensorboard_it_says_how_to_install_it(tmp_path: Path, service: str, trained: Job) -> None:
