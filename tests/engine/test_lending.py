@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from springtide.scheduler.engine.views.lending import lent
@@ -16,7 +18,7 @@ def quota(
     return EndedFact(0, FactKind.OWN_QUOTA if own else FactKind.QUOTA, project, "t4", value, start, end)
 
 
-def of(held: dict[str, tuple[float, float]], *facts: EndedFact) -> dict[str, float]:
+def of(held: Mapping[str, tuple[float, float]], *facts: EndedFact) -> dict[str, float]:
     """Return the lent GPU-days of projects that held GPUs and borrowed some of them for a day."""
     lots = {(0, name, "t4"): (gpus * DAY, borrowed * DAY) for name, (gpus, borrowed) in held.items()}
     return {project: seconds / DAY for (_, project, _), seconds in lent(lots, facts, WHOLE, DAY).items()}

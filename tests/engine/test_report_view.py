@@ -20,6 +20,7 @@ from springtide.scheduler.store.ledger import (
     FactKind,
     Group,
     Lot,
+    Place,
     Rollup,
     Sums,
 )
@@ -57,20 +58,23 @@ class Held(NamedTuple):
 def accounts_of(held: Held, by: Sequence[ReportBy]) -> Accounts:
     """Return the accounts in which something was held, row by row."""
     intervals = Intervals(report_view.step_of(by), report_view.bounds(by, FIRST, LAST))
-    rows: defaultdict[Any, Account] = defaultdict(Account)
-    total, people = Account(), defaultdict[Any, set[str]](set)
+    rows: defaultdict[Place, Account] = defaultdict(Account)
+    total, people = Account(), defaultdict[Place | None, set[str]](set)
     lots: dict[Lot, tuple[float, float]] = {}
-    for at, group, each in [*((each.at, each.group, each) for each in held.sums), *held.waits]:
-        values = tuple(getattr(group, name) for name in report_view.fields_of(by))
-        row = rows[intervals.begin(at), values]
-        if isinstance(each, float):
-            row.waits, total.waits = sorted([*row.waits, each]), sorted([*total.waits, each])
-            continue
-        for account, place in ((row, (intervals.begin(at), values)), (total, None)):
+
+    def place_of(at: int, group: Group) -> Place:
+        return intervals.begin(at), tuple(getattr(group, name) for name in report_view.fields_of(by))
+
+    for each in held.sums:
+        place, group = place_of(each.at, each.group), each.group
+        for account, where in ((rows[place], place), (total, None)):
             account.sums.add(each.sums)
-            people[place].add(group.user)
+            people[where].add(group.user)
         if group.project:
-            lots[at, group.project, group.gpu_type] = each.sums.held, each.sums.borrowed
+            lots[each.at, group.project, group.gpu_type] = each.sums.held, each.sums.borrowed
+    for at, group, wait in held.waits:
+        for account in (rows[place_of(at, group)], total):
+            account.waits = sorted([*account.waits, wait])
     for place, row in rows.items():
         row.people = len(people[place])
     total.people = len(people[None])

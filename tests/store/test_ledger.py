@@ -89,7 +89,7 @@ def held(found: Accounts, name: str = "held") -> dict[tuple[int, Group], float]:
     }
 
 
-def waits(found: Accounts) -> dict[tuple[int, Group], list[float]]:
+def waits_of(found: Accounts) -> dict[tuple[int, Group], list[float]]:
     return {(at, Group(*values)): row.waits for (at, values), row in found.rows.items() if row.waits}
 
 
@@ -144,7 +144,7 @@ def test_an_entry_is_counted_once_before_and_after_it_is_summed_up(store: Store)
     for _ in range(3):
         found = accounts(store)
         assert list(held(found).values()) == [240.0]
-        assert waits(found) == {(TODAY, VISION): [7.0]}
+        assert waits_of(found) == {(TODAY, VISION): [7.0]}
         sum_up(store)
 
 
@@ -153,7 +153,7 @@ def test_what_is_held_counts_up_to_now(store: Store) -> None:
     found = accounts(store, HOUR, now=NOON + 90 * 60)
     assert held(found) == {(0, VISION): 7_200.0, (1, VISION): 3_600.0}
     assert held(found, "borrowed") == {(0, VISION): 3_600.0, (1, VISION): 1_800.0}
-    assert waits(found) == {(NOON, VISION): [4.0]}
+    assert waits_of(found) == {(NOON, VISION): [4.0]}
 
 
 def test_groups_that_are_not_visible_are_left_out(store: Store) -> None:
@@ -161,7 +161,7 @@ def test_groups_that_are_not_visible_are_left_out(store: Store) -> None:
     for _ in range(2):
         found = accounts(store, now=NOON + 60, may=lambda user, _: user == "joe")
         assert {group.user for _, group in held(found)} == {"joe"}
-        assert (list(waits(found).values()), found.total.waits) == ([[2.0]], [2.0])
+        assert (list(waits_of(found).values()), found.total.waits) == ([[2.0]], [2.0])
         sum_up(store)
 
 
@@ -343,3 +343,20 @@ def test_attempts_of_an_earlier_store_are_entered(empty: str, open_store: Opener
     assert store.read(ledger.accounts, ancient, (), now=float(DAY)).total.sums.held == 2 * (
         3 * 95.0 + 100.0 + 10.0
     )
+
+
+def test_waits_and_sums_of_an_earlier_store_are_in_reports(empty: str, open_store: Opener) -> None:
+    numbers = dict.fromkeys(("priced", "cost", "measured", "used", "idle", "lost"), 0.0)
+    sums = {"held": 40.0, "borrowed": 10.0, "jobs": 1, "pauses": 0, **numbers}
+    groups = {1: VISION, 2: VISION._replace(user="joe"), 3: VISION._replace(project="", kind="workspace")}
+    waits = [(1, NOON, 1, 9.0), (2, NOON + 5, 2, 3.0), (3, NOON - DAY, 1, 7.0)]
+    rows = {
+        "meta": [{"key": "epoch", "value": 7}, {"key": "next_age", "value": 0}],
+        "ledger_groups": [{"id": number, **group._asdict()} for number, group in groups.items()],
+        "ledger_sums": [{"step": DAY, "at": TODAY, "group": number, **sums} for number in groups],
+        "ledger_waits": [dict(zip(("entry", "at", "group", "wait"), each, strict=True)) for each in waits],
+    }
+    write_earlier(empty, "0023", rows)
+    found = accounts(open_store(empty), lots=True)
+    assert waits_of(found) == {(TODAY, VISION): [9.0], (TODAY, groups[2]): [3.0], (TODAY - DAY, VISION): [7.0]}
+    assert found.lots == {(TODAY, "vision", "t4"): (80.0, 20.0)}
