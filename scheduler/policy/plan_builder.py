@@ -124,6 +124,19 @@ class PlanBuilder:
         """Whether no job gives up GPUs, and none waits that its project's quota guarantees."""
         return not (self.changed_nodes or self.state.pausing or self.guarantee_pending)
 
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether nothing is left to decide: no undecided job waits, stops, wants workers or exceeds a limit."""
+        state = self.state
+        if state.awaiting or state.pausing or state.partial or state.in_turn:
+            return False
+        served = all(job_id in self.decided for job_id in state.queued) and not self._incomplete()
+        return served and all(project.claimed <= project.limit for project in state.tree.limited)
+
+    def _incomplete(self) -> bool:
+        """Return whether a job starts with fewer workers than it wants."""
+        return any(len(workers) < self.state.jobs[job_id].workers for job_id, workers in self._workers.items())
+
     def considers(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Return whether the waiting jobs of a class are considered."""
         if self.guaranteed and leaf.claimed + scheduling_class.need > leaf.quota:

@@ -69,6 +69,16 @@ class RunningJobs:
         self._rotating.pop(job.id, None)
         self._count(job, -1)
 
+    def renew(self, before: Job, job: Job) -> None:
+        """Replace a job of which only the usual run time and the last checkpoint may have changed."""
+        if before.saved != job.saved:
+            self._victims.remove(_eviction_key(before))
+            self._victims.add(_eviction_key(job))
+        if job.id in self._rotating:
+            self._rotating[job.id] = job
+            for level, times in self._ripe_times.items():
+                times.set(job.id, self._ripe_time(job, level))
+
     def in_order(self) -> Iterator[str]:
         """Yield the ids of the jobs: the least work to lose first, then lower priority, then most recent start."""
         return (key[4] for key in self._victims)
