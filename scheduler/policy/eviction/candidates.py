@@ -101,9 +101,11 @@ class VictimCandidates:
 
     def may_give(self, job_id: str) -> bool:
         """Return whether the job may be evicted, now or after its minimum run time."""
-        only, job = self._rule.candidate_ids, self._state.jobs[job_id]
-        allowed = only is None or job_id in only
-        return allowed and self._builder.may_stop(job) and self.is_open(self._state.leaf_of(job))
+        only = self._rule.candidate_ids
+        if only is not None and job_id not in only:
+            return False
+        job = self._state.jobs[job_id]
+        return self._builder.may_stop(job) and self.is_open(self._state.leaf_of(job))
 
     def unit(self, job: Job, node: str | None = None) -> EvictionUnit | None:
         """Return the next unit of a job, on this node or any; None if there is none."""
@@ -154,20 +156,24 @@ class VictimCandidates:
     # ---------- sums
 
     def most_given(self) -> float:
-        """Return a bound on the GPUs that evictions free; infinity if a minimum run time may prevent some.
+        """Return a bound on the GPUs that evictions may free.
 
-        The last eviction of each of the open subtrees may exceed what the subtree may lose.
+        The last eviction in each of the open subtrees may exceed what the subtree may lose.
         """
-        running, now = self._state.running, self._builder.now
-        open_leaves = list(self._open_leaves())
-        if any(running[leaf.name].protected_until > now for leaf in open_leaves):
-            return inf
+        if self._rule.candidate_ids is not None:
+            return sum(self._state.jobs[job_id].held_gpus for job_id in self._rule.candidate_ids)
         bound = 0.0
+        open_leaves = list(self._open_leaves())
         for top in filter(self.is_open, self._rule.subtrees()):
-            largest = max((running[leaf.name].largest for leaf in open_leaves if top in leaf.path), default=0)
-            if largest:
+            below = (self._state.running[leaf.name] for leaf in open_leaves if top in leaf.path)
+            if largest := max((running.largest for running in below), default=0):
                 bound += self._rule.most_lost(top) + largest - 1
         return bound
+
+    def may_be_protected(self) -> bool:
+        """Return whether minimum run times may prevent evictions for a request that no quota guarantees."""
+        leaves, now = self._open_leaves(), self._builder.now
+        return any(self._state.running[leaf.name].protected_until > now for leaf in leaves)
 
     # ---------- nodes
 

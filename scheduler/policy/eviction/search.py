@@ -96,7 +96,9 @@ class VictimSearch:
         A guaranteed request is never hopeless: its search goes on beyond the first subtrees.
         """
         missing = self._need - self.state.pool.free
-        return missing > 0 and not self.rule.guaranteed and self._candidates.most_given() < missing
+        if missing <= 0 or self.rule.guaranteed or self._candidates.most_given() >= missing:
+            return False
+        return not self._candidates.may_be_protected()
 
     def solve_with_moves(self) -> Proposal | None:
         """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""

@@ -45,8 +45,8 @@ class ClusterState:
     run and started in their turn. ``time_limits`` has the time limits of the queued jobs, ``waits`` the times
     since when they wait, in seconds. ``changed_jobs`` are the jobs added or removed since the memo last read them,
     ``changed_projects`` the projects whose queues, usage or shares have changed since, ``renewed_projects`` the
-    names of those of which jobs are only expected to run for another time, or were saved. ``now`` is the time of the
-    indexes, in seconds. ``undo`` records changes of usage and GPUs.
+    names of those in which usual run times or last checkpoints of jobs have. ``now`` is the time of the indexes,
+    in seconds. ``undo`` records changes of usage and GPUs.
     """
 
     def __init__(
@@ -189,7 +189,8 @@ class ClusterState:
                 if requested:
                     self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
             self.changed_projects.add(leaf)
-            self._touched.update(leaf.path)
+            if held:
+                self._touched.update(leaf.path)
         self.changed_jobs.append(job)
         self.undo.commit()
         self.tree.changed.clear()
@@ -306,7 +307,7 @@ class ClusterState:
 
     def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
         """Return whether a job with these accepted types can run on several types of the pool."""
-        return len(accepted_types(gpu_types, self.types)) > 1
+        return len(self.types) > 1 and len(accepted_types(gpu_types, self.types)) > 1
 
     def leaf_of(self, job: Job) -> ProjectNode:
         """Return the project that the job counts for. Raises `KeyError` if it is unknown."""

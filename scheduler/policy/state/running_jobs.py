@@ -51,14 +51,15 @@ class RunningJobs:
         self.by_priority = SortedIndex()
         self.on_node = Counter[int]()
         self._jobs: dict[str, Job] = {}
-        self._bounds: tuple[int, float] | None = None
+        self._largest: int | None = None
+        self._protected_until: float | None = None
         self._rotating: dict[str, Job] = {}
         self._ripe_times: dict[int, SortedIndex] = {}
 
     def add(self, job: Job) -> None:
         """Add a running job."""
         self._jobs[job.id] = job
-        self._bounds = None
+        self._largest = self._protected_until = None
         self._victims.add(_eviction_key(job))
         self.by_priority.set(job.id, job.priority)
         if job.rotate and job.started is not None and job.placement:
@@ -70,7 +71,7 @@ class RunningJobs:
     def remove(self, job: Job) -> None:
         """Remove a job."""
         del self._jobs[job.id]
-        self._bounds = None
+        self._largest = self._protected_until = None
         self._victims.remove(_eviction_key(job))
         for index in (self.by_priority, *self._ripe_times.values()):
             index.discard(job.id)
@@ -91,19 +92,17 @@ class RunningJobs:
     @property
     def largest(self) -> int:
         """The number of GPUs of the largest job."""
-        return self._computed_bounds()[0]
+        if self._largest is None:
+            self._largest = max((job.held_gpus for job in self._jobs.values()), default=0)
+        return self._largest
 
     @property
     def protected_until(self) -> float:
         """When the last of the jobs may have to give way to jobs that no quota guarantees, in seconds."""
-        return self._computed_bounds()[1]
-
-    def _computed_bounds(self) -> tuple[int, float]:
-        if self._bounds is None:
-            jobs, least = self._jobs.values(), self._min_runtime
-            largest = max((job.held_gpus for job in jobs), default=0)
-            self._bounds = largest, max((protected_from_others(job, least) for job in jobs), default=-inf)
-        return self._bounds
+        if self._protected_until is None:
+            ends = (protected_from_others(job, self._min_runtime) for job in self._jobs.values())
+            self._protected_until = max(ends, default=-inf)
+        return self._protected_until
 
     def in_order(self) -> Iterator[str]:
         """Yield the ids of the jobs: the least work to lose first, then lower priority, then most recent start."""
