@@ -7,6 +7,7 @@ estimates alone moves one job.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from math import inf
 
 import pytest
@@ -16,6 +17,7 @@ from msgspec import structs
 from springtide.scheduler.model import Change, Job, JobChanged, Phase, Plan, Snapshot, Surplus
 from springtide.scheduler.policy import Planner, cycle
 from springtide.scheduler.policy.eviction.search import VictimSearch
+from springtide.scheduler.policy.plan_builder import PlanBuilder
 
 STEPS = 120
 KINDS = ({}, {"grouped": True}, {"typed": True}, {"surplus": Surplus.LEAST_SERVED}, {"known": True})
@@ -40,10 +42,15 @@ class CompletelyPlanned(Shadowed):
 
     def plan(self, now: float) -> Plan:
         plan = super().plan(now)
+        ends: list[bool] = []
+        all_served = cycle._all_served
+
+        def observed(builders: Sequence[PlanBuilder]) -> bool:
+            ends.append(all_served(builders))
+            return not builders
+
         with pytest.MonkeyPatch.context() as patch:
-            ends: list[bool] = []
-            all_served = cycle._all_served
-            patch.setattr(cycle, "_all_served", lambda builders: ends.append(all_served(builders)) or not builders)
+            patch.setattr(cycle, "_all_served", observed)
             complete = self.shadow.plan(now)
         type(self).short += any(ends)
         assert plan.decisions == complete.decisions
