@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
@@ -315,6 +316,10 @@ class Job(msgspec.Struct, frozen=True):
     def served_by(self, now: float) -> float:
         """Return the GPU-seconds of all attempts, the live one included."""
         return self.served + (0.0 if self.started is None else max(0.0, now - self.started) * self.held_gpus)
+
+    def is_renewed(self, other: Job) -> bool:
+        """Return whether the other record is this job with at most another usual run time or last checkpoint."""
+        return structs.replace(self, usual_runtime=other.usual_runtime, saved=other.saved) == other
 
     def worked_by(self, now: float) -> float:
         """Return the seconds of work done in all attempts, counted with all workers."""

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median
 from typing import NamedTuple, Protocol
 
@@ -66,6 +67,7 @@ def kinds(job: Described) -> Iterator[Kind]:
     yield ("any",)
 
 
+@lru_cache(1024)
 def name_without_digits(name: str) -> str:
     """Return a job's name in lower case with each run of digits replaced by ``#``."""
     return re.sub(r"\d+", "#", name.lower())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from math import inf
 
-from springtide.scheduler.model import Drop, Plan
+from springtide.scheduler.model import Decision, Drop, Plan
 from springtide.scheduler.policy.memo import Memo
 from springtide.scheduler.policy.phases.elastic import repair_gangs
 from springtide.scheduler.policy.phases.limits import enforce_limits
@@ -34,10 +34,11 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
     """Return the plan for ``now``, in seconds. The states change during the call and are restored."""
     shared: dict[str, str] = {}
     builders = [PlanBuilder(memo, now, shared) for memo in memos if memo.state.jobs]
-    if not builders:
-        return Plan()
     for builder in builders:
         builder.state.pass_time(now)
+    if _all_served(builders):
+        return _plan_again_at(min((builder.state.next_due() for builder in builders), default=inf))
+    for builder in builders:
         builder.state.update_shares()
         builder.memo.begin_plan(now)
     with ExitStack() as trials:
@@ -47,7 +48,16 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
     decisions = [decision for builder in builders for decision in builder.decisions()]
     retry_at = min(min(builder.retry_at, builder.state.next_due()) for builder in builders)
     decisions.sort(key=lambda decision: not isinstance(decision, Drop))
-    return Plan(tuple(decisions), retry_at if retry_at < inf else None)
+    return _plan_again_at(retry_at, decisions)
+
+
+def _all_served(builders: Iterable[PlanBuilder]) -> bool:
+    """Return whether no job is left for which a plan could decide anything."""
+    return all(builder.leaves_nothing for builder in builders)
+
+
+def _plan_again_at(at: float, decisions: Iterable[Decision] = ()) -> Plan:
+    return Plan(tuple(decisions), at if at < inf else None)
 
 
 def _run_phases(builders: Sequence[PlanBuilder]) -> None:
@@ -62,6 +72,8 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         _serve_guaranteed(builders)
     for builder in _in_turn(builders):
         FreeGpus(builder).serve()
+    if _all_served(builders):
+        return
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)

@@ -28,8 +28,7 @@ class Memo:
         self._forget()
 
     def _forget(self) -> None:
-        self.state.changed_jobs.clear()
-        self.state.changed_projects.clear()
+        self._forget_changes()
         self._orders: dict[Hashable, FairOrder] = {}
         self._place = {leaf: at for at, leaf in enumerate(self.state.tree.leaves.values())}
         self._entitled = set(filter(self._is_entitled, self._place))
@@ -38,16 +37,21 @@ class Memo:
         self._dependent: set[str] = set()
         self._changed_nodes = 0
 
+    def _forget_changes(self) -> None:
+        self.state.changed_jobs.clear()
+        self.state.changed_projects.clear()
+        self.state.renewed_projects.clear()
+
     def begin_plan(self, now: float) -> None:
         """Expire the results that changes since the last plan concern, and past idle times."""
         for job in self.state.changed_jobs:
             self._expire(job)
+        self._activate(*self.state.renewed_projects)
         changed = self.state.changed_projects
         for order in self._orders.values():
             order.stale |= changed
         self._entitled = (self._entitled - changed) | set(filter(self._is_entitled, changed))
-        self.state.changed_jobs.clear()
-        self.state.changed_projects.clear()
+        self._forget_changes()
         self._activate(*self._idle_until.take_up_to(now))
 
     def _expire(self, job: Job) -> None:

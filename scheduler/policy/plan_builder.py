@@ -10,9 +10,9 @@ from typing import NamedTuple
 from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.memo import Memo
+from springtide.scheduler.policy.state import protection
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
-from springtide.scheduler.policy.state.service import waiting_since
 
 
 class Eviction(NamedTuple):
@@ -72,18 +72,6 @@ class Answer(NamedTuple):
     retry_at: float = inf
 
 
-MIN_RESUMED_RUNTIME = 1.0
-"""Minimum run time of a resumed job, in seconds, if the setting is less.
-
-Requests that are served one after the other at one instant do not stop the same job again and again.
-"""
-
-MAX_DOUBLINGS = 16
-"""Maximum number of times that a job's minimum run time doubles."""
-
-TURN = 3600.0
-"""Time for which only guaranteed jobs take the GPUs of a job started in its turn, in seconds."""
-
 NO = Answer(None)
 """Nothing can be done for a request until something happens."""
 
@@ -123,6 +111,19 @@ class PlanBuilder:
     def is_calm(self) -> bool:
         """Whether no job gives up GPUs, and none waits that its project's quota guarantees."""
         return not (self.changed_nodes or self.state.pausing or self.guarantee_pending)
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether nothing is left to decide: no undecided job waits, stops, wants workers or exceeds a limit."""
+        state = self.state
+        if state.awaiting or state.pausing or state.partial or state.in_turn:
+            return False
+        served = all(job_id in self.decided for job_id in state.queued) and not self._incomplete()
+        return served and all(project.claimed <= project.limit for project in state.tree.limited)
+
+    def _incomplete(self) -> bool:
+        """Return whether a job starts with fewer workers than it wants."""
+        return any(len(workers) < self.state.jobs[job_id].workers for job_id, workers in self._workers.items())
 
     def considers(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Return whether the waiting jobs of a class are considered."""
@@ -178,18 +179,11 @@ class PlanBuilder:
         return job.not_before <= self.now
 
     def protected_until(self, job: Job, guaranteed: Job | None = None) -> float:
-        """Return the end of the job's minimum run time, in seconds.
-
-        Against a ``guaranteed`` job it doubles with each attempt, so that requests submitted and withdrawn
-        repeatedly do not keep pausing the same job. The deadline of the guarantee stays: the guaranteed job waits
-        one minimum run time at most.
-        """
-        started, least = job.started or 0.0, self.state.settings.min_runtime
-        usual = started + (max(least, MIN_RESUMED_RUNTIME) if job.attempts > 1 else least)
-        if guaranteed is None or least <= 0:
-            return usual
-        doubled = started + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
-        return max(usual, min(doubled, waiting_since(guaranteed) + least))
+        """Return the end of the job's minimum run time, in seconds, for all or against a ``guaranteed`` job."""
+        least = self.state.settings.min_runtime
+        if guaranteed is None:
+            return protection.protected_until(job, least)
+        return protection.protected_from_guaranteed(job, least, guaranteed)
 
     # ---------- decisions
 
@@ -302,11 +296,6 @@ class PlanBuilder:
             self.decide(job, Reserve(job.id, placement, why, job.id == self.turn))
         else:
             self.decide(job, Start(job.id, placement, why, job.id == self.turn))
-
-
-def turn_end(job: Job) -> float:
-    """Return when the turn of a running job ends, in seconds; minus infinity if it did not start in its turn."""
-    return (job.started or 0.0) + TURN if job.turn else -inf
 
 
 def ranked(workers: Placement) -> Placement:

@@ -137,6 +137,7 @@ class Planner:
         job = self._jobs[job_id]
         memo = self._memos[self._places[job_id][0]]
         memo.state.pass_time(now)
+        memo.state.update_shares()
         return diagnosis.reason(memo, job, now)
 
     def impossible(self, job_id: str) -> tuple[Cause, ...]:

@@ -177,8 +177,12 @@ class Books:
         """Record a change; the cost grows with the size of the change, new nodes or projects cost a recount."""
         match change:
             case JobChanged(job):
-                self._drop(job.id)
-                self._add(job)
+                before = self.jobs.get(job.id)
+                if before is not None and before.is_renewed(job):
+                    self.jobs[job.id] = job
+                else:
+                    self._drop(job.id)
+                    self._add(job)
             case JobRemoved(job_id):
                 self._drop(job_id)
             case SettingsChanged(settings):

@@ -121,6 +121,7 @@ class GuaranteeMeter:
         books, account = self._books, self._books.accounts[gpu_type]
         return (
             kind.project in books.projects
+            and account.held[kind.project] + kind.need <= account.quota(kind.project)
             and account.held[kind.project] + self._reserved_beside(kind) + kind.need <= account.quota(kind.project)
             and kind.require is None
             and not account.leaves_no_quota(kind, kind.need)

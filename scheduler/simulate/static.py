@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+
+from sortedcontainers import SortedList
 
 from springtide.scheduler.gpu_types import accepted_types, pool_types, quota_of
 from springtide.scheduler.model import (
@@ -21,13 +24,16 @@ from springtide.scheduler.model import (
     UseKey,
     Worker,
 )
-from springtide.scheduler.resources.per_gpu import UNSPECIFIED
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 STARTED = Reason("started", {})
 
 
 Queue = tuple[str, str]
 """A project and a GPU type."""
+
+Shape = tuple[int, int, PerGpu]
+"""Number of workers, and what each of them requests: if one job does not fit, no other of its shape does."""
 
 
 class StaticPlanner:
@@ -47,7 +53,9 @@ class StaticPlanner:
             for gpu_type in self._types
         }
         self._held = dict.fromkeys(self._quota, 0)
-        self._queues: dict[Queue, list[tuple[float, str]]] = {queue: [] for queue in self._quota}
+        self._queues: dict[Queue, defaultdict[Shape, SortedList]] = {
+            queue: defaultdict(SortedList) for queue in self._quota
+        }
         self._free = {
             gpu_type: {node.name: _gpus(node) for node in nodes if node.gpu_type == gpu_type}
             for gpu_type in self._types
@@ -67,8 +75,12 @@ class StaticPlanner:
         """Record a job that was submitted, started or ended. Raises `TypeError` for any other change."""
         match change:
             case JobChanged(job):
-                self._forget(job.id)
-                self._learn(job)
+                before = self._jobs.get(job.id)
+                if before is not None and before.is_renewed(job):
+                    self._renew(job)
+                else:
+                    self._forget(job.id)
+                    self._learn(job)
             case JobRemoved(job_id):
                 self._forget(job_id)
             case _:
@@ -98,13 +110,21 @@ class StaticPlanner:
                 return (job.project, gpu_type)
         return None
 
+    def _renew(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        if (queue := self._queue_of(job)) is not None:
+            self._stirred.add(queue)
+
     def _forget(self, job_id: str) -> None:
         job = self._jobs.pop(job_id, None)
         queue = None if job is None else self._queue_of(job)
         if job is None or queue is None:
             return
         if job.phase is Phase.WAITING:
-            self._queues[queue].remove((job.submitted, job.id))
+            line = self._queues[queue][_shape(job)]
+            line.remove((job.submitted, job.id))
+            if not line:
+                del self._queues[queue][_shape(job)]
         for worker in job.placement:
             self._free[queue[1]][worker.node].extend(worker.gpus)
         self._held[queue] -= job.held_gpus
@@ -121,35 +141,45 @@ class StaticPlanner:
             free[worker.node] = [gpu for gpu in free[worker.node] if gpu not in worker.gpus]
         self._held[queue] += job.held_gpus
         if job.phase is Phase.WAITING:
-            insort(self._queues[queue], (job.submitted, job.id))
+            self._queues[queue][_shape(job)].add((job.submitted, job.id))
             self._stirred.add(queue)
 
     def _starts(self, queue: Queue, taken: dict[str, int]) -> Iterator[Start]:
         quota = self._quota[queue]
         left = float("inf") if quota is None else quota - self._held[queue]
         too_large = float("inf")
-        for _, job_id in self._queues[queue]:
-            if left <= 0:
-                return
+        lines = [iter(line) for line in self._queues[queue].values()]
+        first = [(*next(line), at) for at, line in enumerate(lines)]
+        heapify(first)
+        while first and left > 0:
+            _, job_id, at = first[0]
             job = self._jobs[job_id]
             size = job.workers * job.gpus
-            if size > left or size >= too_large:
-                continue
-            placement = self._place(job, self._free[queue[1]], taken)
+            fits = size <= left and size < too_large
+            placement = self._place(job, self._free[queue[1]], taken) if fits else None
             if placement is None:
-                too_large = size if job.per_gpu == UNSPECIFIED else too_large
+                if fits and job.per_gpu == UNSPECIFIED:
+                    too_large = size
+                heappop(first)
                 continue
             for worker in placement:
                 taken[worker.node] = taken.get(worker.node, 0) + job.gpus
             left -= size
             yield Start(job_id, placement, STARTED)
+            following = next(lines[at], None)
+            if following is None:
+                heappop(first)
+            else:
+                heapreplace(first, (*following, at))
 
     def _place(self, job: Job, free_gpus: dict[str, list[int]], taken: dict[str, int]) -> Placement | None:
         """Return the placement of the gang on the fullest nodes that hold its workers, None if there is none."""
+        anywhere = job.per_gpu == UNSPECIFIED
         rooms = sorted(
-            (len(free) - taken.get(name, 0), name)
+            (room, name)
             for name, free in free_gpus.items()
-            if len(free) - taken.get(name, 0) >= job.gpus and self._per_gpu[name].holds(job.per_gpu)
+            if (room := len(free) - taken.get(name, 0)) >= job.gpus
+            and (anywhere or self._per_gpu[name].holds(job.per_gpu))
         )
         workers: list[Worker] = []
         for room, name in rooms:
@@ -161,6 +191,10 @@ class StaticPlanner:
             if len(workers) == job.workers:
                 return tuple(workers)
         return None
+
+
+def _shape(job: Job) -> Shape:
+    return job.workers, job.gpus, job.per_gpu
 
 
 def _gpus(node: Node) -> list[int]:

@@ -270,9 +270,10 @@ class VirtualPool:
         self._expected.remove(ended.id, ended)
         self._expected.learn(ended, seconds)
         for renewal in self._expected.renewals():
-            for course in (self.courses[job_id] for job_id in renewal.jobs):
+            alike = [self.courses[job_id] for job_id in renewal.jobs]
+            for course in alike:
                 self._set(course, replace(course.job, usual_runtime=renewal.seconds))
-                self._expect(course)
+            self._expect(alike[0])
 
     def _progress(self, course: Course, *, finished: bool) -> bool:
         if not finished:

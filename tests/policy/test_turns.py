@@ -20,7 +20,7 @@ from springtide.scheduler.model import (
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
 from springtide.scheduler.policy.phases.turns import OUTRANKED_FOR
-from springtide.scheduler.policy.plan_builder import TURN
+from springtide.scheduler.policy.state.protection import TURN
 from springtide.scheduler.simulate.carry_out import carried_out
 
 LONG_AGO = NOW - 2 * RESERVE_AFTER

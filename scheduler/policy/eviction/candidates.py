@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from heapq import merge
 from math import inf
 from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.eviction.rules import Rule
-from springtide.scheduler.policy.plan_builder import PlanBuilder, turn_end
+from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.protection import turn_end
 from springtide.scheduler.policy.state.running_jobs import work_lost
 
 Key = tuple[object, ...]
@@ -62,11 +64,23 @@ class VictimCandidates:
         self._open: dict[ProjectNode, bool] = {}
         self._orders: dict[ProjectNode, Key] = {}
 
-    def usage_changed(self, *, briefly: bool = False) -> None:
-        """Forget which projects are open; and their order, unless the change is undone at once."""
+    def usage_changed(self) -> None:
+        """Forget which projects are open, and their order."""
         self._open.clear()
-        if not briefly:
-            self._orders.clear()
+        self._orders.clear()
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Keep what is known of the projects for the end of a block, which undoes its changes of usage."""
+        known = self._open
+        try:
+            yield
+        finally:
+            self._open = known
+
+    def tried(self) -> None:
+        """Forget which projects are open, within a `trial`; their order at its beginning stays."""
+        self._open = {}
 
     # ---------- candidates
 
@@ -87,14 +101,20 @@ class VictimCandidates:
 
     def may_give(self, job_id: str) -> bool:
         """Return whether the job may be evicted, now or after its minimum run time."""
-        only, job = self._rule.candidate_ids, self._state.jobs[job_id]
-        allowed = only is None or job_id in only
-        return allowed and self._builder.may_stop(job) and self.is_open(self._state.leaf_of(job))
+        only = self._rule.candidate_ids
+        if only is not None and job_id not in only:
+            return False
+        job = self._state.jobs[job_id]
+        return self._builder.may_stop(job) and self.is_open(self._state.leaf_of(job))
 
     def unit(self, job: Job, node: str | None = None) -> EvictionUnit | None:
         """Return the next unit of a job, on this node or any; None if there is none."""
+        return self._unit(job, node) if self.may_give(job.id) else None
+
+    def _unit(self, job: Job, node: str | None) -> EvictionUnit | None:
+        """Return the next unit of a job that may give, on this node or any."""
         held = self._builder.workers_planned(job)
-        if not held or not self._consider(job):
+        if not held or self._is_protected(job):
             return None
         given: Placement = held
         left: Placement = ()
@@ -118,22 +138,42 @@ class VictimCandidates:
         givers = [job_id for job_id in node.jobs if self.may_give(job_id)]
         if sum((node.jobs[job_id] & usable).bit_count() for job_id in givers) < short:
             return []
-        units = (self.unit(self._state.jobs[job_id], node.name) for job_id in givers)
+        units = (self._unit(self._state.jobs[job_id], node.name) for job_id in givers)
         return [unit for unit in units if unit is not None]
 
-    def _consider(self, job: Job) -> bool:
-        """Return whether the job may be evicted; if only its minimum run time prevents it, keep its end."""
-        if not self.may_give(job.id):
-            return False
+    def _is_protected(self, job: Job) -> bool:
+        """Return whether its minimum run time prevents the job's eviction; keep its end."""
         if self._ahead or (self._asks is not None and not self._asks.preemptible):
-            return True
+            return False
         protected = self._builder.protected_until(job, self._asks if self._rule.guaranteed else None)
         if self._asks is not None and not self._rule.guaranteed:
             protected = max(protected, turn_end(job))
         if protected > self._builder.now:
             self.retry_at = min(self.retry_at, protected)
-            return False
-        return True
+            return True
+        return False
+
+    # ---------- sums
+
+    def most_given(self) -> float:
+        """Return a bound on the GPUs that evictions may free.
+
+        The last eviction in each of the open subtrees may exceed what the subtree may lose.
+        """
+        if self._rule.candidate_ids is not None:
+            return sum(self._state.jobs[job_id].held_gpus for job_id in self._rule.candidate_ids)
+        bound = 0.0
+        open_leaves = list(self._open_leaves())
+        for top in filter(self.is_open, self._rule.subtrees()):
+            below = (self._state.running[leaf.name] for leaf in open_leaves if top in leaf.path)
+            if largest := max((running.largest for running in below), default=0):
+                bound += self._rule.most_lost(top) + largest - 1
+        return bound
+
+    def may_be_protected(self) -> bool:
+        """Return whether minimum run times may prevent evictions for a request that no quota guarantees."""
+        leaves, now = self._open_leaves(), self._builder.now
+        return any(self._state.running[leaf.name].protected_until > now for leaf in leaves)
 
     # ---------- nodes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import takewhile
+from math import inf
 
 from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.state.cluster_state import ClusterState
@@ -32,6 +33,10 @@ class Rule(ABC):
 
         The last eviction may exceed it. No project below it may lose more.
         """
+
+    def most_lost(self, project: ProjectNode) -> float:
+        """Return a bound on `slack` of one of the `subtrees`, whatever else is evicted."""
+        return inf
 
     def reason_code(self, victim: Job) -> str:
         """Return the code of the reason why this victim is evicted."""
@@ -94,6 +99,12 @@ class ReclaimRule(Rule):
             return 0
         overdrawn = self._overdrawn(*pair)
         return min(overdrawn, _above_quotas(project, pair[1])) if overdrawn else 0
+
+    def most_lost(self, project: ProjectNode) -> float:
+        """Return the slack; above the first level evictions may let their side lose all GPUs beyond its quota."""
+        if project.parent is self._leaf.parent:
+            return self.slack(project)
+        return max(0, project.claimed - project.quota)
 
     def permits(self, victim: Job, gpus: int = 0) -> bool:
         """Return whether the request is within quota, or the victim's side could not claim the GPUs back."""

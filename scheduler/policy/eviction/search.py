@@ -81,7 +81,7 @@ class VictimSearch:
     def solve(self) -> Proposal | None:
         """Find cheap evictions that make the job fit, in one domain of its required level, if it has one."""
         pool, job = self.state.pool, self.job
-        if job.gpus > max(pool.sizes(job.per_gpu), default=0):
+        if job.gpus > max(pool.sizes(job.per_gpu), default=0) or self._is_hopeless():
             return None
         required = pool.levels.get(job.require or "", {"": pool.all})
         domains = [nodes & self.nodes for _, nodes in sorted(required.items())]
@@ -89,6 +89,16 @@ class VictimSearch:
             if (proposal := self._evict_until(self._placed, self._take_best, nodes)) is not None:
                 return proposal
         return None
+
+    def _is_hopeless(self) -> bool:
+        """Return whether all GPUs that evictions may free are too few, now and later.
+
+        A guaranteed request is never hopeless: its search goes on beyond the first subtrees.
+        """
+        missing = self._need - self.state.pool.free
+        if missing <= 0 or self.rule.guaranteed or self._candidates.most_given() >= missing:
+            return False
+        return not self._candidates.may_be_protected()
 
     def solve_with_moves(self) -> Proposal | None:
         """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""
@@ -299,6 +309,8 @@ class VictimSearch:
         if free + short > node.allocatable.bit_count():
             return None
         units = self._candidates.units_on(node, short)
+        if not units:
+            return None
         cheapest = self._gather(node, short, list(units), by_size=False)
         if cheapest is not None and cheapest[0][0] == 0:
             return cheapest
@@ -307,33 +319,41 @@ class VictimSearch:
 
     def _gather(self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool) -> Option | None:
         """Return units that free ``short`` GPUs of a node, in the victims' order or the closest fit first."""
-        chosen: list[EvictionUnit] = []
-        missing = short
-
-        def closeness(unit: EvictionUnit) -> tuple[object, ...]:
-            here = unit.frees_on(node)
-            return (here < missing, abs(here - missing), unit)
-
-        with self.state.undo.trial():
-            while missing > 0 and units:
-                unit = min(units, key=closeness) if by_size else min(units)
-                units.remove(unit)
-                if not self._candidates.is_open(self.state.leaf_of(unit.job)):
-                    continue
-                chosen.append(unit)
-                missing -= unit.frees_on(node)
-                if missing > 0:
-                    self.builder.take(unit.job, unit.taken, unit.left)
-                    self._candidates.usage_changed(briefly=True)
-                    if (more := self._candidates.unit(unit.job, node.name)) is not None:
-                        units.append(more)
-        if len(chosen) > 1 or missing > 0:
-            self._candidates.usage_changed(briefly=True)
-        if missing > 0:
+        with self.state.undo.trial(), self._candidates.trial():
+            chosen = self._chosen(node, short, units, by_size=by_size)
+        if chosen is None:
             return None
         beyond = max(0, sum(unit.gpus_at_work for unit in chosen) - short)
         lost = float(sum(unit.lost for unit in chosen))
         return (beyond, lost, [unit.key for unit in chosen], node.index), chosen
+
+    def _chosen(
+        self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
+    ) -> list[EvictionUnit] | None:
+        """Evict units of a node one after the other until ``short`` GPUs are free; None if there are too few."""
+        chosen: list[EvictionUnit] = []
+        missing = short
+        frees = {unit.job.id: unit.frees_on(node) for unit in units}
+
+        def closeness(unit: EvictionUnit) -> tuple[object, ...]:
+            here = frees[unit.job.id]
+            return (here < missing, abs(here - missing), unit)
+
+        while units:
+            unit = min(units, key=closeness) if by_size else min(units)
+            units.remove(unit)
+            if not self._candidates.is_open(self.state.leaf_of(unit.job)):
+                continue
+            chosen.append(unit)
+            missing -= frees[unit.job.id]
+            if missing <= 0:
+                return chosen
+            self.builder.take(unit.job, unit.taken, unit.left)
+            self._candidates.tried()
+            if (more := self._candidates.unit(unit.job, node.name)) is not None:
+                units.append(more)
+                frees[unit.job.id] = more.frees_on(node)
+        return None
 
 
 def _gpus_used(proposal: Proposal) -> set[tuple[str, int]]:

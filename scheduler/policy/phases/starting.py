@@ -25,8 +25,11 @@ class FreeGpus(Means):
     def __init__(self, builder: PlanBuilder, *, borrowing: bool = False) -> None:
         super().__init__(builder)
         self._borrowing = borrowing
+        max_free = self.state.pool.max_free
         self._fitting = {
-            constraints for constraints in self.state.constraint_counts if self._has_room(constraints)
+            constraints
+            for constraints in self.state.constraint_counts
+            if constraints.gpus <= max_free and self._has_room(constraints)
         }
 
     def serve(self) -> None:

@@ -24,10 +24,11 @@ from springtide.scheduler.policy.ordering.fair_order import PendingRequest, requ
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import outranked
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER, ReserveAhead, ahead
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, turn_end
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.protection import turn_end
 
 OUTRANKED_FOR = 86_400.0
 """Waiting time after which a job can have the turn although more urgent jobs of its project wait, in seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 
 from msgspec.structs import replace
 
@@ -44,8 +44,9 @@ class ClusterState:
     ``awaiting`` jobs have a reservation, ``partial`` jobs run with fewer workers than they want, ``in_turn`` jobs
     run and started in their turn. ``time_limits`` has the time limits of the queued jobs, ``waits`` the times
     since when they wait, in seconds. ``changed_jobs`` are the jobs added or removed since the memo last read them,
-    ``changed_projects`` the projects whose queues, usage or shares have changed since. ``now`` is the time of the
-    indexes, in seconds. ``undo`` records changes of usage and GPUs.
+    ``changed_projects`` the projects whose queues, usage or shares have changed since, ``renewed_projects`` the
+    names of those in which usual run times or last checkpoints of jobs have. ``now`` is the time of the indexes,
+    in seconds. ``undo`` records changes of usage and GPUs.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ClusterState:
         self.in_turn: dict[str, Job] = {}
         self.changed_jobs: list[Job] = []
         self.changed_projects: set[ProjectNode] = set()
+        self.renewed_projects: set[str] = set()
         self._touched = {*self.tree.project_nodes.values(), *self.tree.leaves.values()}
         self._by_service = settings.surplus is Surplus.LEAST_SERVED
         self._levels: dict[str, int] = {}
@@ -87,9 +89,16 @@ class ClusterState:
 
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""
-        self.remove_job(job.id)
         if self._by_service and job.usual_runtime is not None:
             job = replace(job, usual_runtime=None)
+        before = self.jobs.get(job.id)
+        if before is not None and before.is_renewed(job):
+            self._renew_job(before, job)
+        else:
+            self._replace_job(job)
+
+    def _replace_job(self, job: Job) -> None:
+        self.remove_job(job.id)
         self.jobs[job.id] = job
         self._demands[job.id] = self._demand(job)
         self.pool.occupy(job.id, job.placement)
@@ -97,16 +106,37 @@ class ClusterState:
         moved_up = self._moved_up(job)
         if self._by_service:
             self._levels[job.id] = self._level(job, moved_up)
-        if (group := self._group_of(job)) is not None:
-            group[job.id] = job
+        self._put_in_groups(job)
         if job.project in self.tree.leaves:
-            if job.turn and job.phase is Phase.RUNNING:
-                self.in_turn[job.id] = job
             if job.phase is Phase.RUNNING and job.preemptible:
                 self.running[job.project].add(job)
             elif self._stands_in_line(job):
                 self._enqueue(job, moved_up)
         self._count(job, 1)
+
+    def _renew_job(self, before: Job, job: Job) -> None:
+        """Replace a job of which only the usual run time and the last checkpoint may have changed.
+
+        These decide about its place among waiting or running jobs, and about nothing else.
+        """
+        self.jobs[job.id] = job
+        self._put_in_groups(job)
+        if job.phase is Phase.WAITING:
+            self._due.discard(job.id)
+            moved_up = self._moved_up(job)
+            if job.id in self._queue_keys:
+                self._dequeue(before)
+                self._enqueue(job, moved_up)
+                self.changed_projects.add(self.tree.leaves[job.project])
+        elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
+            self.running[job.project].renew(before, job)
+        self.renewed_projects.add(job.project)
+
+    def _put_in_groups(self, job: Job) -> None:
+        if (group := self._group_of(job)) is not None:
+            group[job.id] = job
+        if job.turn and job.phase is Phase.RUNNING and job.project in self.tree.leaves:
+            self.in_turn[job.id] = job
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job, if it exists."""
@@ -132,7 +162,7 @@ class ClusterState:
         """
         self.now = now
         for job_id in self._due.take_up_to(now):
-            self.upsert_job(self.jobs[job_id])
+            self._replace_job(self.jobs[job_id])
 
     def next_due(self) -> float:
         """Return when time changes a job next, or infinity."""
@@ -159,7 +189,8 @@ class ClusterState:
                 if requested:
                     self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
             self.changed_projects.add(leaf)
-            self._touched.update(leaf.path)
+            if held:
+                self._touched.update(leaf.path)
         self.changed_jobs.append(job)
         self.undo.commit()
         self.tree.changed.clear()
@@ -251,6 +282,11 @@ class ClusterState:
     # ---------- queries
 
     @property
+    def queued(self) -> KeysView[str]:
+        """The ids of the waiting jobs that have a place in a queue."""
+        return self._queue_keys.keys()
+
+    @property
     def goes_by_run_times(self) -> bool:
         """Whether usual run times decide among the equal jobs of a project."""
         return self.settings.order is Order.LEAST_SERVED and not self._by_service
@@ -265,11 +301,13 @@ class ClusterState:
     @property
     def ranks(self) -> set[int]:
         """The positions of this GPU type among those that waiting jobs accept, the first one always included."""
+        if len(self.types) == 1:
+            return {0}
         return {0, *(self.rank_of(constraints.gpu_types) for constraints in self.constraint_counts)}
 
     def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
         """Return whether a job with these accepted types can run on several types of the pool."""
-        return len(accepted_types(gpu_types, self.types)) > 1
+        return len(self.types) > 1 and len(accepted_types(gpu_types, self.types)) > 1
 
     def leaf_of(self, job: Job) -> ProjectNode:
         """Return the project that the job counts for. Raises `KeyError` if it is unknown."""

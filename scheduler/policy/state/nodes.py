@@ -108,7 +108,7 @@ class NodePool:
     @property
     def max_free(self) -> int:
         """The largest number of free GPUs on a node."""
-        return max((count for count, nodes in enumerate(self.buckets) if nodes), default=0)
+        return next((count for count in reversed(range(len(self.buckets))) if self.buckets[count]), 0)
 
     def suitable(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
         """Return the nodes of these GPU types, or of all for (), that offer ``per_gpu`` with each GPU."""

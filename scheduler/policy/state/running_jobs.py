@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.state.nodes import NodeState
+from springtide.scheduler.policy.state.protection import protected_from_others
 from springtide.scheduler.policy.state.service import beyond
 from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
@@ -48,11 +50,16 @@ class RunningJobs:
         self._victims: SortedList = SortedList()
         self.by_priority = SortedIndex()
         self.on_node = Counter[int]()
+        self._jobs: dict[str, Job] = {}
+        self._largest: int | None = None
+        self._protected_until: float | None = None
         self._rotating: dict[str, Job] = {}
         self._ripe_times: dict[int, SortedIndex] = {}
 
     def add(self, job: Job) -> None:
         """Add a running job."""
+        self._jobs[job.id] = job
+        self._largest = self._protected_until = None
         self._victims.add(_eviction_key(job))
         self.by_priority.set(job.id, job.priority)
         if job.rotate and job.started is not None and job.placement:
@@ -63,11 +70,39 @@ class RunningJobs:
 
     def remove(self, job: Job) -> None:
         """Remove a job."""
+        del self._jobs[job.id]
+        self._largest = self._protected_until = None
         self._victims.remove(_eviction_key(job))
         for index in (self.by_priority, *self._ripe_times.values()):
             index.discard(job.id)
         self._rotating.pop(job.id, None)
         self._count(job, -1)
+
+    def renew(self, before: Job, job: Job) -> None:
+        """Replace a job of which only the usual run time and the last checkpoint may have changed."""
+        self._jobs[job.id] = job
+        if before.saved != job.saved:
+            self._victims.remove(_eviction_key(before))
+            self._victims.add(_eviction_key(job))
+        if job.id in self._rotating:
+            self._rotating[job.id] = job
+            for level, times in self._ripe_times.items():
+                times.set(job.id, self._ripe_time(job, level))
+
+    @property
+    def largest(self) -> int:
+        """The number of GPUs of the largest job."""
+        if self._largest is None:
+            self._largest = max((job.held_gpus for job in self._jobs.values()), default=0)
+        return self._largest
+
+    @property
+    def protected_until(self) -> float:
+        """When the last of the jobs may have to give way to jobs that no quota guarantees, in seconds."""
+        if self._protected_until is None:
+            ends = (protected_from_others(job, self._min_runtime) for job in self._jobs.values())
+            self._protected_until = max(ends, default=-inf)
+        return self._protected_until
 
     def in_order(self) -> Iterator[str]:
         """Yield the ids of the jobs: the least work to lose first, then lower priority, then most recent start."""

@@ -17,8 +17,11 @@ class SortedIndex:
 
     def set(self, key: str, number: float) -> None:
         """Set or replace the number of a key."""
-        if key in self._numbers:
-            self.discard(key)
+        before = self._numbers.get(key)
+        if before == number:
+            return
+        if before is not None:
+            self._sorted.remove((before, key))
         self._numbers[key] = number
         self._sorted.add((number, key))
 
