@@ -102,7 +102,11 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         )
         for column in columns:
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
+        connection.execute(text("DROP INDEX ix_audit_project"))
+        connection.execute(text("ALTER TABLE audit DROP COLUMN project"))
         later = (
+            "freezes",
+            "endings",
             "gpu_types",
             "gpu_usage",
             "notification_choices",
