@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from math import inf
+from typing import Any
 
 import pytest
 from histories.living import live_through
@@ -20,7 +21,13 @@ from springtide.scheduler.policy.eviction.search import VictimSearch
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 
 STEPS = 120
-KINDS = ({}, {"grouped": True}, {"typed": True}, {"surplus": Surplus.LEAST_SERVED}, {"known": True})
+KINDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"grouped": True},
+    {"typed": True},
+    {"surplus": Surplus.LEAST_SERVED},
+    {"known": True},
+)
 
 
 class Shadowed(Planner):
