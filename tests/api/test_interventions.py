@@ -35,7 +35,7 @@ async def test_a_lead_holds_a_running_job_and_its_owner_cannot_undo_it(pool: Any
     await pool.as_("susan").post(f"/jobs/{job}/resume")
     found = await pool.until("susan", job, lambda found: found["state"] in {"paused", "queued"})
     assert (found["hold"]["by"], found["hold"]["reason"]) == ("lead", WHY["reason"])
-    assert found["reason"]["headline"] == "Put on hold by lead."
+    assert found["reason"]["headline"] == "Put on hold by “lead”."
     assert (await pool.as_("susan").post(f"/jobs/{job}/release", json={})).status_code == 403
     await pool.as_("admin").post(f"/jobs/{job}/release", json={})
     await pool.until("susan", job, lambda found: found["state"] == "running")

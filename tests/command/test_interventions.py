@@ -33,8 +33,8 @@ def test_an_admin_holds_chosen_jobs_of_a_person_and_she_sees_who_and_why(run: Ru
         held = run("hold", "--user", "susan", "--tag", "suspect", "--reason", WHY, user="admin")
         assert held.code == 0, held.err
         for command in ("show", "explain"):
-            until(f"{command} says it", partial(says, run, command, jobs[0], f"by admin: {WHY}"))
-        until("the list says it", lambda: "Put on hold by admin." in run("jobs", "--mine").out)
+            until(f"{command} says it", partial(says, run, command, jobs[0], f"by “admin”: {WHY}"))
+        until("the list says it", lambda: "Put on hold by “admin”." in run("jobs", "--mine").out)
         refused = run("release", jobs[0])
         assert (refused.code, "Only administrators of" in refused.err) == (1, True)
         assert run("show", other, "--json").json["hold"] is None
@@ -92,10 +92,11 @@ def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
 def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
     job = sent(run)
     try:
+        until("its start", lambda: state_of(run, job) == "running")
         frozen = run("freeze", "susan", "--reason", "A review", "--until", "2030-01-31 18:00", user="admin")
         assert (frozen.code, "susan is frozen until 2030-01-31 18:00" in frozen.out) == (0, True), frozen.err
         until("the pause", lambda: state_of(run, job) == "paused")
-        assert "Project frozen by admin." in run("jobs", "--mine").out
+        assert "Project frozen by “admin”." in run("jobs", "--mine").out
         assert "springtide unfreeze susan" in run("explain", job).out
         changed = run("set-project", "susan", "--weight", "2", "--until", "7d", user="admin")
         assert (changed.code, "The values before return at" in changed.out) == (0, True), changed.err

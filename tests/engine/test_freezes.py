@@ -30,8 +30,8 @@ async def test_running_jobs_are_paused_waiting_ones_wait_and_all_say_who_and_why
     view = await frozen(pool)
     assert (view.freeze.by, view.freeze.why, view.freeze.project) == ("admin", WHY, "susan")
     paused = await pool.state(runs.id, "paused")
-    assert paused.reason.text.startswith(f"The project susan was frozen by admin: {WHY}")
-    assert paused.reason.headline == "Project frozen by admin."
+    assert paused.reason.text.startswith(f"The project “susan” was frozen by “admin”: {WHY}")
+    assert paused.reason.headline == "Project frozen by “admin”."
     assert paused.attempts[-1].ended_why.code == "engine-paused-for-freeze"
 
     new = await pool.submit("susan", gpus=1, name="new")

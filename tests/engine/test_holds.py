@@ -74,7 +74,7 @@ async def test_a_running_job_is_paused_and_its_gpus_go_to_others(pool, full):
     behind = await pool.submit("joe", gpus=8, name="behind")
     pausing = await pool.engine.hold(full.id, "admin", WHY)
     assert pausing.state == "pausing"
-    assert "It was paused when admin put it on hold: Its data may not be used any more." in pausing.reason.text
+    assert "It was paused when “admin” put it on hold: Its data may not be used any more." in pausing.reason.text
 
     job = await pool.state(full.id, "paused")
     assert job.reason.text.startswith(ON_HOLD)
@@ -103,7 +103,7 @@ async def test_a_job_that_is_being_cancelled_is_not_paused(pool, full):
     pool.executor.ignores_kill = True
     await pool.engine.cancel(full.id, "susan")
     job = await pool.engine.hold(full.id, "admin", WHY)
-    assert "Cancelled by susan" in job.reason.headline
+    assert "Cancelled by “susan”" in job.reason.headline
 
 
 async def test_a_running_sweep_is_paused_with_its_trials(pool):
