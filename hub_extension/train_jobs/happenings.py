@@ -53,6 +53,11 @@ def of_refusal(before: Mapping[str, Any], after: Mapping[str, Any], refusal: Ref
     return [_happening(status.camel(after["state"]), status.refused(refusal), warning=True)]
 
 
+def of_kept_priority(refusal: Refusal) -> Happening:
+    """Return what happened to a TrainJob whose job cannot have the priority that it asks for."""
+    return _happening("PriorityKept", f"The priority stays as it is. {status.refused(refusal)}", warning=True)
+
+
 def _acceptance(before: Mapping[str, Any], job: wire.Job) -> Iterator[Happening]:
     if "jobId" not in before:
         waits = f" {_said(job.reason)}" if job.state in {JobState.QUEUED, JobState.PAUSED} else ""

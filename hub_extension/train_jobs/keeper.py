@@ -10,7 +10,7 @@ from springtide.hub_extension.train_jobs.announcer import Announcer
 from springtide.hub_extension.train_jobs.cluster import CLAIMED_FOR, Cluster, claimed_by, finalized
 from springtide.hub_extension.train_jobs.happenings import Happening
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
-from springtide.hub_extension.train_jobs.manifest import in_manifest, kept_for, submission_of, suspended
+from springtide.hub_extension.train_jobs.manifest import in_manifest, kept_for, priority, submission_of, suspended
 from springtide.hub_extension.train_jobs.owner import Owner, owner_of, person_of, served, with_person
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine
@@ -106,9 +106,10 @@ class Keeper:
         wished = suspended(entry.object)
         if wished != bool(entry.status.get("suspended")):
             job = await self._suspend(entry, job, wished=wished)
+        job, carried_out, kept = await self._prioritize(entry, job)
         log = await self._log_end(entry, job)
-        happened = happenings.of_job(entry.status, job)
-        new = status.of_job(job, entry.generation, suspended=wished, log=log)
+        happened = [*happenings.of_job(entry.status, job), *kept]
+        new = status.of_job(job, entry.generation, suspended=wished, priority=carried_out, log=log)
         await self._write(entry, new, happened)
         if entry.ended:
             await self._release(entry)
@@ -131,6 +132,26 @@ class Keeper:
             if refusal.code not in {"ended", "not_found"}:
                 raise
         return entry.job or job
+
+    async def _prioritize(self, entry: Entry, job: wire.Job) -> tuple[wire.Job, str | None, list[Happening]]:
+        """Change the job's priority after a change of ``priority``; one that was changed elsewhere is left alone.
+
+        Returns the job, the priority that was carried out, and that it cannot be had. A job that runs gets it when
+        it next waits.
+        """
+        wished, known = priority(entry.object), entry.status.get("priority")
+        if known is None or wished is None or wished == known or JobState(job.state).final:
+            return job, wished, []
+        edit = wire.JobEdit(priority=int(wished) if wished.isdigit() else wished)
+        try:
+            self._ledger.job(entry, await self._engine.edit(job.id, edit, _by("priority", entry)))
+        except Refusal as refusal:
+            if refusal.code == "runs":
+                return job, known, []
+            if refusal.status >= 500 or refusal.status == 429:
+                raise
+            return job, wished, [happenings.of_kept_priority(in_manifest(refusal))]
+        return entry.job or job, wished, []
 
     async def _log_end(self, entry: Entry, job: wire.Job) -> str:
         """Return the last lines of the log of a failed job's first worker."""

@@ -46,18 +46,24 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
 
 def suspended(manifest: Mapping[str, Any]) -> bool:
     """Return whether a TrainJob asks for a pause of its job."""
-    return _own(manifest, "suspend") is True
+    return _field(manifest, schema.OWN_FIELDS["suspend"]) is True
+
+
+def priority(manifest: Mapping[str, Any]) -> str | None:
+    """Return the priority that a TrainJob asks for, as a text; None if the API server has set no default."""
+    found = _field(manifest, schema.PRIORITY)
+    return None if found is None else str(found)
 
 
 def kept_for(manifest: Mapping[str, Any]) -> float | None:
     """Return the seconds for which a TrainJob is kept once it has finished, None for ever."""
-    seconds = _own(manifest, "ttl")
+    seconds = _field(manifest, schema.OWN_FIELDS["ttl"])
     return float(seconds) if isinstance(seconds, int) else None
 
 
-def _own(manifest: Mapping[str, Any], name: str) -> object:
+def _field(manifest: Mapping[str, Any], name: str) -> object:
     given = manifest.get("spec")
-    return given.get(schema.OWN_FIELDS[name]) if isinstance(given, Mapping) else None
+    return given.get(name) if isinstance(given, Mapping) else None
 
 
 def _options(spec: Any) -> dict[str, Any]:

@@ -28,7 +28,8 @@ OWN_FIELDS: Final = {
     "ttl": "ttlSecondsAfterFinished",
 }
 """The fields that are no options, by their attributes of `TrainJobSpec`."""
-CHANGEABLE: Final = frozenset({OWN_FIELDS["suspend"], OWN_FIELDS["ttl"]})
+PRIORITY: Final = wire.OPTIONS["priority"].field
+CHANGEABLE: Final = frozenset({OWN_FIELDS["suspend"], OWN_FIELDS["ttl"], PRIORITY})
 """The fields that can be changed while the TrainJob exists."""
 MAX_TEXT: Final = 131_072
 """Maximum number of characters of a word of the command, or of a variable's value."""

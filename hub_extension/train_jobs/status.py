@@ -28,10 +28,13 @@ UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 RUNS: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
 
 
-def of_job(job: wire.Job, generation: int, *, suspended: bool = False, log: str = "") -> Status:
+def of_job(
+    job: wire.Job, generation: int, *, suspended: bool = False, priority: str | None = None, log: str = ""
+) -> Status:
     """Return the status of a TrainJob whose job the pool accepted; conditions still have no times.
 
-    ``suspended`` says that its field ``suspend`` was carried out; ``log`` is the end of a failed job's log.
+    ``suspended`` says that its field ``suspend`` was carried out, ``priority`` is the one that was; ``log`` is the
+    end of a failed job's log.
     """
     state = JobState(job.state)
     why = printable(job.error or (job.reason.text if job.reason is not None else ""))
@@ -48,6 +51,7 @@ def of_job(job: wire.Job, generation: int, *, suspended: bool = False, log: str 
         "headline": printable(job.reason.headline) if job.reason is not None else "",
         "reason": short(why, LONGEST_REASON),
         "suspended": suspended or None,
+        "priority": priority,
         "startedAt": time_of(job.started),
         "finishedAt": time_of(job.ended),
         "exitCode": job.exit_code,
@@ -81,6 +85,7 @@ def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status
         "headline": headline(refusal),
         "reason": short(text, LONGEST_REASON),
         "suspended": None,
+        "priority": None,
         "startedAt": None,
         "finishedAt": None,
         "exitCode": None,

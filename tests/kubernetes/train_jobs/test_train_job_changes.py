@@ -1,10 +1,12 @@
-"""What can be changed about a TrainJob while it exists: suspend, and how long it is kept."""
+"""What can be changed about a TrainJob while it exists: suspend, its priority, and how long it is kept."""
 
 from __future__ import annotations
 
 import sys
 
 from train_job_objects import told
+
+from springtide.scheduler import wire
 
 KEPT = 3600
 
@@ -59,6 +61,34 @@ async def test_a_pause_from_the_page_stays_while_suspend_does_not_change(pool, t
     found = await team.until_true(lambda found: found["status"].get("observedGeneration") == 2)
     assert found["status"]["state"] == "paused"
     assert (await pool.engine.job(job.id)).held_by_user
+
+
+async def test_a_waiting_job_gets_another_priority_and_one_that_runs_when_it_next_waits(pool, team):
+    made = await team.apply(suspend=True)
+    await team.until("paused")
+    await change(team, priority="high")
+    await team.until_true(lambda found: found["status"].get("priority") == "high")
+    assert (await pool.job(made["metadata"]["uid"])).options.priority == 75
+    await change(team, suspend=False)
+    await team.until("running")
+    await change(team, priority=60)
+    found = await team.until_true(lambda found: found["status"].get("observedGeneration") == 4)
+    assert found["status"]["priority"] == "high"
+    await pool.restart()
+    await change(team, suspend=True)
+    await team.until_true(lambda found: found["status"].get("priority") == "60")
+    assert (await pool.job(made["metadata"]["uid"])).options.priority == 60
+
+
+async def test_a_priority_that_was_changed_elsewhere_stays(pool, team):
+    made = await team.apply(suspend=True)
+    await team.until("paused")
+    job = await pool.job(made["metadata"]["uid"])
+    await pool.engine.edit(job.id, wire.JobEdit(priority=60), "susan")
+    await pool.restart()
+    await change(team, ttlSecondsAfterFinished=KEPT)
+    await team.until_true(lambda found: found["status"].get("observedGeneration") == 2)
+    assert (await pool.engine.job(job.id)).options.priority == 60
 
 
 async def test_an_ended_train_job_is_deleted_after_the_time_that_it_names(pool, team):

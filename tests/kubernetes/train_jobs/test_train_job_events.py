@@ -11,6 +11,7 @@ from patience import PATIENCE_S
 
 from springtide.hub_extension.train_jobs.announcer import BURST, Announcer
 from springtide.hub_extension.train_jobs.happenings import Happening
+from springtide.scheduler import wire
 from springtide.scheduler.kube import connect
 
 EVENTS = "/api/v1/namespaces/{}/events"
@@ -113,3 +114,16 @@ async def test_the_chart_gives_the_rights_to_write_events_and_to_delete_what_has
     doomed_team.let()
     await doomed_team.patch("digits", {"spec": {"ttlSecondsAfterFinished": 0}})
     await doomed_team.until_gone()
+
+
+async def test_a_priority_that_the_project_does_not_allow_is_said_and_stays_as_it_was(pool, team):
+    made = await team.apply(suspend=True)
+    await team.until("paused")
+    job = await pool.job(made["metadata"]["uid"])
+    ranges = wire.JobRanges(max_priority=60)
+    await pool.engine.edit_project(job.project, wire.ProjectEdit(ranges=ranges), "admin", members={})
+    await team.patch("digits", {"spec": {"priority": "high"}})
+    kept = (await until_events(team, "PriorityKept"))["PriorityKept"]
+    assert kept["message"].startswith("The priority stays as it is. spec.priority: The priority is 75; jobs of")
+    assert (await pool.engine.job(job.id)).options.priority == 50
+    await team.until_true(lambda found: found["status"].get("priority") == "high")
