@@ -227,7 +227,7 @@ def holds(condition: Condition, run: Run, now: float) -> bool:
     """Return whether a condition holds. A comparison of a value that the run does not have never does."""
     match condition:
         case Comparison(name, operator, value, from_now):
-            moment = now + value if from_now and _is_number(value) else value
+            moment = now + value if from_now and isinstance(value, float) else value
             return _compared(value_of(run, name, now), operator, moment)
         case Both(parts):
             return all(holds(part, run, now) for part in parts)
