@@ -1,8 +1,9 @@
 """Runs as rows of a table: their values by name, conditions on them, and their order; pure.
 
 A condition is text such as ``lr > 0.1 and val_loss < 0.3``. Names are those of arguments, of metrics (their last
-value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant. A value that is not
-finite equals ``nan``, ``inf`` or ``-inf``; ``nan`` is neither smaller nor larger than anything.
+value), and of `FIELDS`; ``best.NAME``, ``last.NAME`` and ``argument.NAME`` say which is meant. A name of `FIELDS`
+alone is always that column, whatever arguments a run has. A value that is not finite equals ``nan``, ``inf`` or
+``-inf``; ``nan`` is neither smaller nor larger than anything.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
 from difflib import get_close_matches
 from enum import Enum
 from operator import itemgetter
@@ -30,12 +32,14 @@ EXAMPLE: Final = "Example: lr > 0.01 and best.val_loss < 0.3"
 UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 ARGUMENT, LAST, BEST = "argument.", "last.", "best."
 
-_NAME = r"[A-Za-z_*][\w*@/:-]*(?:\.[\w*@/:-]+)*"
+_NAME = r"(?:[^\W\d]|\*)[\w*@/:-]*(?:\.[\w*@/:-]+)*"
 NAME = re.compile(_NAME)
 """A name of a value, as conditions have it without quotes."""
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
-    rf"|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~]+))"
+    rf"\s*(?:(?P<date>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?:T[\d:.]*\d(?:Z|[+-]\d\d:?\d\d)?)?(?![\w.]))"
+    rf"|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
+    rf"|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")"
+    rf"|(?P<prefixed>(?:argument|last|best)\.(?:'[^']*'|\"[^\"]*\"))|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~]+))"
 )
 _CONSTANTS: Final[Mapping[str, Value]] = {
     "true": True,
@@ -124,20 +128,21 @@ class UnknownNameError(Exception):
 
 
 class ConditionError(Exception):
-    """A condition that cannot be read. ``message`` says what is wrong and at which character."""
+    """A condition that cannot be read. ``message`` says what is wrong and where, ``hint`` gives an example."""
 
-    def __init__(self, message: str, place: int) -> None:
+    def __init__(self, message: str, place: int, hint: str = EXAMPLE) -> None:
         super().__init__(message)
         self.message = message
         self.place = place
+        self.hint = hint
 
 
 def value_of(run: Run, name: str, now: float) -> Cell:
     """Return a value of a run by its name in conditions and orders; None if it has none."""
-    if name in run.arguments:
-        return _shown(run.arguments[name])
     if name in FIELDS:
         return FIELDS[name](run, now)
+    if name in run.arguments:
+        return _shown(run.arguments[name])
     if name in run.values:
         return run.values[name]
     if name.startswith(ARGUMENT):
@@ -186,11 +191,15 @@ def names_of(condition: Condition) -> Iterator[str]:
 
 
 class Comparison(Struct, frozen=True, tag=True):
-    """``name operator value``; without an operator the run has the value, and it is not false."""
+    """``name operator value``; without an operator the run has the value, and it is not false.
+
+    ``from_now``: the value is in seconds from now on.
+    """
 
     name: str
     operator: str = ""
     value: Value = None
+    from_now: bool = False
 
 
 class Both(Struct, frozen=True, tag=True):
@@ -217,8 +226,9 @@ Condition: TypeAlias = Comparison | Both | Either | Not
 def holds(condition: Condition, run: Run, now: float) -> bool:
     """Return whether a condition holds. A comparison of a value that the run does not have never does."""
     match condition:
-        case Comparison(name, operator, value):
-            return _compared(value_of(run, name, now), operator, value)
+        case Comparison(name, operator, value, from_now):
+            moment = now + value if from_now and isinstance(value, float) else value
+            return _compared(value_of(run, name, now), operator, moment)
         case Both(parts):
             return all(holds(part, run, now) for part in parts)
         case Either(parts):
@@ -277,14 +287,18 @@ class _Token(NamedTuple):
     text: str
     value: Value
     place: int
+    unit: str = ""
 
 
-def parse(text: str) -> Condition:
-    """Return the condition in a text. Raises `ConditionError` with the place of what is wrong, counted from 1."""
+def parse(text: str, zone: tzinfo | None = None) -> Condition:
+    """Return the condition in a text. Raises `ConditionError` with the place of what is wrong, counted from 1.
+
+    Dates without a time zone are in ``zone``, None for the system's.
+    """
     if len(text) > MAX_CONDITION:
         message = f"The condition has {len(text)} characters; at most {MAX_CONDITION} are read."
         raise ConditionError(message, MAX_CONDITION)
-    reader = _Reader([*_tokens(text), _Token("end", "", None, len(text) + 1)])
+    reader = _Reader([*_tokens(text), _Token("end", "", None, len(text) + 1)], zone)
     found = reader.either(0)
     rest = reader.token
     if rest.kind != "end":
@@ -300,24 +314,25 @@ def _tokens(text: str) -> Iterator[_Token]:
             place += len(text[place:]) - len(text[place:].lstrip())
             raise ConditionError(f"{given(text[place])} at character {place + 1} has no meaning here.", place + 1)
         kind = str(found.lastgroup) if found.lastgroup != "unit" else "number"
+        unit = found["unit"] or ""
         if kind == "word" and found[kind][0] in "'\"":
             at = found.start(kind) + 1
             raise ConditionError(f"The quote at character {at} is not closed.", at)
-        word = found[kind]
+        word, place_of = found[kind], found.start(kind) + 1
         value: Value = word
         if kind == "number":
-            unit = found["unit"] or ""
             number = float(word.removesuffix(unit)) * UNITS.get(unit, 1)
             if not math.isfinite(number):
-                raise ConditionError(
-                    f"The number at character {found.start(kind) + 1} is too large.", found.start(kind) + 1
-                )
+                raise ConditionError(f"The number at character {place_of} is too large.", place_of)
             value = number
         elif kind == "quoted":
             value = word[1:-1]
+        elif kind == "prefixed":
+            prefix = word.partition(".")[0]
+            kind, value = "quoted", f"{prefix}.{word[len(prefix) + 2 : -1]}"
         elif word.lower() in _CONSTANTS:
             value = _CONSTANTS[word.lower()]
-        yield _Token(kind, word, value, found.start(kind) + 1)
+        yield _Token(kind, word, value, place_of, unit)
         place = found.end()
 
 
@@ -338,9 +353,62 @@ def _check_state(token: _Token) -> None:
     raise ConditionError(message, token.place)
 
 
+_TIMES: Final = frozenset({"submitted", "started"})
+_NUMBERS: Final = frozenset({"active", "gpus", "step", "fork_step", "generation", "member"})
+
+
+def _compare(name: str, operator: str, token: _Token, zone: tzinfo | None) -> Comparison:
+    """Return a comparison with a value of the kind that a column or a metric has. Raises `ConditionError`."""
+    if name == "state" and operator in {"=", "!="}:
+        _check_state(token)
+    if token.kind != "quoted" and token.value is None:
+        return Comparison(name, operator, None)
+    if name in _TIMES:
+        return _compare_time(name, operator, token, zone)
+    if name == "duration":
+        return Comparison(name, operator, _number(name, token, "a duration in s, min, h or d", f"{name} > 2h"))
+    if name in _NUMBERS and token.unit:
+        raise _wrong_value(name, token, "a number", f"{name} > 2")
+    if name in _NUMBERS or name.startswith((LAST, BEST)):
+        return Comparison(name, operator, _number(name, token, "a number", f"{name} > 2"))
+    return Comparison(name, operator, token.value)
+
+
+def _number(name: str, token: _Token, kind: str, example: str) -> Value:
+    if _is_number(token.value):
+        return token.value
+    try:
+        return float(token.value) if isinstance(token.value, str) else float("no number")
+    except ValueError:
+        raise _wrong_value(name, token, kind, example) from None
+
+
+def _compare_time(name: str, operator: str, token: _Token, zone: tzinfo | None) -> Comparison:
+    example = f"{name} > 2026-11-26, or {name} > -2h: later than two hours ago"
+    if operator not in {"<", "<=", ">", ">="}:
+        message = f"{given(operator)} before character {token.place} compares no times: use <, <=, > or >=."
+        raise ConditionError(message, token.place, f"Example: {example}")
+    if token.unit and _is_number(token.value) and token.text.startswith("-"):
+        return Comparison(name, operator, token.value, from_now=True)
+    try:
+        at = datetime.fromisoformat(token.value.strip() if isinstance(token.value, str) else "")
+        return Comparison(name, operator, (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp())
+    except (ValueError, OverflowError):
+        kind = "a date such as 2026-11-26T18:00, or an age such as -2h"
+        raise _wrong_value(name, token, kind, example) from None
+
+
+def _wrong_value(name: str, token: _Token, kind: str, example: str) -> ConditionError:
+    message = (
+        f"{given(name, 40)} is compared with {kind}, not with {given(token.text, 40)} at character {token.place}."
+    )
+    return ConditionError(message, token.place, f"Example: {example}")
+
+
 class _Reader:
-    def __init__(self, tokens: Sequence[_Token]) -> None:
+    def __init__(self, tokens: Sequence[_Token], zone: tzinfo | None) -> None:
         self._tokens = tokens
+        self._zone = zone
         self._at = 0
 
     @property
@@ -384,13 +452,11 @@ class _Reader:
         operator = "=" if self.token.text == "==" else self.token.text
         self._at += 1
         value = self.token
-        if value.kind not in {"number", "quoted", "name", "word"}:
+        if value.kind not in {"number", "date", "quoted", "name", "word"}:
             raise _unexpected(value, f"a value after {given(operator)}")
         self._at += 1
         named = str(name.value) if name.kind == "quoted" else name.text
-        if named == "state" and operator in {"=", "!="}:
-            _check_state(value)
-        return Comparison(named, operator, value.value)
+        return _compare(named, operator, value, self._zone)
 
     def _is_word(self, *words: str) -> bool:
         return self.token.kind == "name" and self.token.text.lower() in words

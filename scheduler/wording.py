@@ -34,7 +34,7 @@ _END = (".", "!", "?", "…", ".”", "!”", "?”")
 
 def amount(number: float) -> str:
     """Return a number with thousands set apart and without needless digits: ``1,200``, ``0.25``."""
-    return f"{number:,d}" if isinstance(number, int) and abs(number) < 10**15 else f"{number:,.4g}"
+    return f"{number:,d}" if isinstance(number, int) and abs(number) < 10**15 else f"{number + 0.0:,.4g}"
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -25,7 +25,6 @@ from springtide.scheduler.refusal import Refusal, unknown_job
 from springtide.scheduler.runs import (
     ARGUMENT,
     BEST,
-    EXAMPLE,
     FIELDS,
     LAST,
     MAX_CONDITION,
@@ -245,7 +244,7 @@ def _condition(text: str) -> Condition | None:
     try:
         return parse(text) if text.strip() else None
     except ConditionError as error:
-        raise Refusal(422, "invalid", error.message, field="where", hint=EXAMPLE) from None
+        raise Refusal(422, "invalid", error.message, field="where", hint=error.hint) from None
 
 
 async def seen(call: Call, job_id: str) -> Job:

@@ -9,6 +9,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,12 +21,19 @@ from springtide.hub_extension.commands.text import OutputError, json_option, one
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.client.session import SessionConnection
+from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import SessionRequest, TerminalSize
 from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, NOT_STARTED, Channel
+from springtide.scheduler.wording import quoted, sentence
 
 NO_CODE: Final = 255
 """Exit code if the program has none, as that of ``ssh``."""
 INTERRUPTED: Final = 130
+CUT_OFF: Final = frozenset({NO_CODE, 128 + signal.SIGHUP, 128 + signal.SIGKILL})
+"""Exit codes of a program that did not end by itself."""
+RUNNING: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
+LOOKS: Final = 20
+LOOK_EVERY_S: Final = 0.5
 READER_LEFT: Final = 141
 """Exit code of a program whose reader has left, as of one that SIGPIPE ends."""
 INPUT: Final = 0
@@ -43,7 +51,10 @@ FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
     help="Whether the command gets a terminal.  [default: if this command has one]",
 )
 @click.option(
-    "--stay", is_flag=True, help="Wait for Enter after an error, for a window that would close with this command."
+    "--stay",
+    is_flag=True,
+    help="For a window that would close with this command: wait for Enter after an error, or when the job has "
+    "paused or ended, and give the window the job's name.",
 )
 def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool) -> None:
     """Open a terminal in a running job of yours, or run a command in it.
@@ -56,6 +67,8 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
         click.echo("Connecting to the job…", err=True)
     opened = True
     try:
+        if stay:
+            _show_title(job_id)
         code = run(job_id, command, rank, terminal)
     except (PoolError, Unreachable) as error:
         not_started = {problem: code for code, problem in NOT_STARTED.items()}
@@ -64,9 +77,36 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
             raise
         click.echo(one_line(f"Error: {error}"), err=True)
         opened = False
-    if stay and (code == NO_CODE or not opened):
+    is_cut_off = code in CUT_OFF
+    if stay and opened and is_cut_off:
+        click.echo(one_line(_why_over(job_id)), err=True)
+    if stay and (is_cut_off or not opened):
         click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")
     sys.exit(code)
+
+
+def _show_title(job_id: str) -> None:
+    """Give the window of the terminal the name of the job. Raises `PoolError` and `Unreachable`."""
+    with Client() as client:
+        click.echo(f"\x1b]0;{one_line(client.job(job_id).name)}\x07", err=True, nl=False)
+
+
+def _why_over(job_id: str) -> str:
+    """Return why the program of a terminal was ended: what has become of the job, once the pool knows."""
+    try:
+        with Client() as client:
+            for _ in range(LOOKS):
+                job = client.job(job_id)
+                if job.state not in RUNNING:
+                    break
+                time.sleep(LOOK_EVERY_S)
+    except (PoolError, Unreachable) as error:
+        return f"The connection to the job was lost: {error}"
+    name = quoted(job.name)
+    if job.state in RUNNING:
+        return f"The terminal was closed; the job {name} still runs."
+    became = f"has ended: {job.state}" if JobState(job.state).final else f"does not run now: {job.state}"
+    return sentence(f"The job {name} {became}")
 
 
 def run(job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from msgspec import UNSET
 
-from springtide.hub_extension.commands.jobs import UNFINISHED, act_on
+from springtide.hub_extension.commands.jobs import UNFINISHED, act_on, check_choice
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.hub_extension.commands.times import local, until_option
 from springtide.scheduler.client import Client
@@ -66,8 +66,7 @@ def _selected(
 ) -> list[str]:
     """Return the ids of the named or chosen jobs. Raises `click.UsageError` for both, or none of them."""
     filters = {"project": inside, "user": user, "tag": tag, "where": where}
-    if bool(job_ids) == any(filters.values()):
-        raise click.UsageError("Name the jobs, or choose them by --in, --user, --tag and --where.")
+    check_choice(job_ids, "--in, --user, --tag and --where", chosen=any(filters.values()))
     if job_ids:
         return list(dict.fromkeys(job_ids))
     found = [job.id for job in client.all_jobs(state=UNFINISHED, **filters)]

@@ -15,7 +15,7 @@ from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Job, JobActed, Outcome, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of
-from springtide.scheduler.wording import ago, amount, count, size
+from springtide.scheduler.wording import ago, amount, count, given, size
 
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(state for state in JobState if not state.final)
@@ -58,6 +58,17 @@ def is_filtered(filters: Mapping[str, Any]) -> bool:
     """Return whether one of the options chooses jobs, rather than their order."""
     chooses = {name: value for name, value in filters.items() if name not in {"order", "archived"}}
     return any(chooses.values()) or filters["archived"] != "no"
+
+
+def check_choice(job_ids: Sequence[str], options: str, *, chosen: bool) -> None:
+    """Raise `click.UsageError` unless jobs are either named, or ``chosen`` by options."""
+    if not job_ids and not chosen:
+        raise click.UsageError(f"Name the jobs, or choose them by {options}.")
+    if job_ids and chosen:
+        named = given(" ".join(job_ids), 60)
+        raise click.UsageError(
+            f"Give either jobs, here {named}, or options that choose them ({options}), not both."
+        )
 
 
 @click.command()

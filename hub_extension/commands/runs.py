@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 from msgspec import Struct
 
-from springtide.hub_extension.commands.jobs import filter_options, is_filtered
+from springtide.hub_extension.commands.jobs import check_choice, filter_options, is_filtered
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.hub_extension.tracking.tracker import (
     NotTakenError,
@@ -73,9 +73,7 @@ def export(
     reports that are new. An MLflow server that asks for credentials gets those of MLFLOW_TRACKING_USERNAME and
     MLFLOW_TRACKING_PASSWORD, or of MLFLOW_TRACKING_TOKEN. Later `wandb sync` sends the runs of the folder.
     """
-    if bool(job_ids) == is_filtered(filters):
-        msg = "Name the jobs, or choose them: --mine, --project, --tag, --where and the other options."
-        raise click.UsageError(msg)
+    check_choice(job_ids, "--mine, --project, --tag, --where and the other options", chosen=is_filtered(filters))
     if tool == "csv" and as_json:
         msg = "--json is for MLflow and W&B; programs read CSV, or `springtide jobs --json`."
         raise click.UsageError(msg)

@@ -32,8 +32,8 @@ def test_jobs_that_are_named_or_chosen_are_a_table(run: Run, job: str, directory
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--to", "csv"], 2, "Name the jobs, or choose them: --mine, --project, --tag, --where"),
-        (["job-1", "--mine", "--to", "csv"], 2, "Name the jobs, or choose them"),
+        (["--to", "csv"], 2, "Name the jobs, or choose them by --mine, --project, --tag, --where"),
+        (["job-1", "--mine", "--to", "csv"], 2, "Give either jobs, here “job-1”, or options that choose them"),
         (["--mine"], 2, "Missing option '--to'"),
         (["--mine", "--to", "csv", "--json"], 2, "--json is for MLflow and W&B"),
         (["--project", "no", "--to", "csv"], 2, "There is no project “no”."),

@@ -59,7 +59,10 @@ def test_an_admin_holds_chosen_jobs_of_a_person_and_she_sees_who_and_why(run: Ru
         (["edit", "x", "--priority", "urgent"], "There is no priority “urgent”."),
         (["edit", "x", "--workers", "two"], "two"),
         (["hold", "--reason", "why"], "Name the jobs, or choose them by --in, --user, --tag and --where."),
-        (["hold", "x", "--user", "susan", "--reason", "why"], "Name the jobs, or choose them"),
+        (
+            ["hold", "x", "--user", "susan", "--reason", "why"],
+            "Give either jobs, here “x”, or options that choose them",
+        ),
         (["hold", "x"], "--reason"),
     ],
 )

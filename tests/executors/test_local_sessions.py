@@ -228,3 +228,14 @@ async def test_a_session_has_the_rights_of_the_jobs_user_and_no_others() -> None
         assert await shell(bench, spec, denied) == "denied\n"
         session = await opened(bench, spec, "sh", "-c", "exec 3<>$(tty) && echo own >&3", size=SIZE)
         assert (await output(session))[0] == "own\r\n"
+
+
+async def test_the_prompt_names_the_user_of_an_account_that_has_only_a_number() -> None:
+    async with account_bench() as bench:
+        spec = bench.spec(("sh", "-c", "echo ready; exec sleep 600"), user="no-such-account-susan")
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        named = await opened(
+            bench, spec, "bash", "-c", 'PS1="\\u@\\h"; eval "$PROMPT_COMMAND"; echo "$PS1"', size=SIZE
+        )
+        assert (await output(named))[0] == "no-such-account-susan@\\h\r\n"

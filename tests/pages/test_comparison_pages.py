@@ -33,6 +33,15 @@ for step in (1, 2):
 time.sleep(600)
 """
 
+LAYERS_OF = 21
+LAYERS = f"""
+import json, os, time
+for step in range(1, 6):
+    with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
+        values = {{f"layer{{number}}": number / step for number in range(1, {LAYERS_OF + 1})}}
+        report.write(json.dumps({{"at": time.time(), "step": step, "values": values}}) + "\\n")
+"""
+
 STEPPING = """
 import json, os, pathlib, sys, time
 def report(steps):
@@ -163,6 +172,42 @@ def test_compared_curves_are_smoothed_on_a_logarithmic_axis_and_within_a_span(
     page.get_by_test_id("metrics-across").select_option("time")  # its numbers are others
     expect(page.get_by_test_id("shape-from")).to_have_value("")
     expect(line).to_be_visible()
+
+
+@pytest.mark.parametrize("where", ["job", "compare"])
+def test_all_of_many_metrics_are_drawn_in_their_order_and_found_by_name(
+    visit: Visit, service: Service, where: str
+) -> None:
+    jobs = [service.submit("susan", "python3", "-c", LAYERS, name=name) for name in ("deep", "deeper")]
+    for job in jobs:
+        service.until(job.id, lambda found: found.state == "succeeded")
+    page = visit("susan", compared(jobs) if where == "compare" else f"jobs/{jobs[0].id}")
+    plots = page.get_by_test_id("section-curves").locator(".st-plot-place")
+    expect(plots).to_have_count(LAYERS_OF)
+    expect(page.get_by_test_id("metrics-count")).to_have_text(f"{LAYERS_OF} metrics")
+    plots.last.scroll_into_view_if_needed()
+    expect(plots.last).to_contain_text(f"layer{LAYERS_OF}")
+    expect(plots.nth(1)).to_contain_text("layer2")
+    page.get_by_test_id("metrics-named").fill("LAYER2")
+    expect(plots).to_have_count(3)
+    expect(page.get_by_test_id("metrics-count")).to_have_text(f"3 of {LAYERS_OF} metrics")
+    assert not Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
+    page.get_by_test_id("metrics-named").fill("<b>")
+    expect(page.get_by_test_id("metrics-count")).to_have_text("No metric has “<b>” in its name.")
+    page.get_by_test_id("metrics-named").fill("")
+    expect(plots).to_have_count(LAYERS_OF)
+
+
+def test_the_ends_of_a_span_change_places_if_the_first_is_the_larger_one(
+    visit: Visit, runs: list[wire.Job]
+) -> None:
+    page = visit("susan", compared(runs))
+    for end, value in (("to", "2"), ("from", "4")):
+        page.get_by_test_id(f"shape-{end}").fill(value)
+        page.get_by_test_id(f"shape-{end}").press("Enter")
+    expect(page.get_by_test_id("shape-from")).to_have_value("2")
+    expect(page.get_by_test_id("shape-to")).to_have_value("4")
+    expect(page.get_by_test_id("overlay-loss")).to_be_visible()
 
 
 def test_a_drag_over_a_curve_zooms_all_curves_while_reports_come(

@@ -105,6 +105,49 @@ def test_lines_reach_over_the_ends_of_the_shown_span(
     assert found == kept
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "marks"),
+    [
+        (0.004, 30, ["0.01", "0.1", "1", "10"]),
+        (9.5, 51, ["10", "20", "50"]),
+        (0.9, 6, ["1", "2", "5"]),
+        (3, 3.2, ["3", "3.05", "3.1", "3.15", "3.2"]),
+        (1, 1.00002, ["1", "1.000005", "1.00001", "1.000015", "1.00002"]),
+    ],
+)
+def test_a_logarithmic_axis_has_round_marks_that_differ(
+    gallery: Page, low: float, high: float, marks: list[str]
+) -> None:
+    found = gallery.evaluate(
+        """async ([low, high]) => {
+            const { plotOf } = await import("/visuals/charts/metric_chart.js");
+            const { PLAIN } = await import("/visuals/charts/curve_shape.js");
+            const points = [low, high].map((value, along) => ({ along, values: { loss: Math.log10(value) } }));
+            const shape = { ...PLAIN, log: true };
+            const about = { name: "loss", across: "step", whole: { from: 0, to: 1 }, shape };
+            const { ys, label } = plotOf(points, about);
+            return ys.map(label);
+        }""",
+        [low, high],
+    )
+    assert found == marks
+
+
+@pytest.mark.parametrize(("number", "shown"), [(-0.0, "0"), (-0.00039, "-3.90e-4"), (1200, "1,200")])
+def test_numbers_are_written_without_a_sign_of_zero(gallery: Page, number: float, shown: str) -> None:
+    assert gallery.evaluate("(text) => gallery.words.amount(Number(text))", str(number)) == shown
+
+
+def test_metrics_are_sorted_by_the_numbers_in_their_names_the_loss_first(gallery: Page) -> None:
+    names = ["layer10", "layer2", "layer1", "val_loss", "loss"]
+    found = gallery.evaluate(
+        """async (names) => (await import("/visuals/charts/loss_curve.js")).curveNames(
+            [{ values: Object.fromEntries(names.map((name) => [name, 1])) }])""",
+        names,
+    )
+    assert found == ["loss", "val_loss", "layer1", "layer2", "layer10"]
+
+
 DRAW = """async (steps) => {
     const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
     const { renderOverlayChart } = await import("/visuals/charts/overlay_chart.js");

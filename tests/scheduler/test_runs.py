@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from springtide.scheduler.arguments import Argument, Value
 from springtide.scheduler.metrics import Extremes, NotFinite
@@ -160,6 +162,109 @@ def test_a_condition_that_cannot_be_read_says_where(condition: str, message: str
         parse(condition)
     assert error.value.message.startswith(message)
     assert 1 <= error.value.place <= len(condition) + 1
+
+
+AT = datetime(2026, 11, 26, 18, 0, tzinfo=UTC).timestamp()
+AN_HOUR_AGO = AT - 3600
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_met"),
+    [
+        ("submitted > -2h", True),
+        ("submitted > -30min", False),
+        ("submitted <= -30min", True),
+        ("submitted > 2026-11-26", True),
+        ("submitted < '2026-11-26'", False),
+        ("submitted > 2026-11-26T17:30", False),
+        ('submitted < "2026-11-26 17:30"', True),
+        ("submitted < 2026-11-26T18:30+01:00", True),
+        ("submitted < 2026-11-26T17:30Z", True),
+        ("submitted > 2026-11-25 and submitted < 2026-11-27", True),
+        ("started = none", True),
+        ("started > -2d", False),
+    ],
+)
+def test_times_are_compared_with_dates_and_ages(condition: str, is_met: bool) -> None:
+    job = structs.replace(run(started=None), submitted=AN_HOUR_AGO)
+    assert holds(parse(condition, UTC), job, AT) == is_met
+
+
+@pytest.mark.parametrize("column", ["submitted", "started"])
+@pytest.mark.parametrize("value", ["1h", "yesterday", "2026-13-45", "'soon'", "5", "nan", "true"])
+def test_a_time_that_is_none_is_refused_with_the_column_the_value_and_an_example(column: str, value: str) -> None:
+    with pytest.raises(ConditionError) as error:
+        parse(f"lr > 1 and {column} > {value}")
+    place = len(f"lr > 1 and {column} > ") + 1
+    assert error.value.message == (
+        f"“{column}” is compared with a date such as 2026-11-26T18:00, or an age such as -2h, "
+        f"not with “{value}” at character {place}."
+    )
+    assert error.value.hint == f"Example: {column} > 2026-11-26, or {column} > -2h: later than two hours ago"
+
+
+@pytest.mark.parametrize("operator", ["=", "!=", "~"])
+def test_times_are_earlier_or_later_and_never_equal(operator: str) -> None:
+    with pytest.raises(ConditionError, match="compares no times: use <, <=, > or >="):
+        parse(f"submitted {operator} 2026-11-26")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "example"),
+    [
+        ("duration", "2x", "a duration in s, min, h or d", "duration > 2h"),
+        ("duration", "30m", "a duration in s, min, h or d", "duration > 2h"),
+        ("duration", "2026-11-26", "a duration in s, min, h or d", "duration > 2h"),
+        ("gpus", "many", "a number", "gpus > 2"),
+        ("gpus", "2h", "a number", "gpus > 2"),
+        ("step", "true", "a number", "step > 2"),
+        ("generation", "'a b'", "a number", "generation > 2"),
+        ("best.loss", "low", "a number", "best.loss > 2"),
+        ("last.loss", "low", "a number", "last.loss > 2"),
+    ],
+)
+def test_a_wrong_number_is_refused_with_the_column_the_value_and_an_example(
+    name: str, value: str, kind: str, example: str
+) -> None:
+    for operator in (">", "=", "!=", "~"):
+        with pytest.raises(ConditionError) as error:
+            parse(f"{name} {operator} {value}")
+        place = len(f"{name} {operator} ") + 1
+        assert error.value.message == f"“{name}” is compared with {kind}, not with “{value}” at character {place}."
+        assert error.value.hint == f"Example: {example}"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "last.'a b' > 1",
+        'best."a b" > 1',
+        "'last.a b' > 1",
+        "argument.'x y' = 3",
+        "日本語 > 1",
+        "last.日本語 > 1",
+        "gpus = '4'",
+        "step = none",
+        "note ~ '2026-11-26' or note ~ 2026-11-26",
+    ],
+)
+def test_names_of_any_alphabet_and_quotes_after_a_prefix_are_read(condition: str) -> None:
+    job = run(
+        values={"a b": 2.0, "日本語": 2.0},
+        extremes={"a b": Extremes(2, 1, 2, 1)},
+        arguments={"x y": Argument(value=3)},
+        note="of 2026-11-26",
+    )
+    assert holds(parse(condition), job, NOW)
+
+
+def test_a_column_is_meant_before_an_argument_of_its_name() -> None:
+    named = {name: Argument(value="own") for name in ("note", "state", "id")}
+    job = run(arguments=named, note="mine")
+    for name in named:
+        assert not holds(parse(f"{name} ~ own"), job, NOW)
+        assert holds(parse(f"argument.{name} = own"), job, NOW)
+    assert holds(parse("note = mine and state = running and id = j1"), job, NOW)
 
 
 def test_any_text_is_a_condition_or_refused() -> None:

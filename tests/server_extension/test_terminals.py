@@ -17,10 +17,10 @@ from springtide.scheduler.wire import Submission
 pytestmark = pytest.mark.process
 
 
-def running_job(service: str, user: str = "susan") -> str:
+def running_job(service: str, user: str = "susan", **fields: Any) -> str:
     """Return a running job of this user."""
     with Client(service, user) as client:
-        job = client.submit(Submission(argv=["sleep", "600"])).id
+        job = client.submit(Submission(argv=["sleep", "600"], **fields)).id
         deadline = time.monotonic() + PATIENCE_S
         while client.job(job).state != "running":
             assert time.monotonic() < deadline
@@ -36,7 +36,9 @@ def type_in(server: NotebookServer, name: str, text: str, until: str) -> str:
     if text:
         connection.send(json.dumps(["stdin", text]))
     while until not in seen:
-        kind, *content = json.loads(connection.recv())
+        frame = connection.recv()
+        assert frame, f"closed after {seen!r}"
+        kind, *content = json.loads(frame)
         seen += content[0] if kind == "stdout" else ""
     connection.close()
     return seen
@@ -64,6 +66,24 @@ def test_a_refusal_of_the_pool_stays_in_the_terminal(server: NotebookServer, ser
         client.delete(f"{server.url}api/terminals/{name}")
     with Client(service, "joe") as pool:
         pool.cancel(job)
+
+
+@pytest.mark.parametrize("end", ["pause", "cancel"])
+def test_the_terminal_of_a_job_has_its_name_and_says_why_it_ended(
+    server: NotebookServer, service: str, end: str
+) -> None:
+    job = running_job(service, name="night train")
+    with server.client() as client, Client(service, "susan") as pool:
+        name = client.post("../../terminals", json={"job": job}).json()["name"]
+        assert "\x1b]0;night train\x07" in type_in(server, name, "echo in $SPRINGTIDE_JOB_ID\n", f"in {job}")
+        getattr(pool, end)(job)
+        said = type_in(server, name, "", "Press Enter")
+        assert f"in {job}" in said, "what was shown before stays"
+        words = "does not run now: paused." if end == "pause" else "has ended: cancelled."
+        assert f"The job “night train” {words}" in said
+        client.delete(f"{server.url}api/terminals/{name}")
+        if end == "pause":
+            pool.cancel(job)
 
 
 def test_what_is_no_job_and_who_is_not_logged_in_opens_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -353,7 +354,7 @@ class NoticesHandler(PoolHandler):
         """Answer the notices that this page is to show: those that no other one shows."""
         try:
             self.check_size()
-            found = self.gateway.claims.claim(self.request.body)
+            found = self.gateway.claims.claim(self.request.body, time.monotonic())
         except GateError as error:
             self.refuse(error.problem)
         else:

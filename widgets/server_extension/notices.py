@@ -1,8 +1,8 @@
-"""Notices in JupyterLab: each is shown by one page, however many pages of the notebook server are open."""
+"""Notices in JupyterLab: each is shown by one page; those of a burst are counted over all pages of the server."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Annotated, Final
 
 import msgspec
@@ -17,10 +17,34 @@ MOST_KEPT: Final = 20_000
 NoticeId = Annotated[str, Meta(min_length=1, max_length=600)]
 
 
-class Notices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ids of notifications: those that a page would show, or those that it is to show."""
+CALM_S: Final = 10.0
+"""Time after which a burst is over, in seconds."""
+MOST_SINGLE: Final = 3
+"""Number of notices within that time that are shown one by one."""
 
-    ids: Annotated[list[NoticeId], Meta(max_length=1_000)]
+
+class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A notification that a page would show."""
+
+    id: NoticeId
+    event: Annotated[str, Meta(pattern=r"^[a-z-]{1,40}$")]
+
+
+class Notices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The notifications that a page would show."""
+
+    notices: Annotated[list[Notice], Meta(max_length=1_000)]
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """The ids of the notices that a page is to show.
+
+    In a burst ``counts`` are the events of all of it, over all pages, and ``burst`` is its number from 1 on.
+    """
+
+    ids: list[str]
+    burst: int = 0
+    counts: dict[str, int] = {}
 
 
 class Claims:
@@ -29,15 +53,36 @@ class Claims:
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
         self._claimed: OrderedDict[str, None] = OrderedDict()
+        self._singles: list[float] = []
+        self._bursts = 0
+        self._burst_at: float | None = None
+        self._counts: Counter[str] = Counter()
 
-    def claim(self, body: bytes) -> Notices:
-        """Return the notices of the body that no page has claimed before. Raises `GateError`."""
+    def claim(self, body: bytes, now: float) -> Claimed:
+        """Return the notices of the body that no page has claimed before, at a steady time. Raises `GateError`."""
         try:
-            wanted = msgspec.json.decode(body, type=Notices).ids
+            wanted = msgspec.json.decode(body, type=Notices).notices
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise GateError(Problem(status=422, code="invalid", message=f"No notices: {error}.")) from None
-        new = [each for each in dict.fromkeys(wanted) if each not in self._claimed]
+        new = {each.id: each.event for each in wanted if each.id not in self._claimed}
         self._claimed.update(dict.fromkeys(new))
         while len(self._claimed) > self._most:
             self._claimed.popitem(last=False)
-        return Notices(new)
+        if not new or not self._is_burst(len(new), now):
+            return Claimed(list(new))
+        self._counts.update(new.values())
+        return Claimed(list(new), self._bursts, dict(self._counts))
+
+    def _is_burst(self, number: int, now: float) -> bool:
+        """Return whether so many notices belong to a burst, which they may begin."""
+        self._singles = [at for at in self._singles if now - at < CALM_S]
+        if self._burst_at is not None and now - self._burst_at >= CALM_S:
+            self._burst_at = None
+        if self._burst_at is None:
+            if len(self._singles) + number <= MOST_SINGLE:
+                self._singles += [now] * number
+                return False
+            self._bursts += 1
+            self._counts.clear()
+        self._burst_at = now
+        return True

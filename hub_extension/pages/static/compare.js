@@ -2,6 +2,7 @@
 
 import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";
+import { drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { boardPath, call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -15,10 +16,9 @@ import { renderOverlayChart } from "./visuals/charts/overlay_chart.js";
 import { JobList } from "./visuals/live/job_list.js";
 
 const MOST_JOBS = 20;
-const MOST_CURVES = 12;
 
 const ids = [...new Set(new URLSearchParams(window.location.search).getAll("job"))];
-const shown = { differences: [], code: [], across: "step", shape: PLAIN };
+const shown = { differences: [], code: [], across: "step", shape: PLAIN, named: "" };
 const redraw = oncePerFrame(draw);
 const zoom = zoomOf(shown, redraw);
 const page = document.getElementById("page");
@@ -104,7 +104,10 @@ function drawMetrics(jobs) {
       "A training reports them with job.report(step=…, loss=…); the curves appear here as they come.",
     );
   const counts = new Map(
-    names.map((name) => [name, runs.filter((run) => run.points.some((point) => name in point.values)).length]),
+    names.map((name) => [
+      name,
+      runs.filter((run) => run.points.some((point) => Object.hasOwn(point.values, name))).length,
+    ]),
   );
   const common = names.toSorted((one, other) => counts.get(other) - counts.get(one));
   return [
@@ -118,20 +121,8 @@ function drawMetrics(jobs) {
     " ",
     boardLink(boardPath(jobs.map(({ id }) => id)), "compared-tensorboard"),
     drawShapeFields(shown, redraw),
-    h(
-      "div",
-      { key: "curves", class: "st-curves" },
-      common
-        .slice(0, MOST_CURVES)
-        .map((name) =>
-          h("div", { key: name, draw: (node) => renderOverlayChart(node, { runs, name, across, shape, zoom }) }),
-        ),
+    drawMetricPlots(common, shown, redraw, (node, name) =>
+      renderOverlayChart(node, { runs, name, across, shape, zoom }),
     ),
-    names.length > MOST_CURVES &&
-      h(
-        "p",
-        { key: "more", class: "st-muted" },
-        `${count(names.length - MOST_CURVES, "more metric")} on the pages of the jobs.`,
-      ),
   ];
 }

@@ -3,6 +3,7 @@
 import { drawAcross } from "./jobs/across.js";
 import { drawEvents } from "./jobs/events.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
+import { drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
@@ -23,12 +24,11 @@ import { OutputBrowser } from "./visuals/outputs/output_browser.js";
 import { drawArguments } from "./visuals/views/argument_list.js";
 import { renderLog } from "./visuals/views/log_view.js";
 
-const MOST_CURVES = 12;
 const LOOK_AGAIN_MS = 30_000;
 const LOG_TAIL = 256 * 1024;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
-const shown = { across: "step", shape: PLAIN };
+const shown = { across: "step", shape: PLAIN, named: "" };
 let view = null;
 const redraw = () => view?.draw();
 const zoom = zoomOf(shown, redraw);
@@ -113,23 +113,18 @@ function drawJob(job, now) {
   const { colour } = live.feed.about(job.project);
   const { started } = job;
   const { across, shape } = shown;
-  const names = curveNames(points).slice(0, MOST_CURVES);
-  const metrics = names.map((name) =>
-    h("div", {
-      key: name,
-      draw: (node) => renderMetricChart(node, { points, name, colour, across, started, shape, zoom }),
-    }),
-  );
-  const charts = [...metrics, ...use.draw(job, colour, shown, zoom)];
+  const names = curveNames(points);
+  const useCharts = use.draw(job, colour, shown, zoom);
+  const drawMetric = (node, name) => renderMetricChart(node, { points, name, colour, across, started, shape, zoom });
   use.follow(job);
   outputs.follow(job);
   checkpoints.follow(job);
   return [
     drawCard({ results: outputs }),
-    charts.length > 0 &&
+    names.length + useCharts.length > 0 &&
       section("curves", "Metrics", [
         names.length > 0 && [drawAcross(shown, redraw), trackers.draw(), drawShapeFields(shown, redraw)],
-        h("div", { key: "curves", class: "st-curves" }, charts),
+        drawMetricPlots(names, shown, redraw, drawMetric, useCharts),
       ]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),

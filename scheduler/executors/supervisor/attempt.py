@@ -19,7 +19,7 @@ from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
 from .search import Search
 from .secret_files import read_secret
-from .sessions import POD_DIRECTORY, Sessions
+from .sessions import POD_DIRECTORY, Sessions, named_prompt
 from .stack import WORKER
 from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
@@ -241,6 +241,9 @@ class Supervisor:
     def _fork_session(self, argv: list[str], environment: dict[str, str], streams: Streams) -> tuple[int, int]:
         """Start the program of a session; return its pid, and the pipe for the reason if it cannot be started."""
         parent = os.getpid()
+        if streams.terminal:
+            account = self.spec.get("account") or {}
+            environment = {**environment, **named_prompt(environment, account.get("uid", os.getuid()))}
         trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:

@@ -269,6 +269,21 @@ def open_streams(terminal: list[int] | None) -> tuple[tuple[int, ...], Streams]:
     return (ours,), Streams(its, its, its, terminal=True)
 
 
+def named_prompt(environment: dict[str, str], uid: int) -> dict[str, str]:
+    """Return the variable by which the prompt of bash names the user of an account without an entry of its own.
+
+    Bash itself would say "I have no name!".
+    """
+    import pwd  # noqa: PLC0415 - only sessions need it
+
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        if "PROMPT_COMMAND" not in environment and environment.get("USER"):
+            return {"PROMPT_COMMAND": r"PS1=${PS1//\\u/$USER}; unset PROMPT_COMMAND"}
+    return {}
+
+
 def shell(environment: dict[str, str]) -> str:
     """Return the shell of the account: that of its variables if it is one, else the first that is there."""
     own = environment.get("SHELL", "")

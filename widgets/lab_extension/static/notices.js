@@ -4,8 +4,9 @@ import { clean, count, listed } from "./visuals/base/words.js";
 
 const CHANNEL = "jupyterlab";
 const GATHERED_MS = 300;
-const CALM_MS = 10_000;
 const MOST_SINGLE = 3;
+/** The number of bursts that no server has counted. */
+const UNSHARED = -1;
 const MOST_WAITING = 1000;
 const SHOWN_MS = 10_000;
 const FAILURE_SHOWN_MS = 30_000;
@@ -31,8 +32,9 @@ export class Notices {
     this.open = open;
     this.waiting = [];
     this.timer = null;
-    this.recent = [];
     this.burst = null;
+    this.bursts = server.channel("springtide-bursts");
+    this.bursts.addEventListener("message", ({ data }) => this.#leave(data));
     document.addEventListener("visibilitychange", () => this.#soon());
   }
 
@@ -52,18 +54,9 @@ export class Notices {
     const notices = this.waiting;
     this.waiting = [];
     this.timer = null;
-    const own = await this.server.claimNotices(notices.map(({ id }) => id)).catch(() => null);
-    this.#put(own === null ? notices : notices.filter(({ id }) => own.ids.includes(id)), performance.now());
-  }
-
-  #put(notices, now) {
-    if (!notices.length) return;
-    this.recent = this.recent.filter((at) => now - at < CALM_MS);
-    if (this.burst !== null && now - this.burst.at > CALM_MS) this.burst = null;
-    if (this.burst === null && this.recent.length + notices.length <= MOST_SINGLE) {
-      for (const notice of notices) this.#putOne(notice);
-      this.recent.push(...notices.map(() => now));
-    } else this.#putBurst(notices, now);
+    const claimed = await this.server.claimNotices(notices).catch(() => unshared(notices));
+    if (claimed.burst) this.#putBurst(claimed);
+    else for (const notice of notices) if (claimed.ids.includes(notice.id)) this.#putOne(notice);
   }
 
   #putOne({ job, event, title, text }) {
@@ -77,25 +70,37 @@ export class Notices {
     this.Notification.emit(clean(`${title} ${text}`.trim()), TYPES[event] ?? "info", { actions, autoClose });
   }
 
-  /** Counts events in one notice, which changes while further ones follow. */
-  #putBurst(notices, now) {
-    this.burst ??= { id: null, counts: new Map() };
-    const { counts } = this.burst;
-    for (const { event } of notices) {
+  /** Counts the events of a burst in one notice, which changes while further ones follow and leaves the other pages. */
+  #putBurst({ burst, counts }) {
+    const parts = new Map();
+    for (const [event, number] of Object.entries(counts)) {
       const words = COUNTED[event] ?? "of the pool";
-      counts.set(words, (counts.get(words) ?? 0) + 1);
+      parts.set(words, (parts.get(words) ?? 0) + number);
     }
-    const all = [...counts.values()].reduce((sum, number) => sum + number, 0);
-    const parts = [...counts].map(([words, number]) => `${number} ${words}`);
-    const content = {
-      message: `${count(all, "event")} of your jobs: ${listed(parts)}.`,
-      type: counts.has("failed") ? "error" : "info",
+    const all = [...parts.values()].reduce((sum, number) => sum + number, 0);
+    const message = `${count(all, "event")} of your jobs: ${listed([...parts].map(([words, number]) => `${number} ${words}`))}.`;
+    const type = parts.has("failed") ? "error" : "info";
+    const options = {
       actions: [{ label: "My Jobs", caption: "Open the table of your jobs", callback: () => this.open.jobs() }],
       autoClose: FAILURE_SHOWN_MS,
     };
-    const { message, type, ...options } = content;
-    const isShown = this.burst.id !== null && this.Notification.update({ id: this.burst.id, ...content });
-    if (!isShown) this.burst.id = this.Notification.emit(message, type, options);
-    this.burst.at = now;
+    const isSame = burst !== UNSHARED && this.burst?.number === burst;
+    const isShown = isSame && this.Notification.update({ id: this.burst.id, message, type, ...options });
+    if (!isShown) this.burst = { number: burst, id: this.Notification.emit(message, type, options) };
+    if (burst !== UNSHARED) this.bursts.postMessage({ number: burst });
   }
+
+  /** Takes the notice of a burst off this page: another one shows it with more events. */
+  #leave({ number }) {
+    if (this.burst?.number !== number) return;
+    this.Notification.dismiss(this.burst.id);
+    this.burst = null;
+  }
+}
+
+/** What a page shows that cannot ask the server: all it has heard. */
+function unshared(notices) {
+  const events = Map.groupBy(notices, ({ event }) => event);
+  const counts = Object.fromEntries([...events].map(([event, those]) => [event, those.length]));
+  return { ids: notices.map(({ id }) => id), burst: notices.length > MOST_SINGLE ? UNSHARED : 0, counts };
 }

@@ -24,7 +24,8 @@ export function addTerminals(app, shared, feed, server, { palette }, icon) {
         const id = typeof job === "string" ? job : await chooseJob(shared, feed, RUNNING);
         if (id === null) return;
         const { name } = await server.openTerminal(id);
-        await app.commands.execute(SHOW, { name });
+        const tab = await app.commands.execute(SHOW, { name });
+        keepTitle(tab, clean((await server.call("GET", `jobs/${id}`)).name));
       } catch (error) {
         await showErrorMessage("No terminal was opened", clean(error.message));
       }
@@ -32,4 +33,14 @@ export function addTerminals(app, shared, feed, server, { palette }, icon) {
   });
   feed.openTerminal = (job) => app.commands.execute(OPEN, { job });
   palette?.addItem({ command: OPEN, category: "Springtide" });
+}
+
+/** Gives a tab its title for good: shells set another one. */
+function keepTitle(tab, title) {
+  const { title: shown } = tab?.content ?? tab;
+  const set = () => {
+    if (shown.label !== title) shown.label = title;
+  };
+  shown.changed.connect(set);
+  set();
 }

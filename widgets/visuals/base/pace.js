@@ -45,6 +45,29 @@ export function whileInSight(element, drawing, lasts = () => null) {
   return { draw, stop };
 }
 
+const drawings = new WeakMap();
+let sight = null;
+
+/**
+ * Fills `element` by `drawing` if it is in sight or close to it, else as soon as it is. The last drawing given for an
+ * element counts.
+ */
+export function drawInSight(element, drawing) {
+  sight ??= new IntersectionObserver(drawSeen, { rootMargin: "400px" });
+  const before = drawings.get(element);
+  drawings.set(element, { isSeen: before?.isSeen ?? false, drawing });
+  if (!before) sight.observe(element);
+  else if (before.isSeen) drawing();
+}
+
+function drawSeen(entries) {
+  for (const { target, isIntersecting } of entries) {
+    const { drawing } = drawings.get(target);
+    drawings.set(target, { isSeen: isIntersecting, drawing });
+    if (isIntersecting) drawing();
+  }
+}
+
 /** Calls `work` at most once per `seconds`; the last call is never lost. */
 export function calmly(work, seconds) {
   let isWaiting = false;

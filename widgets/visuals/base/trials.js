@@ -1,7 +1,7 @@
 /** The trials of a sweep as the rows of a table: from answers and events, sorted, searched, and their parameters. */
 
 import { countedAs, parameterWords, plainValue, TRIAL_STATES } from "./sweep_words.js";
-import { clean } from "./words.js";
+import { clean, naturally } from "./words.js";
 
 const MOST_CURVE_POINTS = 100;
 
@@ -113,5 +113,5 @@ function isMissing(value) {
 
 function compared(one, other) {
   if (typeof one === "number" && typeof other === "number") return one - other;
-  return String(one).localeCompare(String(other), undefined, { numeric: true });
+  return naturally(one, other);
 }

@@ -55,14 +55,32 @@ export function count(number, one, many = `${one}s`) {
   return `${amount(number)} ${number === 1 ? one : many}`;
 }
 
+/** The most digits that tell numbers apart. */
+const MOST_DIGITS = 15;
+
 /** A number with separated thousands and without needless digits. */
 export function amount(number) {
   if (number === null || number === undefined) return "–";
   if (!Number.isFinite(number)) return NOT_FINITE[number] ?? "–";
-  if (Number.isInteger(number) && Math.abs(number) < 1e15) return NUMBER_FORMAT.format(number);
+  if (Number.isInteger(number) && Math.abs(number) < 1e15) return NUMBER_FORMAT.format(number === 0 ? 0 : number);
   const size = Math.abs(number);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return number.toExponential(2);
   return String(Number(number.toPrecision(4)));
+}
+
+/** A function that writes numbers as `amount` does, with so many digits more that different ones of `numbers` differ. */
+export function amountsApart(numbers) {
+  const different = new Set(numbers).size;
+  const isApart = (write) => new Set(numbers.map(write)).size === different;
+  if (isApart(amount)) return amount;
+  const precisions = Array.from({ length: MOST_DIGITS - 4 }, (_, place) => 5 + place);
+  const writes = precisions.map((digits) => (number) => String(Number(number.toPrecision(digits))));
+  return writes.find(isApart) ?? writes.at(-1);
+}
+
+/** Compares two texts for sorting, numbers within them by their size. */
+export function naturally(one, other) {
+  return String(one).localeCompare(String(other), undefined, { numeric: true });
 }
 
 /** The numbers of free GPUs by condition: `2 idle, 4 drained`; `none idle` if there are none. */

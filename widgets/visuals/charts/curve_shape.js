@@ -43,11 +43,33 @@ export function within(points, from, to) {
   );
 }
 
-/** The marks of an axis of powers of ten from `low` to `high`: whole powers, or what `usual` gives for a small span. */
+/**
+ * The marks of an axis of powers of ten from `low` to `high`: whole powers, for a smaller span 1, 2 and 5 times these, and
+ * for one that has fewer than three of these, what `usual` gives for the values themselves.
+ */
 export function powerTicks(low, high, usual) {
   const first = Math.ceil(low - 1e-9);
   const last = Math.floor(high + 1e-9);
-  if (last - first < 1) return usual(low, high);
+  if (last - first < 1)
+    return (
+      partsOfPowers(low, high) ??
+      usual(10 ** low, 10 ** high)
+        .filter(isPositive)
+        .map(Math.log10)
+    );
   const step = Math.max(1, Math.ceil((last - first) / 5));
   return Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, place) => first + place * step);
+}
+
+function partsOfPowers(low, high) {
+  const from = Math.floor(low);
+  const powers = Array.from({ length: Math.ceil(high) - from + 1 }, (_, place) => from + place);
+  const found = powers
+    .flatMap((power) => [1, 2, 5].map((factor) => power + Math.log10(factor)))
+    .filter((mark) => mark >= low - 1e-9 && mark <= high + 1e-9);
+  return found.length < 3 ? null : found;
+}
+
+function isPositive(value) {
+  return value > 0;
 }

@@ -2,17 +2,17 @@
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
-import { amount, clean } from "../base/words.js";
+import { amount, clean, naturally } from "../base/words.js";
 import { fraction } from "./scale.js";
 
 const MOST_POINTS = 600;
 const HEIGHT = 100;
 const WIDTH = 1000;
 
-/** The names of the reported values, the loss first. */
+/** The names of the reported values, the loss first, and `layer2` before `layer10`. */
 export function curveNames(points) {
   const names = new Set(points.flatMap((point) => Object.keys(point.values)));
-  return [...names].sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+  return [...names].sort((one, other) => rank(one) - rank(other) || naturally(one, other));
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
-import { amount, clean, count, duration, exactDuration } from "../base/words.js";
+import { amount, amountsApart, clean, count, duration, exactDuration } from "../base/words.js";
 import { PLAIN, powerTicks, shaped } from "./curve_shape.js";
 import { attemptsOf, finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
 import { ACROSS, acrossOf, placeOf } from "./run_clock.js";
@@ -155,7 +155,9 @@ export function plotOf(points, { name, across, whole, shape, bounds = [] }) {
   const ys = shape.log ? powerTicks(low, high, ticks) : ticks(low, high);
   const lowest = Math.min(low, ys[0]);
   const highest = Math.max(high, ys.at(-1));
-  const label = shape.log ? (value) => amount(10 ** value) : amount;
+  const numberAt = shape.log ? (mark) => 10 ** mark : (mark) => mark;
+  const apart = amountsApart(ys.map(numberAt));
+  const label = (mark) => apart(numberAt(mark));
   const longest = Math.max(...ys.map((value) => label(value).length));
   const left = Math.max(SIZE.left, 2 * LABEL_GAP + WIDEST_CHARACTER * longest);
   const width = SIZE.width - left - SIZE.right;

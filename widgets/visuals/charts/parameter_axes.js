@@ -2,7 +2,7 @@
 
 import { parameterWords } from "../base/sweep_words.js";
 import { own } from "../base/trials.js";
-import { amount } from "../base/words.js";
+import { amount, naturally } from "../base/words.js";
 import { fraction } from "./scale.js";
 
 const LOG_FROM = 100;
@@ -42,9 +42,7 @@ function numberAxis(values) {
 function categoryAxis(values) {
   const kinds = new Map(values.map((value) => [kindOf(value), value]));
   if (kinds.size < 2) return null;
-  const order = [...kinds].toSorted(([, one], [, other]) =>
-    String(one).localeCompare(String(other), undefined, { numeric: true }),
-  );
+  const order = [...kinds].toSorted(([, one], [, other]) => naturally(one, other));
   const places = new Map(order.map(([kind], index) => [kind, index / (order.length - 1)]));
   const every = Math.ceil(order.length / MOST_MARKED);
   const marks = order

@@ -55,7 +55,8 @@ export function timeTicks(low, high) {
 function multiples(step, low, high) {
   const first = Math.floor(low / step);
   const last = Math.ceil(high / step - 1e-9);
-  return Array.from({ length: last - first + 1 }, (_, place) =>
+  const marks = Array.from({ length: last - first + 1 }, (_, place) =>
     Number(((first + place) * step).toPrecision(12)),
-  ).filter(Number.isFinite);
+  );
+  return [...new Set(marks)].filter(Number.isFinite);
 }

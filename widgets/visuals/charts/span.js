@@ -12,6 +12,11 @@ export function spanBetween(one, other, whole) {
   return to - from > SHORTEST * (whole.to - whole.from) ? rounded(from, to) : null;
 }
 
+/** The span with its ends in order: `from` is not after `to`. */
+export function orderly({ from, to }) {
+  return from !== null && to !== null && from > to ? { from: to, to: from } : { from, to };
+}
+
 /** The span around the same middle, `factor` times as long. */
 export function zoomed(span, whole, factor) {
   const { from, to } = bounded(span, whole);

@@ -2,12 +2,13 @@
 
 import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
-import { WHOLE } from "../visuals/charts/span.js";
+import { orderly, WHOLE } from "../visuals/charts/span.js";
 
-/** The function that shows another span; it is kept in `shape` of `shown`. */
+/** The function that shows another span, with its ends swapped if they are the wrong way round; it is kept in `shape` of `shown`. */
 export function zoomOf(shown, redraw) {
   return (span) => {
-    shown.shape = { ...shown.shape, ...span };
+    const shape = { ...shown.shape, ...span };
+    shown.shape = { ...shape, ...orderly(shape) };
     redraw();
   };
 }
