@@ -112,6 +112,7 @@ FIELDS: Final[Mapping[str, Callable[[Run, float], Cell]]] = {
     "member": lambda run, _: run.member,
     "submitted": lambda run, _: run.submitted,
     "started": lambda run, _: run.started,
+    "latest": lambda run, _: math.inf if run.ended is None else run.ended,
     "duration": lambda run, now: None if run.started is None else (run.ended or now) - run.started,
 }
 """The names that every run has. ``duration`` is the time from its first start to its end, else to now, in s."""

@@ -64,6 +64,7 @@ Members = Mapping[str, Sequence[str]]
 JobFilter = JobQuery
 BY_VALUE: Mapping[str, tuple[str, bool]] = {
     "newest": ("submitted", True),
+    "latest": ("latest", True),
     "running": ("active", False),
     "name": ("name", False),
     "project": ("project", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 
 import pytest
@@ -76,6 +77,33 @@ def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_ta
     tab.evaluate(RUN, ["apputils:activate-command-palette", {}])
     tab.locator(".lm-CommandPalette-input").fill("springtide")
     expect(tab.locator(".lm-CommandPalette-itemLabel", has_text="Open a Job…")).to_be_visible()
+    items = tab.locator(".lm-CommandPalette-item")
+    expect(items.filter(has_text="Send the Active Cell to the Pool…")).to_be_visible()
+    expect(items.locator("svg")).to_have_count(0)
+
+
+def test_the_table_in_a_tab_is_downloaded_and_has_one_background_in_dark_jupyterlab(
+    lab: Lab, context: BrowserContext, submit: Submit
+) -> None:
+    submit("in the file", program="print('done')")
+    tab = opened(lab, context, "download.ipynb")
+    tab.evaluate(RUN, ["springtide:open-jobs", {}])
+    tab.get_by_test_id("search-jobs").fill("in the file")
+    expect(tab.get_by_test_id("row-name")).to_have_text(["in the file"])
+    with tab.expect_download() as download:
+        tab.get_by_test_id("export-jobs").click()
+    assert download.value.suggested_filename == "jobs.csv"
+    rows = csv.DictReader(download.value.path().read_text().splitlines())
+    assert [row["name"] for row in rows] == ["in the file"]
+    tab.evaluate(RUN, ["apputils:change-theme", {"theme": "JupyterLab Dark"}])
+    expect(tab.locator("body")).to_have_attribute("data-jp-theme-light", "false")
+    backgrounds = [
+        tab.locator(place).first.evaluate("element => getComputedStyle(element).backgroundColor")
+        for place in (".springtide-tab", ".st-fold")
+    ]
+    assert backgrounds[0] == backgrounds[1]
+    tab.evaluate(RUN, ["apputils:change-theme", {"theme": "JupyterLab Light"}])
+    expect(tab.locator("body")).to_have_attribute("data-jp-theme-light", "true")
 
 
 def test_tabs_of_jobs_the_table_and_the_panel_are_there_again_after_a_reload(
@@ -91,17 +119,92 @@ def test_tabs_of_jobs_the_table_and_the_panel_are_there_again_after_a_reload(
         tab.evaluate(RUN, [command, arguments])
     expect(tab.get_by_test_id("pool-panel")).to_be_visible()
     expect(card(tab).get_by_test_id("job-name")).to_have_text("kept")
-    with tab.expect_response(
-        lambda answer: "/api/workspaces/" in answer.url and answer.request.method == "PUT",
-    ):
-        tab.evaluate(RUN, ["springtide:open-job", {"job": job.id}])
-    tab.wait_for_timeout(1500)
-    tab.goto(tab.url.partition("?")[0])
+    reload(tab)
     expect(tab.get_by_test_id("pool-panel")).to_be_visible()
     expect(tab.get_by_role("tab", name="My jobs")).to_be_visible()
     page = tab.locator(f"[data-job-tab='{job.id}']")
     tab.get_by_role("tab", name="kept").click()
     expect(page.get_by_test_id("job-state")).to_contain_text("Succeeded")
+
+
+def reload(tab: Page) -> None:
+    """Load JupyterLab again once the server has its layout, which follows a change after about a second."""
+    with tab.expect_response(lambda answer: "/api/workspaces/" in answer.url and answer.request.method == "PUT"):
+        tab.evaluate(RUN, ["application:activate-next-tab", {}])
+    tab.wait_for_timeout(1500)
+    tab.goto(tab.url.partition("?")[0])
+
+
+def test_restored_tabs_have_the_names_of_their_jobs_and_the_table_its_filters_and_order(
+    lab: Lab, context: BrowserContext, submit: Submit, service: ServiceProcess
+) -> None:
+    with Client(service.url, "susan") as susan:
+        kept, gone = (submit(name, program="print('all done')") for name in ("staying", "leaving"))
+        for job in (kept, gone):
+            until("its end", lambda: susan.job(job.id).ended)  # noqa: B023 - called at once
+        tab = opened(lab, context, "names.ipynb")
+        for job in (gone, kept):
+            tab.evaluate(RUN, ["springtide:open-job", {"job": job.id}])
+            expect(tab.get_by_role("tab", name=job.name)).to_be_visible()
+        tab.evaluate(RUN, ["springtide:open-jobs", {}])
+        tab.get_by_test_id("filter-ended").click()
+        tab.get_by_test_id("search-jobs").fill("staying")
+        tab.get_by_test_id("sort-name").click()
+        expect(tab.get_by_test_id("row-name")).to_have_text(["staying"])
+        susan.delete(gone.id)
+        reload(tab)
+        for job in (kept, gone):
+            expect(tab.get_by_role("tab", name=job.name)).to_be_visible()
+        tab.get_by_role("tab", name="My jobs").click()
+        expect(tab.get_by_test_id("row-name")).to_have_text(["staying"])
+        expect(tab.get_by_test_id("search-jobs")).to_have_value("staying")
+        expect(tab.get_by_test_id("filter-ended")).to_have_attribute("aria-pressed", "true")
+        expect(tab.locator("th[data-column='name']")).to_have_attribute("aria-sort", "ascending")
+        tab.get_by_role("tab", name="leaving").click()
+        page = tab.locator(f"[data-job-tab='{gone.id}']")
+        expect(page.get_by_test_id("tab-words")).to_contain_text("There is no job")
+        expect(tab.get_by_role("tab", name="leaving")).to_be_visible()
+
+
+@pytest.mark.parametrize("entry", ["Open a Job…", "Terminal in a Running Job…", "TensorBoard of a Job…"])
+def test_commands_about_a_job_ask_which_one(lab: Lab, context: BrowserContext, submit: Submit, entry: str) -> None:
+    jobs = [submit("one of two"), submit("other of two")]
+    tab = opened(lab, context, "which.ipynb")
+    tab.get_by_role("menuitem", name="Springtide").click()
+    tab.get_by_role("menuitem", name=entry).click()
+    expect(tab.locator(".jp-Dialog-header")).to_contain_text("which job?")
+    choice = f"{jobs[0].name} ({jobs[0].id})"
+    expect(tab.locator(".jp-Dialog select option", has_text=choice)).to_have_count(1)
+    tab.locator(".jp-Dialog select").select_option(choice)
+    if entry == "Open a Job…":
+        tab.locator(".jp-Dialog-button.jp-mod-accept").click()
+        expect(tab.locator(f"[data-job-tab='{jobs[0].id}']").get_by_test_id("job-name")).to_have_text("one of two")
+        tab.keyboard.press("Control+Shift+C")
+        tab.locator(".lm-CommandPalette-input").fill("Open a Job")
+        expect(tab.locator(".lm-CommandPalette-item.lm-mod-active")).to_contain_text("Open a Job…")
+        tab.keyboard.press("Enter")
+        expect(tab.locator(".jp-Dialog-header")).to_have_text("Open which job?")
+    tab.locator(".jp-Dialog-button.jp-mod-reject").click()
+
+
+def test_a_comparison_and_addresses_of_pages_open_beside_jupyterlab(
+    lab: Lab, context: BrowserContext, submit: Submit
+) -> None:
+    jobs = [submit("first", program="print('done')"), submit("second", program="print('done')")]
+    tab = opened(lab, context, "links.ipynb")
+    tab.evaluate(RUN, ["springtide:open-jobs", {}])
+    for job in jobs:
+        tab.locator(f"[data-job='{job.id}']").get_by_test_id("select-job").check()
+    with context.expect_page() as page:
+        tab.get_by_test_id("selected-compare").click()
+    page.value.wait_for_url(f"**/pages/compare?job=*{jobs[0].id}*")
+    expect(tab.get_by_test_id("selected-compare")).to_be_visible()
+    tab.locator(f"[data-job='{jobs[0].id}']").get_by_test_id("row-name").click()
+    inside = tab.locator(f"[data-job-tab='{jobs[0].id}']")
+    with context.expect_page() as page:
+        inside.get_by_test_id("job-name").get_by_role("link").click()
+    page.value.wait_for_url(f"**/pages/jobs/{jobs[0].id}")
+    expect(inside.get_by_test_id("job-name")).to_have_text("first")
 
 
 def test_notebook_opens_the_pool_s_own_pages_instead(lab: Lab, context: BrowserContext) -> None:

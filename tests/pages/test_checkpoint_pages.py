@@ -62,6 +62,10 @@ def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service,
     page.goto(f"{service.url}?show=all")
     row = page.locator(f"[data-testid=job-row][data-job='{fork.id}']")
     expect(row.locator("[data-column='forked from']")).to_have_text("train at step 2")
+    columns = page.locator("th[data-column]").evaluate_all("heads => heads.map((head) => head.dataset.column)")
+    values = [column for column in columns if column.startswith(("argument.", "last."))]
+    assert values
+    assert columns.index("forked from") > max(map(columns.index, values))
     parent = page.locator(f"[data-testid=job-row][data-job='{trained.id}']")
     expect(parent.locator("[data-column='forked from']")).to_have_attribute("data-none", "")
     page.get_by_test_id("search-jobs").fill("forked_from = train and fork_step < 3")

@@ -52,7 +52,61 @@ def test_runs_are_sorted_and_found_by_their_arguments(visit: Visit, service: Ser
     expect(page.get_by_test_id("job-row")).to_have_count(1)
     assert shown(page) == ["middle"]
     page.get_by_test_id("search-jobs").fill("lr > ")
-    expect(page.locator("#message")).to_contain_text("The condition ends too early: expected a value after")
+    refused = page.get_by_test_id("search-refused")
+    expect(refused).to_contain_text("The condition ends too early: expected a value after")
+
+
+def test_a_refused_condition_is_an_error_at_its_field_and_says_whose_rows_stay(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+    field, refused = page.get_by_test_id("search-jobs"), page.get_by_test_id("search-refused")
+    field.fill("lr > 0.5")
+    expect(page.get_by_test_id("job-row")).to_have_count(1)
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    field.fill("nope > 1")
+    expect(refused).to_contain_text("“nope” is no column, and no argument or metric")
+    expect(refused).to_contain_text("The rows below are still those of “lr > 0.5”.")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_attribute("aria-describedby", str(refused.get_attribute("id")))
+    expect(page.get_by_test_id("job-row")).to_have_css("opacity", "0.55")
+    expect(page.get_by_test_id("export-jobs")).to_be_disabled()
+    expect(page.locator("#message")).to_be_empty()
+    field.fill("lr < 0.5")
+    expect(page.get_by_test_id("job-row")).to_have_count(2)
+    expect(refused).to_have_count(0)
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_test_id("job-row").first).to_have_css("opacity", "1")
+
+
+def test_the_order_by_time_is_that_of_the_times_shown(visit: Visit, service: Service, runs: object) -> None:
+    old = service.submit("susan", name="old")
+    new = service.submit("susan", "true", name="new")
+    service.until(new.id, lambda job: job.state == "succeeded")
+    service.run(service.engine.cancel(old.id, "susan"))
+    service.until(old.id, lambda job: job.state == "cancelled")
+    page = visit("susan")
+    page.get_by_test_id("filter-all").click()
+    page.get_by_test_id("sort-time").click()
+    expect(page.get_by_test_id("row-name")).to_have_text(["old", "new", "fast", "middle", "slow"])
+    running = service.submit("susan", name="running")
+    service.until(running.id, lambda job: job.state == "running")
+    expect(page.get_by_test_id("row-name").first).to_have_text("running")
+    page.get_by_test_id("sort-time").click()
+    expect(page.get_by_test_id("row-name")).to_have_text(["slow", "middle", "fast", "new", "old", "running"])
+    page.get_by_test_id("search-jobs").fill("not name = middle")
+    expect(page.get_by_test_id("row-name")).to_have_text(["slow", "fast", "new", "old", "running"])
+
+
+def test_the_button_of_the_column_chooser_stays_in_its_place(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+    button = page.get_by_test_id("columns").locator("summary")
+    before = button.bounding_box()
+    button.click()
+    expect(page.get_by_test_id("column-forked from")).to_be_visible()
+    assert button.bounding_box() == before
+    box = page.get_by_test_id("job-list").bounding_box()
+    assert before
+    assert box
+    assert before["x"] > box["x"] + box["width"] / 2
 
 
 def test_columns_are_chosen_and_kept(visit: Visit, runs: object) -> None:

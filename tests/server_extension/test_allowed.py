@@ -11,6 +11,7 @@ from springtide.widgets.server_extension.allowed import (
     last_event_id,
     output_target,
     query_text,
+    table_target,
     target,
 )
 
@@ -123,6 +124,11 @@ def test_a_name_that_leads_elsewhere_is_not_passed_on(name: str) -> None:
     assert isinstance(refused, Problem)
     assert refused.status == 404
     assert isinstance(output_target("../me", "x"), Problem)
+
+
+def test_a_list_as_csv_is_asked_for_with_its_filters_and_nothing_else() -> None:
+    given = {"where": ["lr > 1"], "mine": ["1"], "token": ["secret"], "cursor": ["5"]}
+    assert table_target(given) == Target("GET", "jobs.csv?where=lr+%3E+1&mine=1")
 
 
 def test_parameters_are_passed_on_by_name_and_encoded() -> None:

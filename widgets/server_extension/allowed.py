@@ -104,6 +104,11 @@ def output_target(job_id: str, name: str) -> Target | Problem:
     return Target("GET", "/".join(("jobs", job_id, "output", *encoded)))
 
 
+def table_target(query: Mapping[str, Sequence[str]]) -> Target:
+    """Return the request to the pool for a list of jobs as CSV."""
+    return Target("GET", f"jobs.csv{query_text(query, _FILTERS)}")
+
+
 def query_text(query: Mapping[str, Sequence[str]], names: frozenset[str]) -> str:
     """Return the parameters to pass on, with their question mark; others, such as a token, are dropped."""
     known = {name: values[-1][:MAX_VALUE] for name, values in query.items() if name in names and values}

@@ -27,6 +27,7 @@ from springtide.widgets.server_extension.allowed import (
     last_event_id,
     output_target,
     query_text,
+    table_target,
     target,
 )
 from springtide.widgets.server_extension.board_handlers import JOBS, BoardHandler
@@ -231,20 +232,11 @@ class EventsHandler(RelayHandler):
                 await self.pass_piece(piece)
 
 
-class OutputHandler(RelayHandler):
-    """An output file of a job, to be saved or read by a script: no browser shows or runs it."""
+class FileHandler(RelayHandler):
+    """Base of handlers of files, to be saved or read by a script: no browser shows or runs them."""
 
-    @authenticated
-    @authorized
-    async def get(self, job_id: str, name: str) -> None:
-        """Pass the file on."""
-        wanted = output_target(job_id, name)
-        if isinstance(wanted, Problem):
-            self.refuse(wanted)
-            return
-        await self.relay(self._file(wanted, name.rpartition("/")[2]))
-
-    async def _file(self, wanted: Target, name: str) -> None:
+    async def pass_file(self, wanted: Target, name: str) -> None:
+        """Pass a file on under this name. Raises `GateError`."""
         try:
             async with self.gate.file(wanted) as file:
                 self.set_header("Content-Type", OCTETS)
@@ -259,6 +251,30 @@ class OutputHandler(RelayHandler):
             if self._headers_written:
                 self.break_off()
             raise
+
+
+class OutputHandler(FileHandler):
+    """An output file of a job."""
+
+    @authenticated
+    @authorized
+    async def get(self, job_id: str, name: str) -> None:
+        """Pass the file on."""
+        wanted = output_target(job_id, name)
+        if isinstance(wanted, Problem):
+            self.refuse(wanted)
+            return
+        await self.relay(self.pass_file(wanted, name.rpartition("/")[2]))
+
+
+class TableHandler(FileHandler):
+    """A list of jobs as CSV."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Pass the file on."""
+        await self.relay(self.pass_file(table_target(self.query()), "jobs.csv"))
 
 
 class SendHandler(PoolHandler):
@@ -406,5 +422,6 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
         (url_path_join(base_url, PREFIX, "tensorboard", f"{JOBS}(?:/(.*))?"), BoardHandler, boards),
         (f"{at}/events", EventsHandler, shared),
         (f"{at}/jobs/([^/]+)/output/(.+)", OutputHandler, shared),
+        (f"{at}/jobs[.]csv", TableHandler, shared),
         (f"{at}/(.*)", CallHandler, shared),
     ]

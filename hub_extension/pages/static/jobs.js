@@ -1,6 +1,5 @@
 /** My jobs: the table of jobs, whose filters are kept in the page's address. */
 
-import { downloadTable } from "./jobs/export.js";
 import { attempted, followPool, showMessage, showTitle, site, tagPath } from "./site.js";
 import { h } from "./visuals/base/dom.js";
 import { showRuns } from "./visuals/live/run_list.js";
@@ -15,7 +14,6 @@ showRuns(document.getElementById("page"), followPool(), {
   title: showTitle,
   attempt: attempted,
   tagHref: tagPath,
-  download: downloadTable,
   drawNone,
 });
 

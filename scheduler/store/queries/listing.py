@@ -13,8 +13,11 @@ from springtide.scheduler.store import schema
 from springtide.scheduler.store.codec import tags_column
 from springtide.scheduler.store.records import JobQuery, JobRecord
 
-Position = tuple[str | int, int]
+Position = tuple[str | float, int]
 """Position of a job in an order: its value of the sort key, then a unique number."""
+
+_NO_END = 1e15
+"""Time that unfinished jobs count as ended in the order ``latest``, in s: after every end."""
 
 FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED, JobState.QUEUED)
 """The order of the states in the order ``running``; ended jobs come last."""
@@ -22,6 +25,7 @@ FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED,
 _jobs = schema.jobs
 _rank = case({state.value: rank for rank, state in enumerate(FIRST)}, value=_jobs.c.state, else_=len(FIRST))
 _searched = (_jobs.c.name, _jobs.c.user, _jobs.c.project, _jobs.c.id, _jobs.c.tags)
+_end = func.coalesce(_jobs.c.ended, _NO_END)
 _line = case((_jobs.c.ended.is_(None), _jobs.c.seq), else_=-_jobs.c.seq)
 
 
@@ -41,8 +45,13 @@ def _line_of(job: JobRecord) -> int:
     return job.spec.seq if job.standing.ended is None else -job.spec.seq
 
 
+def _end_of(job: JobRecord) -> float:
+    return _NO_END if job.standing.ended is None else job.standing.ended
+
+
 ORDERS: dict[str, _Order] = {
     "newest": _Order((-_jobs.c.seq, -_jobs.c.seq), lambda job: (-job.spec.seq, -job.spec.seq)),
+    "latest": _Order((-_end, -_jobs.c.seq), lambda job: (-_end_of(job), -job.spec.seq)),
     "running": _Order((_rank, _line), lambda job: (_rank_of(job), _line_of(job))),
     "name": _Order((_jobs.c.name, _jobs.c.seq), lambda job: (job.spec.name, job.spec.seq)),
     "project": _Order((_jobs.c.project, _jobs.c.seq), lambda job: (job.spec.project, job.spec.seq)),
@@ -50,7 +59,8 @@ ORDERS: dict[str, _Order] = {
     "gpus": _Order((_jobs.c.gpus, _jobs.c.seq), lambda job: (job.spec.gpus * job.spec.workers, job.spec.seq)),
 }
 """Orders of jobs. ``running``: running ones first, then those that wait, the oldest first, then ended ones, the
-latest first. A minus before the name reverses one."""
+latest first. ``latest``: unfinished ones first, the newest first, then ended ones by their ends, the latest first.
+A minus before the name reverses one."""
 
 
 def _parsed(order: str) -> tuple[_Order, bool]:

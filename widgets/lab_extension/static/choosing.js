@@ -1,9 +1,20 @@
-/** A dialog that asks for one of the person's jobs. */
+/** The job that a command is about: a given one, or the one chosen in a dialog. */
 
 import { clean } from "./visuals/base/words.js";
 
-/** Promises the id of the chosen job, or of the only one of `query`; null if none is chosen. Throws `none` without any. */
-export async function chooseJob(shared, feed, { query, title, none }) {
+const IS_ID = /^[A-Za-z0-9]{1,64}$/;
+
+/** Whether a value is the id of a job. */
+export function isJobId(value) {
+  return typeof value === "string" && IS_ID.test(value);
+}
+
+/**
+ * Promises the id of a job: `given` if it is one, else that of the only job of `query`, else the one that the person
+ * chooses; null if none is chosen. Throws `none` without any.
+ */
+export async function chooseJob(shared, feed, given, { query, title, none }) {
+  if (isJobId(given)) return given;
   const { InputDialog } = shared["@jupyterlab/apputils"];
   const { items } = await feed.call("GET", `jobs?${query}`);
   if (!items.length) throw new Error(none);

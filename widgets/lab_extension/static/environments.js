@@ -1,5 +1,6 @@
 /** Makes an environment of one's own, with a kernel, and opens a notebook in it. */
 
+import { addCommand } from "./commands.js";
 import { clean } from "./visuals/base/words.js";
 
 const MAKE = "springtide:make-environment";
@@ -7,17 +8,16 @@ const ASKED_MS = 1000;
 
 /** Adds the command, its tile in the launcher and its entry in the palette. `parts`: null where the page has none. */
 export function addEnvironments(app, shared, server, { launcher, palette }, icon) {
-  app.commands.addCommand(MAKE, {
+  const command = {
     label: "New Environment…",
     caption: "Make an environment of your own, with packages and a kernel",
-    icon,
     execute: async () => {
       const wanted = await askName(shared);
       if (wanted) await made(wanted, app, shared, server);
     },
-  });
+  };
+  addCommand(app, palette, MAKE, command, icon);
   launcher?.add({ command: MAKE, category: "Notebook", rank: 100 });
-  palette?.addItem({ command: MAKE, category: "Springtide" });
 }
 
 async function made(wanted, app, shared, server) {

@@ -1,5 +1,6 @@
 /** The plugins of JupyterLab and Notebook. */
 
+import { addCommand } from "./commands.js";
 import { addEnvironments } from "./environments.js";
 import { FormBackend } from "./form_backend.js";
 import { NotebookServer } from "./notebook_server.js";
@@ -99,7 +100,6 @@ function addPages(app, pages, { shell, palette }, icon) {
     [SHOW_POOL]: {
       label: "The Pool",
       caption: "Show the GPUs of the pool and your jobs in the side panel",
-      icon,
       isVisible: () => Boolean(shell || pages),
       execute: () => (shell ? app.shell.activateById(PANEL) : openPage("pool")),
     },
@@ -110,10 +110,7 @@ function addPages(app, pages, { shell, palette }, icon) {
       execute: () => openPage("notifications"),
     },
   };
-  for (const [id, command] of Object.entries(commands)) {
-    app.commands.addCommand(id, command);
-    palette?.addItem({ command: id, category: "Springtide" });
-  }
+  for (const [id, command] of Object.entries(commands)) addCommand(app, palette, id, command, icon);
 }
 
 function addNotices(app, shared, feed, server) {

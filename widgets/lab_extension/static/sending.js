@@ -1,5 +1,6 @@
 /** Submits a script, a notebook or a cell to the pool, after a dialog for the number of GPUs. */
 
+import { addCommand } from "./commands.js";
 import { OPEN_JOB } from "./tabs.js";
 import { clean } from "./visuals/base/words.js";
 
@@ -29,16 +30,15 @@ export function addCommands(app, shared, feed, server, parts, icon) {
       if (item) await attempted(shared, () => sendFile(item, shared, feed, server, parts.documents, opened));
     },
   });
-  app.commands.addCommand(SEND_CELL, {
+  const sendActive = {
     label: ({ isPalette }) => (isPalette ? "Send the Active Cell to the Pool…" : label),
     caption: () => (isCode() ? "Run this cell as a job in the shared pool" : NO_CODE),
-    icon,
     isEnabled: isCode,
     isVisible: () => Boolean(notebooks?.currentWidget),
     execute: () => attempted(shared, () => sendCell(notebooks?.currentWidget, shared, feed, server)),
-  });
+  };
+  addCommand(app, palette, SEND_CELL, sendActive, icon);
   notebooks?.activeCellChanged.connect(() => app.commands.notifyCommandChanged(SEND_CELL));
-  palette?.addItem({ command: SEND_CELL, category: "Springtide" });
 }
 
 /** The file whose context menu is open, else the selected one. */

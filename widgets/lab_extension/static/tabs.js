@@ -1,24 +1,26 @@
 /** Tabs of JupyterLab's main area: one for each job, and the table of jobs. They are there again after a reload. */
 
 import { chooseJob } from "./choosing.js";
+import { addCommand } from "./commands.js";
+import { keepPage } from "./links.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, emptyState, stage } from "./visuals/base/glyphs.js";
 import { clean, clockNow } from "./visuals/base/words.js";
 import { showJob } from "./visuals/live/job_view.js";
 import { showRuns } from "./visuals/live/run_list.js";
-import { filtersOf } from "./visuals/views/run_filters.js";
+import { filtersOf, queryOf } from "./visuals/views/run_filters.js";
 
 export const OPEN_JOB = "springtide:open-job";
 const OPEN_BOARD = "springtide:open-tensorboard";
 export const OPEN_JOBS = "springtide:open-jobs";
-const IS_ID = /^[A-Za-z0-9]{1,64}$/;
 const LATEST = { query: "mine=1&order=newest&limit=100", title: "Open which job?", none: "You have sent no job yet." };
+const USUAL = "show=all&order=latest";
 const DRAWN_MS = 3000;
 const CATEGORY = "Springtide";
 
 /**
  * Adds the commands that open a job and the table of jobs: as tabs in JupyterLab, elsewhere on their own pages. Links to
- * jobs in cards and lists open tabs as well, unless a key says that the browser is to open them.
+ * jobs in cards and lists open tabs as well.
  * @param pages the address of the pool's pages, empty if it is not known
  * @param Shown `Widget` with content while it is visible
  */
@@ -26,47 +28,50 @@ export function addTabs(app, shared, feed, pages, parts, Shown, icon) {
   const { shell, launcher, palette } = parts;
   const openPage = (path) => window.open(`${pages}${path}`, "_blank", "noopener");
   const places = shell ? inTabs(app, shared, feed, pages, parts, Shown, icon) : null;
-  app.commands.addCommand(OPEN_JOBS, {
+  keepPage(feed.links.pageOf, places && ((job) => app.commands.execute(OPEN_JOB, { job })));
+  const openJobs = {
     label: "My Jobs",
     caption: "The table of your jobs, with their arguments and metrics",
-    icon,
     isVisible: () => Boolean(shell || pages),
-    execute: () => (places ? places.jobs() : openPage("")),
-  });
-  app.commands.addCommand(OPEN_JOB, {
+    execute: ({ query }) => (places ? places.jobs(query) : openPage("")),
+  };
+  const openJob = {
     label: "Open a Job…",
     caption: "Open one of your jobs, with its log, metrics and files",
-    icon,
     isVisible: () => Boolean(shell || pages),
-    execute: async ({ job, part }) => {
+    execute: async ({ job, part, name }) => {
       try {
-        const id = IS_ID.test(job) ? job : await chooseJob(shared, feed, LATEST);
+        const id = await chooseJob(shared, feed, job, LATEST);
         if (id === null) return;
-        if (places) places.job(id, part);
+        if (places) places.job(id, part, name);
         else openPage(`jobs/${id}`);
       } catch (error) {
         await shared["@jupyterlab/apputils"].showErrorMessage("No job was opened", clean(error.message));
       }
     },
-  });
-  app.commands.addCommand(OPEN_BOARD, {
+  };
+  const openBoard = {
     label: "TensorBoard of a Job…",
     caption: "Open TensorBoard with the metrics and event files of one of your jobs",
-    icon,
-    execute: async () => {
+    execute: async ({ job }) => {
       try {
-        const id = await chooseJob(shared, feed, { ...LATEST, title: "TensorBoard of which job?" });
+        const id = await chooseJob(shared, feed, job, { ...LATEST, title: "TensorBoard of which job?" });
         if (id !== null) window.open(feed.links.boardOf([id]), "_blank", "noopener");
       } catch (error) {
         await shared["@jupyterlab/apputils"].showErrorMessage("TensorBoard was not opened", clean(error.message));
       }
     },
-  });
-  for (const command of [OPEN_JOBS, OPEN_JOB, OPEN_BOARD]) palette?.addItem({ command, category: CATEGORY });
+  };
+  addCommand(app, palette, OPEN_JOBS, openJobs, icon);
+  addCommand(app, palette, OPEN_JOB, openJob, icon);
+  addCommand(app, palette, OPEN_BOARD, openBoard, icon);
   launcher?.add({ command: OPEN_JOBS, category: CATEGORY, rank: 10 });
 }
 
-/** Opens jobs, and the table of jobs, in tabs: `job(id, part)` and `jobs()`. */
+/**
+ * Opens jobs, and the table of jobs, in tabs: `job(id, part, name)`, with the name if it is known, and `jobs(query)`, with
+ * the query of the filters at first. The layout keeps the names and the filters.
+ */
 function inTabs(app, shared, feed, pages, { restorer }, Shown, icon) {
   const { MainAreaWidget, WidgetTracker } = shared["@jupyterlab/apputils"];
   const [JobTab, RunsTab] = [jobTab(Shown, feed, icon), runsTab(Shown, feed, pages, icon)];
@@ -74,59 +79,51 @@ function inTabs(app, shared, feed, pages, { restorer }, Shown, icon) {
   const runs = new WidgetTracker({ namespace: "springtide-runs" });
   restorer?.restore(jobs, {
     command: OPEN_JOB,
-    args: ({ content }) => ({ job: content.job }),
+    args: ({ content }) => ({ job: content.job, name: content.name }),
     name: ({ content }) => content.job,
   });
-  restorer?.restore(runs, { command: OPEN_JOBS, name: () => "runs" });
+  restorer?.restore(runs, {
+    command: OPEN_JOBS,
+    args: ({ content }) => ({ query: queryOf(content.filters).toString() }),
+    name: () => "runs",
+  });
   const show = (tracker, found, id, make) => {
     const tab = tracker.find(found) ?? new MainAreaWidget({ content: make() });
     tab.id = id;
+    tab.content.keep = () => tracker.save(tab);
     if (!tracker.has(tab)) tracker.add(tab);
     if (!tab.isAttached) app.shell.add(tab, "main", { type: CATEGORY });
     app.shell.activateById(id);
     return tab.content;
   };
-  document.addEventListener("click", (event) => {
-    const id = clickedJob(event, feed.links.pageOf);
-    if (id === null) return;
-    event.preventDefault();
-    app.commands.execute(OPEN_JOB, { job: id });
-  });
   return {
-    job: (id, part) => {
+    job: (id, part, name) => {
       const isIt = ({ content }) => content.job === id;
-      const tab = show(jobs, isIt, `springtide-job-${id}`, () => new JobTab(id));
+      const tab = show(jobs, isIt, `springtide-job-${id}`, () => new JobTab(id, name));
       if (part === "log") tab.showLog();
     },
-    jobs: () =>
+    jobs: (query) =>
       show(
         runs,
         () => true,
         "springtide-runs",
-        () => new RunsTab(),
+        () => new RunsTab(query),
       ),
   };
-}
-
-/** The id of the job whose link was clicked in a card or a list, without a key; null if there is none, or its tab is here. */
-function clickedJob(event, pageOf) {
-  if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey)
-    return null;
-  const link = event.target.closest?.(".springtide a[href]");
-  const id = link?.getAttribute("href").split("/").at(-1) ?? "";
-  if (!IS_ID.test(id) || link.getAttribute("href") !== pageOf(id)) return null;
-  return link.closest("[data-job-tab]")?.dataset.jobTab === id ? null : id;
 }
 
 /** The content of a tab: the card of a job, live while it is visible. */
 function jobTab(Shown, feed, icon) {
   return class extends Shown {
-    constructor(job) {
+    /** @param name the job's name as the layout has kept it, if it has */
+    constructor(job, name) {
       super((element) => this.#begin(element));
       this.job = job;
+      this.name = typeof name === "string" ? name : "";
+      this.keep = () => {};
       this.known = null;
       this.wantsLog = false;
-      this.title.label = "Job";
+      this.title.label = clean(this.name) || `Job ${job}`;
       this.title.caption = `Job ${job}`;
       this.title.icon = icon;
       this.title.closable = true;
@@ -146,10 +143,12 @@ function jobTab(Shown, feed, icon) {
       const card = document.createElement("article");
       element.replaceChildren(card);
       const show = () => {
-        this.title.label = clean(this.known.name) || this.job;
+        this.name = this.known.name;
+        this.title.label = clean(this.name) || this.job;
         this.title.caption = `${clean(this.known.name)} (${this.job}) of ${clean(this.known.project)}`;
         end = showJob(card, feed, { job: this.known, at: clockNow() });
         this.#unfoldLog();
+        this.keep();
       };
       const ask = async () => {
         drawWords(card, "Connecting to the pool…", null);
@@ -185,12 +184,14 @@ function jobTab(Shown, feed, icon) {
   };
 }
 
-/** The content of the tab with the table of jobs; it keeps its filters while it is open. */
+/** The content of the tab with the table of jobs. */
 function runsTab(Shown, feed, pages, icon) {
   return class extends Shown {
-    constructor() {
+    /** @param query that of the filters as the layout has kept them, if it has */
+    constructor(query) {
       super((element) => this.#begin(element));
-      this.filters = filtersOf("?show=all&order=newest");
+      this.filters = filtersOf(typeof query === "string" ? query : USUAL);
+      this.keep = () => {};
       this.title.label = "My jobs";
       this.title.caption = "The table of your jobs";
       this.title.icon = icon;
@@ -211,6 +212,7 @@ function runsTab(Shown, feed, pages, icon) {
         owner: window.location.pathname.split("/lab")[0],
         choose: (filters) => {
           this.filters = filters;
+          this.keep();
           say(null);
         },
         title: (words) => {
@@ -227,7 +229,6 @@ function runsTab(Shown, feed, pages, icon) {
           }
         },
         tagHref: pages ? (tag) => `${pages}?${new URLSearchParams({ tag, show: "all" })}` : null,
-        download: null,
         drawNone: (title) =>
           emptyState(title, "Send one with pool.submit(…), or a script from the file browser's context menu."),
       });

@@ -1,6 +1,7 @@
 /** Terminals in running jobs, as tabs of JupyterLab. */
 
 import { chooseJob } from "./choosing.js";
+import { addCommand } from "./commands.js";
 import { clean } from "./visuals/base/words.js";
 
 const OPEN = "springtide:job-terminal";
@@ -14,14 +15,13 @@ const RUNNING = {
 /** Adds the command, and gives the feed `openTerminal(id)` for the buttons of cards. */
 export function addTerminals(app, shared, feed, server, { palette }, icon) {
   const { showErrorMessage } = shared["@jupyterlab/apputils"];
-  app.commands.addCommand(OPEN, {
+  const command = {
     label: "Terminal in a Running Job…",
     caption: "Open a terminal where one of your jobs runs",
-    icon,
     isVisible: () => app.commands.hasCommand(SHOW),
     execute: async ({ job }) => {
       try {
-        const id = typeof job === "string" ? job : await chooseJob(shared, feed, RUNNING);
+        const id = await chooseJob(shared, feed, job, RUNNING);
         if (id === null) return;
         const { name } = await server.openTerminal(id);
         const tab = await app.commands.execute(SHOW, { name });
@@ -30,9 +30,9 @@ export function addTerminals(app, shared, feed, server, { palette }, icon) {
         await showErrorMessage("No terminal was opened", clean(error.message));
       }
     },
-  });
+  };
+  addCommand(app, palette, OPEN, command, icon);
   feed.openTerminal = (job) => app.commands.execute(OPEN, { job });
-  palette?.addItem({ command: OPEN, category: "Springtide" });
 }
 
 /** Gives a tab its title for good: shells set another one. */

@@ -4,10 +4,11 @@ import { h, patch } from "../base/dom.js";
 import { button, emptyState } from "../base/glyphs.js";
 import { waits, wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
-import { agoLasts, amount, clockNow } from "../base/words.js";
+import { saveBlob } from "../base/saving.js";
+import { agoLasts, amount, clean, clockNow } from "../base/words.js";
 import { ChosenColumns } from "../views/run_columns.js";
 import { drawFilters, drawPager, queryOf } from "../views/run_filters.js";
-import { drawTable } from "../views/run_table.js";
+import { byTime, drawTable } from "../views/run_table.js";
 import { JobList } from "./job_list.js";
 import { drawLiveCard } from "./job_view.js";
 import { RerunEditor } from "./rerun_editor.js";
@@ -15,14 +16,15 @@ import { Selection } from "./run_selection.js";
 
 const PAGE = 50;
 const LOOK_AGAIN_MS = 30_000;
+/** The parameters in which the search is sent. */
+const SEARCHES = ["where", "search"];
 
 /**
  * Shows the table in `element`.
  * @param feed `PoolFeed`
  * @param place of the table: `filters` at first; `owner`: whose columns are remembered, in words; `choose(filters)` and
  *   `title(words)` are called when they change; `attempt(work)` runs work and shows its refusal, and promises null then;
- *   `tagHref(tag)`: address of the table of a tag, or null; `download(query)` saves a list as a file, or null; `drawNone(title)`
- *   describes the table without jobs
+ *   `tagHref(tag)`: address of the table of a tag, or null; `drawNone(title)` describes the table without jobs
  * @returns `filters(changes)`, which changes the filters, and `stop()`
  */
 export function showRuns(element, feed, place) {
@@ -39,6 +41,8 @@ class RunList {
     this.cursors = [null];
     this.open = new Set();
     this.lookedAt = null;
+    this.refused = null;
+    this.listedSearch = "";
     this.editors = new Map();
     const redraw = () => this.view?.draw();
     this.list = new JobList(
@@ -98,13 +102,26 @@ class RunList {
     pins.set("pinned", 1);
     const first = !cursor && !isNarrowed(filters);
     const [page, pinned] = await Promise.all([
-      this.place.attempt(() => this.feed.call("GET", `jobs?${query}`)),
+      this.place.attempt(() => this.#answer(query, filters)),
       first ? this.feed.call("GET", `jobs?${pins}`).catch(() => null) : null,
     ]);
     if (page === null) return null;
     const ids = new Set(pinned?.items.map(({ id }) => id));
     this.lookedAt = page.looked_at;
     return { ...page, items: [...(pinned?.items ?? []), ...page.items.filter(({ id }) => !ids.has(id))] };
+  }
+
+  /** Promises a page of the list, or null if the pool refuses the search: its field says why. */
+  async #answer(query, filters) {
+    try {
+      const page = await this.feed.call("GET", `jobs?${query}`);
+      if (filters === this.filters) Object.assign(this, { refused: null, listedSearch: filters.search });
+      return page;
+    } catch (error) {
+      if (!SEARCHES.includes(error.field)) throw error;
+      if (filters === this.filters) this.refused = error.message;
+      return null;
+    }
   }
 
   /** Shows another page of the list, or the first page of another list; until then the old one stays. */
@@ -117,6 +134,7 @@ class RunList {
 
   choose(changes) {
     this.filters = { ...this.filters, ...changes };
+    this.refused = null;
     this.place.choose(this.filters);
     this.#turn([null]);
   }
@@ -125,27 +143,28 @@ class RunList {
     const { element, feed, filters, cursors, list, selection, columns, place } = this;
     const { isRead, next } = list;
     const { pool } = feed;
-    const jobs = list.jobs ?? [];
+    const jobs = byTime(list.jobs ?? [], filters.order);
     place.title(filters.everybody ? (this.#isAdmin ? "Everybody's jobs" : "My projects' jobs") : "My jobs");
-    if (isRead) element.removeAttribute("aria-busy");
+    const isEarlier = this.refused !== null;
+    if (isRead || isEarlier) element.removeAttribute("aria-busy");
     const choose = (changes) => this.choose(changes);
     const { pageOf: href } = feed.links;
     const { tagHref } = place;
-    const data = { jobs, now: clockNow(), pool, filters, open: this.open, selection, href, tagHref };
+    const data = { jobs, now: clockNow(), pool, filters, open: this.open, selection, href, tagHref, isEarlier };
     const actions = { choose, toggle: (id) => this.#toggle(id), drawCard: (node, job) => this.#drawCard(node, job) };
     patch(
       element,
-      drawFilters(filters, pool?.projects ?? [], choose, this.#isAdmin),
+      drawFilters(filters, pool?.projects ?? [], choose, this.#isAdmin, this.#refusal(jobs)),
       h("h2", { key: "list", class: "st-hidden" }, "List"),
       jobs.length > 0 &&
         h(
           "div",
           { key: "tools", class: "st-table-tools" },
+          button("export-jobs", "Download CSV", () => this.#download(), {
+            title: "All jobs of this list, with their arguments and metrics",
+            disabled: isEarlier,
+          }),
           columns.draw(jobs),
-          place.download &&
-            button("export-jobs", "Download CSV", () => place.download(queryOf(filters, clockNow())), {
-              title: "All jobs of this list, with their arguments and metrics",
-            }),
         ),
       jobs.length > 0 &&
         button("select-page", "Select all of this page", () => selection.setAll(jobs, !selection.hasAll(jobs)), {
@@ -168,6 +187,21 @@ class RunList {
         },
       ),
     );
+  }
+
+  /** Why the search was refused, and what the rows are that stay; null if it was not. */
+  #refusal(jobs) {
+    if (this.refused === null) return null;
+    const earlier = clean(this.listedSearch);
+    const rows = earlier ? `The rows below are still those of “${earlier}”.` : "The rows below are not filtered by it.";
+    return [clean(this.refused), jobs.length > 0 && ` ${rows}`];
+  }
+
+  #download() {
+    return this.place.attempt(async () => {
+      const answer = await this.feed.openFile(`jobs.csv?${queryOf(this.filters, clockNow())}`);
+      saveBlob(await answer.blob(), "jobs.csv");
+    });
   }
 
   #toggle(id) {

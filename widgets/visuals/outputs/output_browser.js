@@ -2,6 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { button, isFinal, when } from "../base/glyphs.js";
+import { saveBlob } from "../base/saving.js";
 import { clean, cleanLines, clockNow, count, size } from "../base/words.js";
 import { endingOf, kindOf, mostViewed, pictureTypes } from "./kinds.js";
 import { drawNotebook, readNotebook } from "./notebook.js";
@@ -10,7 +11,6 @@ import { drawTable, readTable } from "./table.js";
 const MOST_TEXT = 200_000;
 const READ_AGAIN_S = 5;
 const LOOK_AGAIN_S = 15;
-const KEEP_ADDRESS_MS = 60_000;
 const GONE = 404;
 const FOLDER = "the folder SPRINGTIDE_OUTPUT_DIR";
 /** The files of a job that show what its function returned, the best first. */
@@ -261,11 +261,7 @@ export class OutputBrowser {
 
   #download(file) {
     return this.#attempt(file, async () => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(await this.#content(file));
-      link.download = clean(file.name.split("/").at(-1));
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), KEEP_ADDRESS_MS);
+      saveBlob(await this.#content(file), clean(file.name.split("/").at(-1)));
     });
   }
 

@@ -12,6 +12,7 @@ const MOST_NAMES = 200;
 
 /** Columns beside those that are always there. Those with `has` show by themselves if it holds for one of the jobs. */
 const MORE = [
+  { name: "submitted", order: "newest", draw: ({ job, now }) => when(job.submitted, now) },
   { name: "started", order: "-started", draw: ({ job, now }) => (job.started ? when(job.started, now) : NONE) },
   {
     name: "duration",
@@ -198,17 +199,17 @@ function columnOf(key) {
   return kind ? makers[kind](key.slice(kind.length)) : MORE.find(({ name }) => name === key);
 }
 
-/** Without a choice: lineage, the arguments in which the jobs differ, and the metrics that most of them have. */
+/** Without a choice: the arguments in which the jobs differ, the metrics that most of them have, and lineage last. */
 function usual(jobs) {
   const differ = namesOf(jobs, argumentsOf).filter(
     (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean)).size > 1,
   );
   return [
     ...(jobs.some(({ ended }) => ended) ? ["duration"] : []),
-    ...MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf),
     ...differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`),
     ...namesOf(jobs, metricsOf)
       .slice(0, AUTO_METRICS)
       .map((name) => `last.${name}`),
+    ...MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf),
   ];
 }

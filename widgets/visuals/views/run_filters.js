@@ -16,6 +16,7 @@ const TIMES = {
 };
 const ORDERS = {
   running: "running first",
+  latest: "by time",
   newest: "newest first",
   name: "by name",
   project: "by project",
@@ -46,6 +47,7 @@ const GROUPED = {
 /** Whether a search is a condition on arguments, metrics and columns, rather than words. */
 const IS_CONDITION = /[<>=~]|^\s*not\s/i;
 const SETTLED_MS = 200;
+const REFUSED = "springtide-search-refused";
 const LONGEST_SEARCH = 500;
 
 /** The filters in an address. */
@@ -85,8 +87,11 @@ export function queryOf(filters, now = null) {
   return query;
 }
 
-/** The fields. `choose` receives the changed filters. */
-export function drawFilters(filters, projects, choose, isAdmin) {
+/**
+ * The fields. `choose` receives the changed filters.
+ * @param refused content that says why the search was refused, or null
+ */
+export function drawFilters(filters, projects, choose, isAdmin, refused) {
   const { show } = filters;
   const pick = (name) => (event) => choose({ [name]: event.target.value });
   return h(
@@ -102,7 +107,7 @@ export function drawFilters(filters, projects, choose, isAdmin) {
         }),
       ),
     ),
-    drawSearch(filters.search, choose),
+    drawSearch(filters.search, choose, refused),
     filters.tag &&
       button(
         "clear-tag",
@@ -144,10 +149,16 @@ export function drawFilters(filters, projects, choose, isAdmin) {
       }),
       isAdmin ? " Everybody's jobs" : " My projects' jobs too",
     ),
+    refused &&
+      h(
+        "p",
+        { key: "refused", id: REFUSED, class: "st-refused", role: "alert", "data-testid": "search-refused" },
+        refused,
+      ),
   );
 }
 
-function drawSearch(search, choose) {
+function drawSearch(search, choose, refused) {
   const type = (event) => {
     const kept = memory(event.target, { timer: null });
     clearTimeout(kept.timer);
@@ -167,6 +178,8 @@ function drawSearch(search, choose) {
     title:
       "Words of a name, a project, a person or a tag; or a condition on arguments and metrics, such as best.acc > 0.9",
     "aria-label": "Search jobs",
+    "aria-invalid": refused ? "true" : null,
+    "aria-describedby": refused ? REFUSED : null,
     "data-testid": "search-jobs",
     hook: fill,
     on: { input: type },

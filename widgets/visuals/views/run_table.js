@@ -9,6 +9,7 @@ import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
+const LATEST = "latest";
 const FIRST = [
   { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
   { name: "name", order: "name", draw: (about) => drawName(about) },
@@ -21,9 +22,27 @@ const FIRST = [
   { name: "GPUs", order: "-gpus", draw: ({ job }) => gpuWords(job) },
   { name: "type", several: true, draw: ({ job, types }) => typeWords(job, types) },
   { name: "progress", draw: ({ job }) => progressWords(job) },
-  { name: "time", order: "newest", draw: ({ job, now }) => timeWords(job, now) },
+  { name: "time", order: LATEST, draw: ({ job, now }) => timeWords(job, now) },
 ];
 const REASON = { name: "reason", wide: true, draw: ({ job }) => drawReason(job) };
+
+/** The jobs in the order of the column of times, if that is the order: as they are now, whenever they were listed. */
+export function byTime(jobs, order) {
+  if (order.replace("-", "") !== LATEST) return jobs;
+  const sorted = jobs.toSorted(
+    (one, other) => isFinal(one.state) - isFinal(other.state) || sinceOf(other) - sinceOf(one),
+  );
+  return order === LATEST ? sorted : sorted.reverse();
+}
+
+/** The time from which the column of times counts: of the end, of the start, or since when the job waits. */
+function sinceOf(job) {
+  const live = job.attempts.at(-1);
+  if (isFinal(job.state)) return job.ended ?? 0;
+  if (live && !live.ended) return live.started ?? live.created;
+  if (job.trials?.gpus) return job.started ?? job.submitted;
+  return live?.ended ?? job.submitted;
+}
 
 /** What the rows can be grouped by, and the group of a job. */
 export const GROUPS = {
@@ -37,7 +56,8 @@ export const GROUPS = {
 /**
  * Draws the table.
  * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`:
- *   the address of the table of a tag, or null, `more`: the chosen columns
+ *   the address of the table of a tag, or null, `more`: the chosen columns, `isEarlier`: whether the jobs are of an
+ *   earlier search
  * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
@@ -52,7 +72,7 @@ export function drawTable(data, actions) {
   };
   return h(
     "div",
-    { key: "jobs", class: "st-wide-table" },
+    { key: "jobs", class: data.isEarlier ? "st-wide-table st-earlier" : "st-wide-table" },
     h(
       "table",
       { class: "table st-table st-jobs", "data-testid": "job-list" },
@@ -279,6 +299,8 @@ function progressWords(job) {
 
 function timeWords(job, now) {
   const live = job.attempts.at(-1);
+  const since = sinceOf(job);
+  const span = duration(now - since);
   if (isFinal(job.state))
     return h(
       "time",
@@ -289,20 +311,10 @@ function timeWords(job, now) {
     return h(
       "span",
       { key: "runs", title: `${count(job.attempt, "attempt")} so far` },
-      `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`,
+      `${job.state === "running" ? "runs" : job.state} ${span}`,
     );
-  if (job.trials?.gpus)
-    return h(
-      "span",
-      { key: "runs", title: job.started ? exact(job.started) : "" },
-      `runs ${duration(now - (job.started ?? now))}`,
-    );
-  const since = live?.ended ?? job.submitted;
-  return h(
-    "span",
-    { key: "waits", title: exact(since) },
-    `${waits(job) ? "waits" : "paused"} ${duration(now - since)}`,
-  );
+  if (job.trials?.gpus) return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${span}`);
+  return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "paused"} ${span}`);
 }
 
 function drawReason(job) {
