@@ -97,7 +97,10 @@ def _population_lost(p: Params) -> Sentences:
         f"The population ended in generation {generation}: none of its {members} members reached a value, so "
         "there is none to continue from."
     )
-    yield change("A member has a value if its trial succeeds and the metric that it reports last is finite.")
+    yield change(
+        "A member has a value if its trial succeeds and it reports a finite value of the metric at the step that "
+        "ends the generation."
+    )
 
 
 def _population_stuck(p: Params) -> Sentences:
