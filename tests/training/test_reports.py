@@ -175,8 +175,8 @@ def test_that_reports_are_thinned_out_is_said_once_in_the_log(tmp_path: Path, ca
         if step % 100 == 0:
             reports.flush()
     assert capfd.readouterr().err == (
-        "springtide: More than 20 reports a second. The pool keeps the last and the best value of each metric, and "
-        "thins out the rest.\n"
+        "springtide: More than 20 reports a second. The pool keeps the last and the best value of each metric, "
+        "and thins out the rest.\n"
     )
 
 
