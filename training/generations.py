@@ -15,8 +15,8 @@ class GenerationError(RuntimeError):
 class Generation:
     """The generation that this process trains for: it ends with the first report from step ``until`` on.
 
-    ``value`` is the metric in that report, None without a finite one. ``saved`` is set once a checkpoint was saved
-    after it.
+    ``value`` is the last finite value of the metric at that step, in whichever report, None without one. A report
+    without a step is of the step before. ``saved`` is set once a checkpoint was saved after the first of them.
     """
 
     def __init__(self, number: int, of: int, until: float, metric: str) -> None:
@@ -30,6 +30,8 @@ class Generation:
         self._step: Optional[float] = None
         self._is_whole = False
         self._last: Optional[float] = None
+        self._last_value: Optional[float] = None
+        self._of: Optional[float] = None
 
     @property
     def last(self) -> bool:
@@ -41,13 +43,22 @@ class Generation:
 
         In the last generation one that has come to its own end is left to return.
         """
-        at = None if step is None else plain({"": step}).get("")
-        if at is not None:
-            self._last, self._is_whole = at, of is not None and step == of
-        if at is not None and at >= self.until and not self.reached:
+        at = self._last if step is None else plain({"": step}).get("", self._last)
+        if at is None:
+            return self.over
+        is_new = at != self._last
+        self._of = self._of if of is None else of
+        self._is_whole = at == self._of
+        value = plain({"": values[self.metric]}).get("") if self.metric in values else None
+        if value is not None and math.isfinite(value):
+            self._last_value = value
+        elif is_new:
+            self._last_value = None
+        self._last = at
+        if at >= self.until and not self.reached:
             self.reached, self._step = True, at
-            value = plain({"": values[self.metric]}).get("") if self.metric in values else None
-            self.value = value if value is not None and math.isfinite(value) else None
+        if at == self._step:
+            self.value = self._last_value
         return self.over
 
     @property

@@ -8,13 +8,17 @@ import math
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Optional, Set, Union
+from typing import Any, Callable, Dict, List, Optional, Set, Union
 
+from springtide.training.thinning import PER_SECOND, Made, Thinning
 from springtide.training.values import written
 
-BURST = 100
-"""Maximum number of lines written in a burst; later reports are limited to `PER_SECOND`."""
-PER_SECOND = 20.0
+MAX_NAME = 128
+"""Maximum length of the name of a metric, in characters."""
+MAX_VALUES = 64
+"""Maximum number of values in a line; a report of more has several lines."""
+MOST_WARNINGS = 100
+"""Maximum number of warnings of a process."""
 MAX_TEXT = 1000
 """Maximum length of a text for the pool, in characters."""
 
@@ -33,9 +37,8 @@ class Reports:
         self._attempt = attempt
         self._now = now
         self._clock = clock
-        self._allowance = float(BURST)
-        self._last = clock()
-        self._held: Optional[bytes] = None
+        self._thinning = Thinning(clock())
+        self._held = b""
         self._notice = b""
         self._warned: Set[str] = set()
         self.values: Dict[str, Union[float, str]] = {}
@@ -43,32 +46,74 @@ class Reports:
             atexit.register(self.flush)
 
     def report(self, step: Optional[float], of: Optional[float], values: Dict[str, Any]) -> None:
-        """Write a report, or keep it back while the rate limit is exceeded.
+        """Write a report, or keep it back while reports come too fast.
 
-        The newest report kept back is written by the next permitted report, by `saved`, or at exit.
+        What is kept back is merged as `Thinning` says, and written by the next permitted report, by `saved`, or at
+        exit. Raises `TypeError` for what is no number.
         """
         if self._path is None:
             return
-        numbers = {name: _number(name, value) for name, value in values.items()}
-        self._warn(step, numbers)
-        reported = {name: written(number) for name, number in numbers.items()}
-        self.values.update(reported)
-        line = self._line(step, of, reported, saved=False)
-        self._allow()
-        if self._allowance >= 1:
-            self._allowance -= 1
-            self._held = None
-            self._append(line)
-        else:
-            self._held = line
-
-    def _warn(self, step: Optional[float], numbers: Dict[str, float]) -> None:
-        """Say once for each name that a value is not finite."""
+        step, of = self._finite("step", step), self._finite("of", of)
+        numbers = self._named({name: _number(name, value) for name, value in values.items()})
         for name, number in numbers.items():
-            if not math.isfinite(number) and name not in self._warned:
-                self._warned.add(name)
-                at = "" if step is None else " at step {:g}".format(_number("step", step))
-                sys.stderr.write("springtide: {}={:g}{} is no finite number.\n".format(name, number, at))
+            if not math.isfinite(number):
+                at = "" if step is None else " at step {:g}".format(step)
+                self._warn(name, "{}={:g}{} is no finite number.".format(name, number, at))
+        self.values.update((name, written(number)) for name, number in numbers.items())
+        self._write(*self._thinning.take(Made(self._now(), step, of, numbers), self._clock()))
+
+    def _finite(self, name: str, value: Optional[float]) -> Optional[float]:
+        """Return a step as a number, None with a warning for one that is not finite."""
+        number = None if value is None else _number(name, value)
+        if number is None or math.isfinite(number):
+            return number
+        self._warn(name + "=", "{}={:g} is no finite number; the report has none.".format(name, number))
+        return None
+
+    def _named(self, numbers: Dict[str, float]) -> Dict[str, float]:
+        """Return the values by names that can be shown; warn of those that are changed or left out."""
+        if all(0 < len(name) <= MAX_NAME and name.isprintable() for name in numbers):
+            return numbers
+        named = {}
+        for name, number in numbers.items():
+            shown = _shown(name)
+            if not shown:
+                self._warn(ascii(name), "A metric is called {}; it is not kept.".format(ascii(name)))
+                continue
+            if shown != name:
+                given = ascii(name if len(name) <= MAX_NAME else name[:40] + "…")
+                self._warn(ascii(name), "The metric {} is kept as {}.".format(given, shown))
+            named[shown] = number
+        return named
+
+    def _warn(self, about: str, words: str) -> None:
+        """Say something about a thing once in the job's log."""
+        if about not in self._warned and len(self._warned) < MOST_WARNINGS:
+            self._warned.add(about)
+            sys.stderr.write("springtide: {}\n".format(words))
+
+    def _write(self, reports: List[Made], left_out: int) -> None:
+        if not reports:
+            return
+        if left_out:
+            text = (
+                "More than {:g} reports a second. The pool keeps the last and the best value of each metric, and "
+                "thins out the rest."
+            )
+            self._warn("", text.format(PER_SECOND))
+        lines = [line for report in reports[:-1] for line in self._lines(report, 0)]
+        if not self._sent(b"".join([*lines, *self._lines(reports[-1], left_out)])):
+            self._thinning.put_back(reports, left_out)
+
+    def _lines(self, report: Made, left_out: int) -> List[bytes]:
+        values = {name: written(number) for name, number in report.values.items()}
+        names = list(values)
+        lines = []
+        for first in range(0, max(1, len(names)), MAX_VALUES):
+            part = {name: values[name] for name in names[first : first + MAX_VALUES]}
+            more = {"left_out": left_out} if left_out and first == 0 else {}
+            lines.append(self._line(report.step, report.of, part, saved=False, at=report.at, **more))
+        return lines
 
     def saved(self, step: Optional[float]) -> None:
         """Report a complete checkpoint."""
@@ -100,15 +145,10 @@ class Reports:
             self._append(self._line(None, None, {}, saved=False, lost_result=why[:MAX_TEXT]))
 
     def flush(self) -> None:
-        """Write the report that was kept back."""
-        held, self._held = self._held, None
-        if held is not None:
-            self._append(held)
-
-    def _allow(self) -> None:
-        now = self._clock()
-        self._allowance = min(float(BURST), self._allowance + (now - self._last) * PER_SECOND)
-        self._last = now
+        """Write what was kept back."""
+        self._write(*self._thinning.rest())
+        if self._held:
+            self._append(b"")
 
     def _line(
         self,
@@ -122,8 +162,8 @@ class Reports:
         line = {
             "at": self._now(),
             "attempt": self._attempt,
-            "step": step if step is None else _number("step", step),
-            "of": of if of is None else _number("of", of),
+            "step": self._finite("step", step),
+            "of": self._finite("of", of),
             "values": values,
             "saved": saved,
             **more,
@@ -131,24 +171,38 @@ class Reports:
         return json.dumps(line).encode() + b"\n"
 
     def _append(self, line: bytes) -> None:
+        """Write a line that is no report of progress; one that finds no room comes before the next."""
+        if not self._sent(line):
+            self._held = line or self._held
+
+    def _sent(self, lines: bytes) -> bool:
+        """Append lines to the file, and before them what found no room earlier; return whether that was done."""
         assert self._path is not None
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(file, self._notice + line)
+                os.write(file, self._notice + self._held + lines)
             finally:
                 os.close(file)
         except OSError:
-            self._held = line or self._held
-        else:
-            self._notice = b""
+            return False
+        self._notice = self._held = b""
+        return True
 
 
 def _number(name: str, value: Any) -> float:
-    """Return a value as a number, infinity for one beyond all floats."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):
-        raise TypeError(f"report() takes numbers; {name}={value!r:.80} is not one.") from None
+    """Return a value as a number, infinity for one beyond all floats. Raises `TypeError` for what is no number."""
+    if not isinstance(value, (str, bytes, bytearray)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+        except (TypeError, ValueError):
+            pass
+    raise TypeError(f"report() takes numbers; {name}={value!r:.80} is not one.")
+
+
+def _shown(name: str) -> str:
+    """Return a name with a space for each character that cannot be shown, at most `MAX_NAME` characters."""
+    clean = "".join(each if each.isprintable() else " " for each in name)
+    return " ".join(clean.split())[:MAX_NAME].rstrip()

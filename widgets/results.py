@@ -101,7 +101,8 @@ class Metrics(list[dict[str, Any]]):
     """The reports of a job in their order, over all attempts, shown as a table.
 
     Each is a dictionary with ``attempt``, ``at`` (seconds since 1970), ``step`` (None if the report has none) and
-    the reported values; one that is called like these three has the name ``reported.NAME``.
+    the reported values; one that is called like these three has the name ``reported.NAME``. ``left_out`` is the
+    number of reports that came too fast to be kept; the last and the best value of each metric are kept.
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
@@ -115,6 +116,7 @@ class Metrics(list[dict[str, Any]]):
             for point in shown
         )
         self._values = [point.values for point in shown]
+        self.left_out = sum(point.left_out for point in shown)
 
     @property
     def names(self) -> list[str]:
@@ -172,7 +174,15 @@ class Metrics(list[dict[str, Any]]):
         return [[_shown(row.get(head)) for head in heads] for row in self[-SHOWN:]]
 
     def _rest(self) -> str:
-        return f"The last {SHOWN} of {count(len(self), 'report')}." if len(self) > SHOWN else ""
+        shown = f"The last {SHOWN} of {count(len(self), 'report')}." if len(self) > SHOWN else ""
+        return " ".join(filter(None, [shown, self._thinned()]))
+
+    def _thinned(self) -> str:
+        """Return how many reports came too fast to be kept, empty if none."""
+        if not self.left_out:
+            return ""
+        made = count(len(self) + self.left_out, "report")
+        return f"The job made {made} in all; {len(self):,} are kept, with the last and the best of each metric."
 
     def __repr__(self) -> str:
         table = text_table(self._heads(), self._rows(), NO_METRICS)

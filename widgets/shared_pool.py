@@ -43,7 +43,7 @@ from springtide.widgets.results import Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
-from springtide.widgets.submission.spaces import population_of
+from springtide.widgets.submission.spaces import bound_of_trials, population_of
 from springtide.widgets.submission.sweeps import (
     Plan,
     Wanted,
@@ -336,7 +336,7 @@ class Pool:
     ) -> Sweep:
         trials = wire.Trials(
             number=plan.number,
-            at_most=at_most,
+            at_most=bound_of_trials(at_most),
             at_least=at_least,
             metric=plan.metric,
             goal=plan.goal,

@@ -32,6 +32,7 @@ from springtide.widgets.errors import (
 from springtide.widgets.handle import Handle
 from springtide.widgets.job import RESULT, Job, loaded
 from springtide.widgets.results import Schedule, Trials, restored
+from springtide.widgets.submission.spaces import bound_of_trials
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -145,9 +146,9 @@ class Sweep(Handle):
     ) -> None:
         """Change a sweep that has not ended: its number of trials, and how many are in line or unfinished at most.
 
-        ``at_most=None`` removes the bound.
+        ``at_most=None`` removes the bound. Raises `OptionError` for one below 1.
         """
-        bound = None if isinstance(at_most, _Given) else at_most or 0
+        bound = None if isinstance(at_most, _Given) else bound_of_trials(at_most) or 0
         edit = wire.TrialsEdit(number=number, at_least=at_least, at_most=bound)
         self._connection.ask(Client.edit_trials, self.id, edit)
 

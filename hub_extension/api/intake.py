@@ -184,9 +184,14 @@ def _wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
             422, "invalid", "The body must be a JSON object.", hint=f"Its fields are: {', '.join(top)}."
         )
     value = _value(given, steps)
-    got = f"{path} is {_short(value)}" if value is not None else f"{path} is not right"
-    wanted = words(inside)
-    return Refusal(422, "invalid", f"{got}; expected {wanted}.", field=steps[0])
+    place = path.replace("[...]", "")
+    if value is not None:
+        got = f"{path} is {_short(value)}"
+    elif place != path:
+        got = f"A value in {place} is of another kind"
+    else:
+        got = f"{path} does not fit" if given is None else f"{path} is null"
+    return Refusal(422, "invalid", f"{got}; expected {words(inside)}.", field=steps[0])
 
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:

@@ -530,7 +530,7 @@ class _Walk:
 
     def _check_caps(self, indexes: int, index_bytes: int) -> None:
         total = sum(found.size for found in self.found.values())
-        number = len(self.found) + len(self.links) + indexes
+        number = len(self.found) + len(self.links) + len(self.empty) + indexes
         if number <= self.caps.files and total + index_bytes <= self.caps.bytes:
             return
         sizes, numbers = Counter[str](), Counter[str]()
@@ -538,6 +538,8 @@ class _Walk:
             folder = "/".join(path.split("/")[:-1][:2])
             sizes[folder] += found.size
             numbers[folder] += 1
+        for path in (*self.links, *self.empty):
+            numbers["/".join(path.split("/")[:-1][:2])] += 1
         by = sizes if total > self.caps.bytes else numbers
         largest = [folder for folder, _ in by.most_common(3)]
         named = [
@@ -546,10 +548,10 @@ class _Walk:
         ]
         line = next((f"/{folder}/" for folder in largest if folder), "*.json")
         msg = (
-            f"The project {self.root} has {count(len(self.found), 'file')} ({size(total)}) of code, settings and "
-            f"small texts; a job takes {self.caps.files} files and {size(self.caps.bytes)}. Most are in "
-            f"{listed(named)}. What is data stays in place, and the job reads it there, once "
-            f"{self.root / IGNORE_FILE} names it: add a line such as {given(line)}."
+            f"The project {self.root} has {count(number, 'file')} ({size(total)}) of code, settings and small "
+            f"texts; a job takes {self.caps.files} files, links and empty folders among them, and "
+            f"{size(self.caps.bytes)}. Most are in {listed(named)}. What is data stays in place, and the job "
+            f"reads it there, once {self.root / IGNORE_FILE} names it: add a line such as {given(line)}."
         )
         raise CaptureError(msg)
 

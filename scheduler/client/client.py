@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -305,7 +305,7 @@ class Client:
         ``changes`` and ``arguments`` are those of `rerun`.
         ``program`` runs in place of the first job's, ``packed`` is its packed project tree.
         """
-        if step is not None and not math.isfinite(step):
+        if step is not None and not _is_step(step):
             raise PoolError(_no_step(step))
         if (
             packed is not None
@@ -625,27 +625,34 @@ class Client:
         return self._http.struct(wire.BuildQuota, "GET", _path("build-quota", user))
 
 
-def _no_step(step: float) -> wire.Problem:
+def _is_step(step: object) -> bool:
+    return isinstance(step, int | float) and not isinstance(step, bool) and abs(step) <= sys.float_info.max
+
+
+def _no_step(step: object) -> wire.Problem:
     return wire.Problem(
         status=UNPROCESSABLE,
         code="invalid",
         field="step",
-        message=f"step is {step}; expected the step of a checkpoint, a number.",
+        message=f"step is {wording.given(step, 40)}; expected the step of a checkpoint, a number.",
         hint="The list of checkpoints has the steps; without a step the newest one is taken.",
     )
 
 
 def _no_name(part: str) -> wire.Problem:
-    message = f"{wording.given(part)} is no part of an id or of a name."
+    message = f"{wording.given(part)} is no part of an id or of a name." if part else "The id or name is empty."
     return wire.Problem(
         status=UNPROCESSABLE, code="invalid", message=message, hint="Give the name as a list has it."
     )
 
 
 def _path(*parts: str) -> str:
-    """Return a path of the API from parts that may hold anything. Raises `PoolError` for ``.`` and ``..``."""
+    """Return a path of the API from parts that may hold anything.
+
+    Raises `PoolError` for an empty one, ``.`` and ``..``.
+    """
     for part in parts:
-        if part in {".", ".."}:
+        if part in {"", ".", ".."}:
             raise PoolError(_no_name(part))
     with sendable():
         return "/".join(quote(part, safe="") for part in parts)

@@ -17,6 +17,7 @@ from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.reruns import RerunCalls
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.executors.base import (
     AttemptSpec,
     CheckpointGoneError,
@@ -116,6 +117,26 @@ def needed(job: JobRecord, found: Sequence[SavedCheckpoint]) -> SavedCheckpoint 
     return next((each for each in found if each.name == recorded.path), next(iter(found), None))
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A checkpoint that its job resumes from, or that the next generation of a ``population`` continues from."""
+
+    checkpoint: SavedCheckpoint
+    population: JobRecord | None = None
+
+
+def why_needed(job: JobRecord, need: Need, left: Sequence[SavedCheckpoint]) -> str:
+    """Return what a checkpoint is needed for, and what follows from its deletion, which leaves ``left``."""
+    name = given(need.checkpoint.name, LONG_GIVEN)
+    before = f"continues from the one before ({left[0].name})" if left else ""
+    if need.population is not None:
+        population = given(need.population.spec.name)
+        then = before or "goes on without this member's value"
+        return f"The population {population} may continue from the checkpoint {name}. Without it that {then}."
+    then = before or "begins from the start"
+    return f"The job is {job.state} and resumes from the checkpoint {name}. Without it the job {then}."
+
+
 def resumes_from(found: Sequence[SavedCheckpoint]) -> dict[str, Any]:
     """Return the changes of a standing whose newest checkpoint was deleted; ``found`` are those that are left."""
     if not found:
@@ -159,7 +180,7 @@ class ForkCalls:
         """Return the checkpoints of a job."""
         job = await self._jobs.get(job_id)
         found = await self._found(job)
-        keeps = None if job.state.final else needed(job, found)
+        need = await self._need(job, found)
         items = [
             wire.Checkpoint(
                 name=each.name,
@@ -168,7 +189,8 @@ class ForkCalls:
                 written=each.written,
                 by=each.by,
                 values=dict(each.values),
-                needed=each is keeps,
+                needed=need is not None and each is need.checkpoint,
+                for_population=need is not None and each is need.checkpoint and need.population is not None,
             )
             for each in found
         ]
@@ -177,28 +199,33 @@ class ForkCalls:
     async def delete(self, job_id: str, names: Collection[str], *, force: bool) -> wire.CheckpointList:
         """Delete checkpoints of a job, and return the others.
 
-        Raises `Refusal` for an unknown one, and unless ``force`` for the one that the job resumes from.
+        Raises `Refusal` for an unknown one, and unless ``force`` for the one that the job resumes from, or its
+        population continues from.
         """
         job = await self._jobs.get(job_id)
         found = await self._found(job)
         for name in names:
             chosen(job, found, None, name)
-        keeps = needed(job, found)
-        if keeps is not None and keeps.name in names and not job.state.final and not force:
+        keeps, need = needed(job, found), await self._need(job, found)
+        if need is not None and need.checkpoint.name in names and not force:
             left = [each for each in found if each.name not in names]
-            then = f"continues from the one before ({left[0].name})" if left else "begins from the start"
-            raise Refusal(
-                409,
-                "needed",
-                f"The job is {job.state} and resumes from the checkpoint {given(keeps.name, LONG_GIVEN)}. Without "
-                f"it the job {then}.",
-                field="force",
-                hint="Delete it with force, if that is what you want.",
-            )
+            hint = "Delete it with force, if that is what you want."
+            raise Refusal(409, "needed", why_needed(job, need, left), field="force", hint=hint)
         await self._ask(job, self._executor.delete_checkpoints(self._spec(job), set(names), _also(job)))
         if keeps is not None and keeps.name in names:
             await self._record_left(job_id, keeps)
         return await self.checkpoints(job_id)
+
+    async def _need(self, job: JobRecord, found: Sequence[SavedCheckpoint]) -> Need | None:
+        """Return the checkpoint that a job or its population continues from, None if there is none."""
+        if not job.state.final:
+            resumed = needed(job, found)
+            return None if resumed is None else Need(resumed)
+        own = next((each for each in found if each.own), None)
+        sweep = None if own is None or job.sweep is None else await self._jobs.look_up(job.sweep)
+        if own is None or sweep is None or not controller.is_continued(sweep, job):
+            return None
+        return Need(own, sweep)
 
     async def _record_left(self, job_id: str, gone: SavedCheckpoint) -> None:
         """Record from which checkpoint a job resumes now that this one was deleted."""

@@ -349,9 +349,9 @@ def population_copies(generation: int, generations: int) -> Reason:
     return Reason("population-copies", {"generation": generation, "generations": generations})
 
 
-def population_lost(generation: int, members: int) -> Reason:
+def population_lost(generation: int, members: int, gone: int) -> Reason:
     """Return no member of a generation reached a value, so that the population ended."""
-    return Reason("population-lost", {"generation": generation, "members": members})
+    return Reason("population-lost", {"generation": generation, "members": members, "gone": gone})
 
 
 def population_stuck(generation: int, detail: str) -> Reason:

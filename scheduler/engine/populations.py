@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from springtide.scheduler.backoff import Backoff, Jitter
@@ -20,13 +20,12 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.sweeps import controller
-from springtide.scheduler.executors.base import Executor, ExecutorError, SavedCheckpoint
+from springtide.scheduler.executors.base import CheckpointGoneError, Executor, ExecutorError, SavedCheckpoint
 from springtide.scheduler.population import Member
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import Copied, JobRecord
-from springtide.scheduler.wording import given
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -34,6 +33,14 @@ FIRST_DELAY = 1.0
 """Delay before a generation is tried again after the store did not answer, in seconds; doubled each time."""
 MAX_DELAY = 60.0
 """Maximum delay before a generation is tried again, in seconds."""
+
+
+class _GoneError(Exception):
+    """Members have no checkpoint any more; ``members`` are their numbers."""
+
+    def __init__(self, members: Collection[int]) -> None:
+        super().__init__(members)
+        self.members = frozenset(members)
 
 
 class _StuckError(Exception):
@@ -45,13 +52,15 @@ class _Next:
     """The generation that follows an ended one.
 
     ``sweep`` is the sweep as it was decided from, ``ended`` the trials of the ended generation by member,
-    ``begins`` the ids of the trials that are to begin.
+    ``begins`` the ids of the trials that are to begin. ``gone`` are members without a value, since their
+    checkpoints are not there any more.
     """
 
     sweep: JobRecord
     ended: tuple[JobRecord, ...]
     members: tuple[Member, ...]
     begins: tuple[str, ...]
+    gone: frozenset[int] = frozenset()
 
 
 class Populations:
@@ -149,17 +158,32 @@ class Populations:
 
     async def _begin(self, following: _Next) -> bool:
         """Copy the checkpoints of a generation and have it begin; return whether it has."""
-        sweep, members = following.sweep, following.members
-        if not members:
-            await self._request(lambda transaction: begin(transaction, sweep, (), ()))
-            return False
+        sweep = following.sweep
         try:
-            copied = await self._copy_all(following)
+            following, copied = await self._copy_present(following)
         except _StuckError as error:
             why = str(error)
             await self._request(lambda transaction: pause_itself(transaction, sweep, why))
             return False
-        return await self._request(lambda transaction: begin(transaction, sweep, members, copied))
+        members, gone = following.members, len(following.gone)
+        began = await self._request(lambda transaction: begin(transaction, sweep, members, copied, gone))
+        return began and bool(members)
+
+    async def _copy_present(self, following: _Next) -> tuple[_Next, tuple[Copied, ...]]:
+        """Copy the checkpoints of a generation, decided anew without the members whose own are gone.
+
+        Raises `_StuckError`.
+        """
+        while following.members:
+            try:
+                return following, await self._copy_all(following)
+            except _GoneError as error:
+                gone = following.gone | error.members
+                names = ", ".join(following.ended[member].id for member in sorted(error.members))
+                logger.warning("No member continues from %s: their checkpoints are gone.", names)
+                members = controller.decide(following.sweep, following.ended, gone)
+                following = replace(following, members=members, gone=gone)
+        return following, ()
 
     async def _decide(self, sweep: JobRecord) -> _Next:
         standing = sweep.standing.sweep
@@ -177,13 +201,18 @@ class Populations:
     # ---------- checkpoints
 
     async def _copy_all(self, following: _Next) -> tuple[Copied, ...]:
-        """Copy the checkpoint of each member's source to the trial that is to begin. Raises `_StuckError`."""
+        """Copy the checkpoint of each member's source to the trial that is to begin.
+
+        Raises `_GoneError` for sources without one, and `_StuckError`.
+        """
         sources = sorted({member.source for member in following.members if member.source is not None})
         newest = await _all(self._newest(following.ended[source]) for source in sources)
-        found = dict(zip(sources, newest, strict=True))
+        found = {source: own for source, own in zip(sources, newest, strict=True) if own is not None}
+        if len(found) < len(sources):
+            raise _GoneError(set(sources) - set(found))
         specs = self._specs(following)
         await _all(
-            self._copy(following.ended[member.source], found[member.source], spec)
+            self._copy(following.ended[member.source], found[member.source], spec, member.source)
             for member, spec in zip(following.members, specs, strict=True)
             if member.source is not None
         )
@@ -200,23 +229,25 @@ class Populations:
         made = [controller.make_trial(after, number, 1, None, sweep.spec.submitted) for number in numbers]
         return [JobRecord(spec) for spec in made]
 
-    async def _newest(self, trial: JobRecord) -> SavedCheckpoint:
-        """Return the checkpoint with which a trial ended. Raises `_StuckError`."""
+    async def _newest(self, trial: JobRecord) -> SavedCheckpoint | None:
+        """Return the checkpoint with which a trial ended, None if it is gone. Raises `_StuckError`."""
         try:
             found = await self._executor.list_checkpoints(self._launch_specs.preview(trial, ()))
         except (ExecutorError, OSError) as error:
             raise _StuckError(_in_words(error)) from error
-        own = next((each for each in found if each.own), None)
-        if own is None:
-            raise _StuckError(f"The trial {given(trial.spec.name)} has no checkpoint any more.")
-        return own
+        return next((each for each in found if each.own), None)
 
-    async def _copy(self, source: JobRecord, checkpoint: SavedCheckpoint, trial: JobRecord) -> None:
-        """Copy a checkpoint to a trial, in place of what an earlier try left there. Raises `_StuckError`."""
+    async def _copy(self, source: JobRecord, checkpoint: SavedCheckpoint, trial: JobRecord, member: int) -> None:
+        """Copy the checkpoint of a member to a trial, in place of what an earlier try left there.
+
+        Raises `_GoneError` and `_StuckError`.
+        """
         preview = self._launch_specs.preview
         try:
             await self._executor.remove(trial.id)
             await self._executor.copy_checkpoint(preview(source, ()), checkpoint.name, preview(trial, ()))
+        except CheckpointGoneError as error:
+            raise _GoneError({member}) from error
         except (ExecutorError, OSError) as error:
             raise _StuckError(_in_words(error)) from error
 
@@ -264,15 +295,18 @@ def _in_words(error: Exception) -> str:
 
 
 def begin(
-    transaction: Transaction, decided: JobRecord, members: Sequence[Member], copied: Sequence[Copied]
+    transaction: Transaction, decided: JobRecord, members: Sequence[Member], copied: Sequence[Copied], gone: int
 ) -> bool:
-    """Begin the generation that was decided from a sweep; return whether the sweep still waited for it."""
+    """Begin the generation that was decided from a sweep; return whether the sweep still waited for it.
+
+    ``gone`` is the number of members whose checkpoints are not there any more.
+    """
     sweep = _still(transaction, decided)
     if sweep is None:
         return False
     standing = sweep.standing.sweep
     assert standing is not None
-    following = controller.with_generation(standing, tuple(members), tuple(copied))
+    following = controller.with_generation(standing, tuple(members), tuple(copied), gone)
     transaction.put_job(sweep.with_standing(sweep=following))
     return True
 

@@ -247,7 +247,8 @@ class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint.
 
     ``found`` is the newest checkpoint that was recognised among its files. ``numbered``: the line names its
-    attempt. ``lost_result`` is the reason why the job's result could not be kept.
+    attempt. ``lost_result`` is the reason why the job's result could not be kept. ``left_out`` is the number of
+    reports since the one before that came too fast to be written.
     """
 
     seq: int
@@ -263,6 +264,7 @@ class Report:
     lost_result: str = ""
     found: Checkpoint | None = None
     numbered: bool = True
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

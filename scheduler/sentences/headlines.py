@@ -325,7 +325,10 @@ def _population_copies(p: Params) -> Parts:
 
 
 def _population_lost(p: Params) -> Parts:
-    yield f"No member reached a value in generation {number(p, 'generation')}."
+    if number(p, "gone"):
+        yield f"No member has a checkpoint to continue from after generation {number(p, 'generation')}."
+    else:
+        yield f"No member reached a value in generation {number(p, 'generation')}."
 
 
 def _population_stuck(p: Params) -> Parts:

@@ -83,11 +83,24 @@ def _population_copies(p: Params) -> Sentences:
 
 
 def _population_lost(p: Params) -> Sentences:
+    generation, members, gone = number(p, "generation"), number(p, "members"), number(p, "gone")
+    if gone:
+        rest = "" if gone == members else " Of the others none reached a value."
+        of = f"all {members}" if gone == members else f"{gone} of {members}"
+        yield state(
+            f"The population ended in generation {generation}: the checkpoints of {of} members are not there any "
+            f"more, so there is none to continue from.{rest}"
+        )
+        yield change("They were deleted, by a person or a program. Send the population again.")
+        return
     yield state(
-        f"The population ended in generation {number(p, 'generation')}: none of its {number(p, 'members')} "
-        "members reached a value, so there is none to continue from."
+        f"The population ended in generation {generation}: none of its {members} members reached a value, so "
+        "there is none to continue from."
     )
-    yield change("A member has a value if its trial succeeds and the metric that it reports last is finite.")
+    yield change(
+        "A member has a value if its trial succeeds and it reports a finite value of the metric at the step that "
+        "ends the generation."
+    )
 
 
 def _population_stuck(p: Params) -> Sentences:

@@ -28,7 +28,7 @@ class Checkpoint(Answer, frozen=True, kw_only=True):
     ``name`` identifies it: a number for one of ``springtide.training``, else its path in the job's working
     directory. ``by`` is the framework that writes such files, empty for ``springtide.training``. ``step`` is None
     if it is not known; ``values`` are the numbers reported before it was saved. ``needed`` says that the job is
-    unfinished and resumes from it.
+    unfinished and resumes from it, or ``for_population``, that the next generation may continue from it.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Checkpoint(Answer, frozen=True, kw_only=True):
     by: str = ""
     values: dict[str, Value] = {}
     needed: bool = False
+    for_population: bool = False
 
 
 class CheckpointList(Answer, frozen=True, kw_only=True):

@@ -432,7 +432,10 @@ class OutputList(Answer, frozen=True, kw_only=True):
 
 
 class Point(Answer, frozen=True, kw_only=True):
-    """One report of a job; ``of_checkpoint``: it says that one was saved, or found no room."""
+    """One report of a job; ``of_checkpoint``: it says that one was saved, or found no room.
+
+    ``left_out`` is the number of reports before it that came too fast to be kept.
+    """
 
     seq: int
     attempt: int
@@ -440,6 +443,7 @@ class Point(Answer, frozen=True, kw_only=True):
     step: float | None = None
     values: dict[str, Value] = {}
     of_checkpoint: bool = False
+    left_out: int = 0
 
 
 class Points(Answer, frozen=True, kw_only=True):

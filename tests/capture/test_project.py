@@ -509,6 +509,16 @@ def test_too_much_code_is_refused_with_the_largest_folders_and_a_line_for_the_ig
     assert len(capture_project(project, project.parent, caps=Caps(files=20)).files) == 4
 
 
+def test_empty_folders_and_links_count_among_the_files_of_a_project(project: Path) -> None:
+    for n in range(20):
+        (project / "runs" / "empty" / str(n)).mkdir(parents=True)
+    write(project, app__main_dot_py="")
+    number = len(capture_project(project, project.parent).empty)
+    assert number >= 20
+    with pytest.raises(CaptureError, match=r"Most are in .*“/runs/empty/”"):
+        capture_project(project, project.parent, caps=Caps(files=number))
+
+
 def test_names_that_are_no_text_stay_in_place(project: Path, here: Here, tmp_path: Path) -> None:
     (project / "two\nlines.py").write_text("")
     Path(os.fsdecode(os.fsencode(project) + b"/\xff.py")).write_text("")

@@ -274,6 +274,8 @@ def test_a_fork_has_the_checkpoint_of_a_framework_in_its_own_copy_of_the_project
     [
         ("show", "\udcff", "has a part of a character"),
         ("show", "..", "is no part of an id"),
+        ("show", "", "The id or name is empty."),
+        ("exec", "", "The id or name is empty."),
         ("show", "x" * 70_000, "is too long"),
         ("logs", "x" * 70_000, "is too long"),
         ("jobs", "--where=" + "not " * 20_000 + "lr", "is too long"),

@@ -11,7 +11,7 @@ from engine_sweeps import counts, jobs_of, live, rows, sweep
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
-from springtide.scheduler.executors.base import ExecutorError, TrialReport
+from springtide.scheduler.executors.base import CheckpointGoneError, ExecutorError, TrialReport
 from springtide.scheduler.model import Settings
 from springtide.scheduler.population import Population, Range
 from springtide.scheduler.refusal import Refusal
@@ -230,14 +230,72 @@ async def test_copies_are_left_alone_while_they_are_made_and_while_their_trials_
     assert second & set(pool.executor.checkpoints) == {f"{one.id}t4"}, "the others never begin"
 
 
-async def test_a_lost_checkpoint_of_a_member_pauses_the_sweep(pool):
+async def test_a_member_whose_checkpoint_is_gone_counts_as_one_without_a_value(pool):
+    one = await evolve(pool)
+    await pool.idle()
+    keys = live(pool)
+    for number, key in enumerate(keys[:-1]):
+        finish(pool, key, value=float(number))
+    pool.executor.checkpoints[keys[0].job].clear()
+    finish(pool, keys[-1], value=9.0)
+    await pool.idle()
+    second = await outcome(pool, one.id)
+    assert [row[4] for row in second[4:8]] == [1, 1, 2, 3], "the parents: the gone best one continues as a copy"
+    await finish_all(pool)
+    assert (await pool.job(one.id)).state == "succeeded"
+
+
+async def test_a_checkpoint_that_goes_while_it_is_copied_is_one_that_is_gone(pool):
+    one = await evolve(pool)
+
+    async def gone(source, target):
+        if source == f"{one.id}t0":
+            pool.executor.checkpoints[source].clear()
+            raise CheckpointGoneError("The checkpoint was removed at this moment.")
+
+    pool.executor.before_copy = gone
+    await pool.idle()
+    for number, key in enumerate(live(pool)):
+        finish(pool, key, value=float(number))
+    await pool.idle()
+    assert [row[4] for row in (await outcome(pool, one.id))[4:8]] == [1, 1, 2, 3]
+
+
+async def test_a_population_without_any_checkpoint_to_continue_from_fails_and_says_so(pool):
     one = await evolve(pool)
     await pool.idle()
     for key in live(pool):
         pool.executor.report(key, 10, trial=TrialReport(value=1.0))
         pool.executor.end(key, code=0)
     await pool.idle()
-    assert "has no checkpoint any more." in (await pool.job(one.id)).reason.text
+    lost = await pool.job(one.id)
+    assert lost.state == "failed"
+    assert lost.reason.text.startswith(
+        "The population ended in generation 1: the checkpoints of all 4 members are not there any more, so there"
+    )
+
+
+async def test_the_checkpoint_of_a_finished_member_is_deleted_by_force_only_while_it_is_needed(pool):
+    one = await evolve(pool, generations=2)
+    await pool.idle()
+    done, *others = live(pool)
+    finish(pool, done)
+    await pool.idle()
+    (listed,) = (await pool.engine.forks.checkpoints(done.job)).items
+    assert (listed.needed, listed.for_population) == (True, True)
+    with pytest.raises(Refusal, match=r"may continue from .* goes on without this member's value\."):
+        await pool.engine.forks.delete(done.job, {listed.name}, force=False)
+    assert (await pool.engine.forks.delete(done.job, {listed.name}, force=True)).items == []
+    for key in others:
+        finish(pool, key)
+    await pool.idle()
+    assert (await counts(pool, one.id)).population.generation == 2
+    last = live(pool)[0]
+    finish(pool, last)
+    await pool.idle()
+    listed = (await pool.engine.forks.checkpoints(last.job)).items
+    assert not any(each.needed for each in listed), "no generation follows"
+    await pool.engine.forks.delete(last.job, {listed[0].name}, force=False)
 
 
 async def test_failed_members_are_copies_of_better_ones_and_without_a_value_the_sweep_ends(pool):

@@ -16,6 +16,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptSpec
 from springtide.scheduler.executors.session import STACK, SessionSpec, Stream
+from springtide.scheduler.executors.supervisor.stack import shortened
 from springtide.scheduler.wire import SessionEnd
 
 pytestmark = pytest.mark.process
@@ -86,6 +87,22 @@ async def test_a_program_that_hangs_in_a_library_shows_the_stacks_of_its_threads
     status = await bench.status(spec.key)
     assert status is not None
     assert status.phase == "running"
+
+
+async def test_a_deep_recursion_says_that_its_outer_frames_are_not_shown(bench: LocalBench) -> None:
+    deep = "def deep(n):\n    deep(n - 1) if n else hangs_in_a_library()\ndeep(300)"
+    said = await stack(bench, await run(bench, f"{HANGS}\n{deep}"))
+    assert 90 < said.count("in deep") < 110
+    assert said.count("… and the frames that called these: Python writes the 100 innermost ones of a thread.") == 1
+
+
+def test_stacks_that_are_too_long_keep_their_first_and_last_lines() -> None:
+    lines = [f'  File "train.py", line {number} in deep' for number in range(5000)]
+    kept = shortened("\n".join(lines)).splitlines()
+    assert (kept[0], kept[-1]) == (lines[0], lines[-1])
+    (at,) = [place for place, line in enumerate(kept) if line not in lines]
+    assert kept[at] == f"  … {5000 - len(kept) + 1} lines are left out here."
+    assert shortened("\n".join(lines[:10])) == "\n".join(lines[:10])
 
 
 async def test_forked_children_have_stacks_of_their_own(bench: LocalBench) -> None:

@@ -226,6 +226,24 @@ def test_curves_have_a_gap_where_a_value_is_not_finite(gallery: Page) -> None:
     assert drawn["amounts"] == ["NaN", "∞", "\u2212∞", "NaN", "\u2013", "\u2013", "2"]
 
 
+def test_a_curve_says_how_many_reports_came_too_fast_to_be_kept(gallery: Page) -> None:
+    texts = gallery.evaluate(
+        """async () => {
+            const { renderLossCurve } = await import("/visuals/charts/loss_curve.js");
+            const draw = (more) => {
+                const values = [3, 2, 1];
+                const point = (loss, seq) => ({ seq, step: seq, at: seq, attempt: 1, values: { loss }, ...more });
+                const place = document.createElement("div");
+                renderLossCurve(place, { points: values.map(point) });
+                return place.textContent;
+            };
+            return [draw({}), draw({ left_out: 0 }), draw({ left_out: 400 })];
+        }"""
+    )
+    assert "thinned" not in texts[0] + texts[1]
+    assert texts[2].endswith("1,203 reports, thinned to 3; the last and the best values are kept.")
+
+
 def test_priorities_have_the_names_that_the_form_offers(gallery: Page) -> None:
     shown = gallery.evaluate("(numbers) => numbers.map(gallery.priorityWords)", [*PRIORITIES.values(), 60])
     assert shown == [*(f"{name} ({number})" for name, number in PRIORITIES.items()), "60"]

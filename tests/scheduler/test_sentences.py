@@ -200,7 +200,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "population-copies": [{"generation": 2, "generations": 10}],
-    "population-lost": [{"generation": (1, 3), "members": 8}],
+    "population-lost": [{"generation": (1, 3), "members": 8, "gone": (0, 1, 8)}],
     "population-stuck": [{"generation": 2, "detail": ("", "No space left on device.")}],
     "test-run-first": [{"stage": ("waiting", "running")}],
     "test-run-long-enough": [{"seconds": (1.0, 120.0)}],

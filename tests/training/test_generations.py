@@ -139,6 +139,39 @@ def test_a_value_that_is_not_finite_stays_none_after_a_kill(place) -> None:
     assert value(place) is None
 
 
+REPORT = 'job.report(step=step, of=steps, loss=float("nan") if step == nan else total)'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("job.report(step=step, of=steps, other=1)", "job.report(step=step, loss=total)"),
+        ("job.report(step=step, loss=total)", "job.report(step=step, of=steps, other=1)"),
+        ("job.report(step=step, of=steps, loss=9)", "job.report(step=step, loss=total)"),
+        ("job.report(step=step, of=steps, other=1)", "job.report(loss=total)"),
+        ("job.report(step=step, of=steps, loss=total)", 'job.report(step=step, loss=float("nan"))'),
+    ],
+)
+def test_the_value_of_a_generation_is_the_last_finite_one_of_its_step_in_whichever_report(
+    place, before, after
+) -> None:
+    text = LOOP.replace(REPORT, f"{before}; {after}")
+    for generation in (1, 2, 3):
+        code, _, err = run(place, text, generation)
+        assert code == 0, err
+        assert value(place) == 0.5 * generation
+        assert (place.output / "result.pkl").exists() == (generation == 3), "the last one is left to return"
+
+
+def test_a_value_of_a_step_before_is_not_that_of_the_generation(place) -> None:
+    text = LOOP.replace(
+        REPORT, 'job.report(step=step, of=steps, **({"loss": total} if step == 1 else {"other": 1}))'
+    )
+    code, _, err = run(place, text)
+    assert code == 0, err
+    assert value(place) is None
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

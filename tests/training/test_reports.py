@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from springtide.training.job import Job
-from springtide.training.reports import BURST, PER_SECOND, Reports
+from springtide.training.reports import Reports
+from springtide.training.thinning import BURST, OWN, PER_SECOND
 
 
 class Clock:
@@ -73,7 +74,7 @@ def test_only_the_first_of_several_processes_reports(place) -> None:
     assert place.reports() == []
 
 
-@pytest.mark.parametrize("value", ["high", None, [1], {}])
+@pytest.mark.parametrize("value", ["high", "0.5", b"1", None, [1], {}])
 def test_what_is_no_number_is_refused_by_name(place, value: object) -> None:
     with pytest.raises(TypeError, match="loss="):
         Job(place.environment()).report(step=1, loss=value)
@@ -90,6 +91,7 @@ def test_a_job_that_reports_at_every_little_step_is_thinned_out_and_the_last_is_
     for step in range(10_000, 10_010):
         reports.report(step, None, {})
     assert [line["step"] for line in lines(path)[BURST:]] == [10_000, 10_001, 10_002]
+    assert [line.get("left_out", 0) for line in lines(path)] == [0] * BURST + [10_000 - BURST, 0, 0]
     reports.saved(10_009)
     assert [(line["step"], line["saved"]) for line in lines(path)[-2:]] == [(10_009, False), (10_009, True)]
 
@@ -106,3 +108,109 @@ def test_a_disk_that_takes_nothing_does_not_fail_the_job(tmp_path: Path) -> None
     (tmp_path / "missing").mkdir()
     reports.flush()
     assert [line["step"] for line in lines(tmp_path / "missing" / "reports.jsonl")] == [1.0]
+
+
+def extremes_of(found: list[dict], name: str) -> tuple[float, float, float]:
+    values = [line["values"][name] for line in found if name in line["values"]]
+    return values[-1], min(values), max(values)
+
+
+def test_the_last_and_the_best_value_of_each_metric_are_written_however_fast_reports_come(tmp_path: Path) -> None:
+    path = tmp_path / "reports.jsonl"
+    reports = Reports(str(path), 1, clock=Clock())
+    for step in range(300):
+        reports.report(step, None, {"loss": 300.0 - step})
+    for step in range(300):
+        reports.report(step, None, {"acc": float((step * 7) % 300)})
+    reports.report(299, None, {"final": 5})
+    reports.flush()
+    found = lines(path)
+    assert extremes_of(found, "loss") == (1, 1, 300)
+    assert extremes_of(found, "acc") == (float((299 * 7) % 300), 0, 299)
+    assert [line["values"]["final"] for line in found if "final" in line["values"]] == [5]
+    assert {line["step"] for line in found if line["values"].get("acc") == 299} == {257}
+    assert BURST + OWN <= len(found) <= 200
+    assert len(found) + sum(line.get("left_out", 0) for line in found) == 601
+
+
+def test_a_rare_metric_keeps_its_points_beside_a_frequent_one(tmp_path: Path) -> None:
+    clock, path = Clock(), tmp_path / "reports.jsonl"
+    reports = Reports(str(path), 1, clock=clock)
+    for step in range(4000):
+        clock.now += 1 / 200
+        reports.report(step, None, {"loss": 1 / (step + 1)})
+        if step % 50 == 0:
+            reports.report(step, None, {"val_loss": 2 / (step + 1)})
+    reports.flush()
+    found = lines(path)
+    assert sum("val_loss" in line["values"] for line in found) == 80
+    assert len(found) <= BURST + 20 * PER_SECOND + 2 * OWN
+
+
+def test_the_step_since_which_a_value_is_not_finite_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "reports.jsonl"
+    reports = Reports(str(path), 1, clock=Clock())
+    for step in range(1000):
+        reports.report(step, None, {"loss": float("nan") if step >= 700 else 1.0})
+    reports.flush()
+    assert [line["step"] for line in lines(path) if line["values"]["loss"] == "NaN"] == [700, 999]
+
+
+def test_reports_that_find_no_room_are_merged_until_there_is_some(tmp_path: Path) -> None:
+    reports = Reports(str(tmp_path / "missing" / "reports.jsonl"), 1)
+    for step in range(10):
+        reports.report(step, None, {"loss": abs(step - 4)})
+    reports.report(10, None, {"val": 1})
+    (tmp_path / "missing").mkdir()
+    reports.saved(10)
+    found = lines(tmp_path / "missing" / "reports.jsonl")
+    assert extremes_of(found, "loss") == (5, 0, 5)
+    assert [(line["step"], line["saved"]) for line in found[-2:]] == [(10, False), (10, True)]
+
+
+def test_that_reports_are_thinned_out_is_said_once_in_the_log(tmp_path: Path, capfd) -> None:
+    reports = Reports(str(tmp_path / "reports.jsonl"), 1, clock=Clock())
+    for step in range(1000):
+        reports.report(step, None, {"loss": 1})
+        if step % 100 == 0:
+            reports.flush()
+    assert capfd.readouterr().err == (
+        "springtide: More than 20 reports a second. The pool keeps the last and the best value of each metric, "
+        "and thins out the rest.\n"
+    )
+
+
+def test_names_that_cannot_be_shown_are_cleaned_and_said_once(place, capfd) -> None:
+    job = Job(place.environment())
+    for _ in range(2):
+        job.report(step=1, **{"a\nb": 1, "x\u202ey": 2, "": 3, "n" * 200: 4, "größe": 5})
+    assert [line["values"] for line in place.reports()] == [{"a b": 1, "x y": 2, "n" * 128: 4, "größe": 5}] * 2
+    said = capfd.readouterr().err.splitlines()
+    assert said[:3] == [
+        "springtide: The metric 'a\\nb' is kept as a b.",
+        "springtide: The metric 'x\\u202ey' is kept as x y.",
+        "springtide: A metric is called ''; it is not kept.",
+    ]
+    assert len(said) == 4
+
+
+@pytest.mark.parametrize("step", [float("nan"), float("-inf"), 10**400])
+def test_a_step_that_is_not_finite_is_said_in_the_log_and_the_values_are_kept(place, capfd, step) -> None:
+    job = Job(place.environment())
+    job.report(step=step, loss=1)
+    (line,) = place.reports()
+    assert (line["step"], line["values"]) == (None, {"loss": 1})
+    assert capfd.readouterr().err.startswith("springtide: step=")
+
+
+@pytest.mark.parametrize("more", [{"step": "3"}, {"of": "3"}, {"step": [1]}])
+def test_a_step_that_is_no_number_is_refused_by_name(place, more) -> None:
+    with pytest.raises(TypeError, match=f"{next(iter(more))}="):
+        Job(place.environment()).report(**more)
+
+
+def test_a_report_of_many_metrics_loses_none(place) -> None:
+    Job(place.environment()).report(step=1, **{f"m{number}": number for number in range(200)})
+    values = [line["values"] for line in place.reports()]
+    assert [len(each) for each in values] == [64, 64, 64, 8]
+    assert len({name for each in values for name in each}) == 200

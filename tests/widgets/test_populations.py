@@ -390,7 +390,11 @@ def test_a_population_shows_lineage_schedule_and_generation(machine, undisturbed
 def test_what_cannot_be_trained_as_a_population_is_refused_in_words(machine):
     with pytest.raises(OptionError, match="population is 1"):
         evolve(machine, population=1)
-    with pytest.raises(OptionError, match=r"quantile is 0\.9"):
+    with pytest.raises(OptionError, match=r"factors is .*; expected two numbers above 0 and up to 1000, such as"):
+        evolve(machine, factors=(0.8,))
+    with pytest.raises(OptionError, match=r"at_most is 0; expected the number of trials"):
+        evolve(machine, at_most=0)
+    with pytest.raises(OptionError, match=r"quantile is 0\.9; expected a number from 0 up to 0\.5\."):
         evolve(machine, quantile=0.9)
     with pytest.raises(OptionError, match="workers is 2, and each member of a population trains in one process"):
         evolve(machine, workers=2)

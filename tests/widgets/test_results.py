@@ -225,6 +225,18 @@ def test_metrics_have_last_and_best_values_and_those_at_a_step() -> None:
     assert found.best("val_loss", "max").value == 3.0
     assert (found.at(15, "acc"), found.at(-1, "acc")) == (0.3, None)
     assert found.series("acc") == [(0.0, 0.1), (10.0, 0.3), (20.0, 0.2)]
+    assert "are kept" not in repr(found)
+    thinned = Metrics(
+        [
+            *(wire.Point(seq=n, attempt=1, at=n, step=n) for n in range(3)),
+            wire.Point(seq=3, attempt=1, at=3, step=999, values={"a\n\u202eb": 1.0}, left_out=996),
+        ]
+    )
+    assert thinned.left_out == 996
+    assert repr(thinned).splitlines()[0].split() == ["attempt", "step", "a", "b"]
+    said = "The job made 1,000 reports in all; 4 are kept, with the last and the best of each metric."
+    assert repr(thinned).endswith(said)
+    assert thinned._repr_html_().endswith(said)
     diverged = Metrics(
         wire.Point(seq=n, attempt=1, at=n, step=n, values={"loss": each, "lost": NotFinite.NAN})
         for n, each in enumerate([0.5, NotFinite.NAN, NotFinite.MINUS_INFINITY, 0.7])

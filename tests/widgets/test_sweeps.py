@@ -21,6 +21,7 @@ from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,
     NotFinishedError,
+    OptionError,
     UntrustedResultError,
 )
 from springtide.widgets.job import Job
@@ -145,6 +146,8 @@ def test_ended_trials_stay_when_the_rest_is_cancelled(pool, workdir, until) -> N
 
     sweep = pool.map(first_only, range(12), at_most=2)
     until(lambda: sweep.info.trials.succeeded == 1 and sweep.info.trials.running)
+    with pytest.raises(OptionError, match="at_most is 0; expected the number of trials that are unfinished"):
+        sweep.set(at_most=0)
     sweep.set(at_most=1)
     assert sweep.info.trials.at_most == 1
     sweep.cancel()

@@ -114,7 +114,7 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) 
     """Return a table with columns as wide as their widest entry."""
     if not rows:
         return empty
-    cleaned = [heads, *([phrases.clean(cell) for cell in row] for row in rows)]
+    cleaned = [[phrases.clean(cell) for cell in row] for row in (heads, *rows)]
     widths = [max(len(row[place]) for row in cleaned) for place in range(len(heads))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cleaned

@@ -7,14 +7,23 @@ import math
 import random
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from springtide.scheduler import wording
 from springtide.scheduler.arguments import Argument, Parameter
 from springtide.scheduler.capture.arguments import shown
-from springtide.scheduler.population import MAX_BOUND, Choices, Population, Range
+from springtide.scheduler.population import (
+    MAX_BOUND,
+    MAX_CHOICES,
+    MAX_GENERATIONS,
+    MAX_MEMBERS,
+    MAX_SPACE,
+    Choices,
+    Population,
+    Range,
+)
 from springtide.scheduler.wire import MAX_TRIALS
 from springtide.scheduler.wording import article, count
 from springtide.widgets.errors import OptionError
@@ -58,16 +67,31 @@ def _range(name: str, low: float, high: float, *, log: bool) -> Range:
     return Range(low=float(bounds[0]), high=float(bounds[1]), log=log)
 
 
+EXPECTED: Final = {
+    "members": f"the number of members, from 2 up to {MAX_MEMBERS}",
+    "generations": f"the number of generations, from 1 up to {MAX_GENERATIONS}",
+    "every": "a number of steps above 0",
+    "space": (
+        f"a range or up to {MAX_CHOICES} choices (numbers, texts, True, False or None) for each of up to "
+        f"{MAX_SPACE} parameters"
+    ),
+    "quantile": "a number from 0 up to 0.5",
+    "resample": "a probability from 0 up to 1",
+    "factors": "two numbers above 0 and up to 1000, such as (0.8, 1.2)",
+    "seed": "a whole number",
+}
+"""What each field of a population takes, in words."""
+
+
 def population_of(space: Any, **fields: Any) -> Population:
     """Return a population with a space and these fields. Raises `OptionError`, which names the wrong one."""
     known = {name: _python(value) for name, value in fields.items()}
     try:
         return msgspec.convert({**known, "space": _ranges_of(space)}, Population)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        name = re.split(r"[.\[]", where.strip("`$."))[0]
+        name = re.split(r"[.\[]", str(error).partition(" - at ")[2].strip("`$."))[0]
         shown_name = {"members": "population"}.get(name, name)
-        msg = f"{shown_name} is {wording.given(known.get(name, space), 60)}. {what}."
+        msg = f"{shown_name} is {wording.given(known.get(name, space), 60)}; expected {EXPECTED[name]}."
         raise OptionError(msg) from None
 
 
@@ -202,6 +226,18 @@ def _places(total: int, trials: int | None, seed: int) -> Iterable[int]:
     while len(chosen) < number:
         chosen[chance.randrange(total)] = None
     return chosen
+
+
+def bound_of_trials(at_most: Any) -> int | None:
+    """Return the maximum number of unfinished trials, None for no bound. Raises `OptionError`."""
+    bound = _python(at_most)
+    if bound is None or (isinstance(bound, int) and not isinstance(bound, bool) and 1 <= bound <= MAX_TRIALS):
+        return bound
+    msg = (
+        f"at_most is {wording.given(at_most, 40)}; expected the number of trials that are unfinished at a time, "
+        f"from 1 up to {MAX_TRIALS}, or None for no bound."
+    )
+    raise OptionError(msg)
 
 
 def number_of_trials(trials: int | None, missing: str) -> int:

@@ -114,6 +114,7 @@ class Outputs:
                 step=report.step,
                 values=dict(report.values),
                 of_checkpoint=report.saved or report.unsaved,
+                left_out=report.left_out,
             )
             for report in reports
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -194,30 +194,48 @@ def is_to_begin(sweep: JobRecord, job_id: str) -> bool:
     return job_id in {trial_id(sweep.id, number, 1) for number in range(standing.begun, open_trials(standing))}
 
 
-def decide(sweep: JobRecord, ended: Sequence[JobRecord]) -> tuple[Member, ...]:
+def is_continued(sweep: JobRecord, trial: JobRecord) -> bool:
+    """Return whether a population may still continue from the checkpoint with which a trial ended."""
+    standing, of = sweep.standing.sweep, trial.spec.trial
+    if standing is None or standing.generation is None or standing.generation.lost or of is None:
+        return False
+    if sweep.state in FINAL or sweep.standing.stopping or of.member is None:
+        return False
+    present = of.member.generation == standing.generation.number < of.member.generations
+    return present and trial.state is JobState.SUCCEEDED and outcome_of(trial).value is not None
+
+
+def decide(sweep: JobRecord, ended: Sequence[JobRecord], gone: Collection[int] = ()) -> tuple[Member, ...]:
     """Return the members of the next generation, by the ended trials of the present one, in their order.
 
-    It is empty if no trial reached a value. A trial that did not succeed has none.
+    It is empty if no trial reached a value. A trial that did not succeed has none, nor has one of the ``gone``
+    members, whose checkpoints are not there any more.
     """
     trials, standing = sweep.spec.trials, sweep.standing.sweep
     assert trials is not None
     assert trials.population is not None
     assert standing is not None
     assert standing.generation is not None
-    values = [outcome_of(trial).value if trial.state is JobState.SUCCEEDED else None for trial in ended]
+    values = [
+        outcome_of(trial).value if trial.state is JobState.SUCCEEDED and member not in gone else None
+        for member, trial in enumerate(ended)
+    ]
     present = standing.generation
     parameters = [member.parameters for member in present.members]
     return next_generation(trials.population, present.number + 1, parameters, values, trials.goal)
 
 
 def with_generation(
-    standing: SweepStanding, members: tuple[Member, ...], copied: tuple[Copied, ...]
+    standing: SweepStanding, members: tuple[Member, ...], copied: tuple[Copied, ...], gone: int = 0
 ) -> SweepStanding:
-    """Return the standing with the next generation; without members the population is lost."""
+    """Return the standing with the next generation; without members the population is lost.
+
+    ``gone`` is the number of members whose checkpoints are not there any more.
+    """
     present = standing.generation
     assert present is not None
     if not members:
-        return replace(standing, generation=replace(present, lost=True))
+        return replace(standing, generation=replace(present, lost=True, gone=gone))
     kept = None if standing.best is None else standing.best.job
     following = Generation(number=present.number + 1, members=members, copied=copied, kept=kept)
     return replace(standing, generation=following)
@@ -300,7 +318,9 @@ def _end_of(sweep: JobRecord, standing: SweepStanding) -> tuple[JobState, Reason
         return JobState.CANCELLED, messages.cancelled_by(sweep.standing.by)
     generation = standing.generation
     if generation is not None and generation.lost:
-        return JobState.FAILED, messages.population_lost(generation.number, len(generation.members))
+        return JobState.FAILED, messages.population_lost(
+            generation.number, len(generation.members), generation.gone
+        )
     if standing.again or standing.begun < standing.number:
         return None
     good = standing.succeeded + standing.pruned

@@ -19,6 +19,7 @@ MAX_VALUES = 64
 MAX_NAME = 128
 MAX_CURVE = 100
 MAX_TEXT = 1000
+MAX_COUNT = 1 << 40
 READ_SIZE = 1 << 19
 """Number of bytes that are read from the file at a time."""
 MAX_READ = 1 << 24
@@ -71,7 +72,13 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         lost_result=_text(decoded.get("lost_result"))[:MAX_TEXT],
         found=_checkpoint(decoded.get("found"), now),
         numbered=named is not None,
+        left_out=_count(decoded.get("left_out")),
     )
+
+
+def _count(given: Any) -> int:
+    """Return a number of reports, 0 for any other value."""
+    return given if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < MAX_COUNT else 0
 
 
 def _milestone(given: Any) -> Milestone | None:

@@ -21,7 +21,11 @@ WORKER = "SPRINGTIDE_WORKER_PID"
 FILE = re.compile(r"/memfd:springtide-stack-(\d+) \(deleted\)")
 MOST_PROCESSES = 64
 MOST_BYTES = 64 * 1024
-"""Maximum size of the stacks of a process, in bytes."""
+"""Maximum size of the stacks of a process that are shown, in characters."""
+READ_BYTES = 16 * MOST_BYTES
+"""Maximum size of the stacks of a process that are read, in bytes."""
+DEEPER = re.compile(r"^  \.\.\..*$", re.MULTILINE)
+DEEP = "  … and the frames that called these: Python writes the 100 innermost ones of a thread. py-spy shows all."
 ANSWERS_WITHIN = 2.0
 """Time for a process to write its stacks, in seconds."""
 SETTLED = 0.1
@@ -139,9 +143,19 @@ def answer(pid: int, number: int, file: int) -> str:
         elif size and now - since >= SETTLED:
             break
         time.sleep(LOOK_EVERY)
-    text = os.pread(file, MOST_BYTES, 0).decode(errors="replace").rstrip()
+    text = os.pread(file, READ_BYTES, 0).decode(errors="replace").rstrip()
     os.ftruncate(file, 0)
-    return text
+    return shortened(DEEPER.sub(DEEP, text))
+
+
+def shortened(text: str) -> str:
+    """Return the first and the last lines of stacks that are too long, with the number of those left out."""
+    if len(text) <= MOST_BYTES:
+        return text
+    head = text[: MOST_BYTES // 2].rpartition("\n")[0]
+    tail = text[-MOST_BYTES // 2 :].partition("\n")[2]
+    left_out = text.count("\n") - head.count("\n") - tail.count("\n") - 1
+    return f"{head}\n  … {left_out} lines are left out here.\n{tail}"
 
 
 def read_by_py_spy(pid: int, hint: str) -> str:
@@ -168,7 +182,7 @@ def read_by_py_spy(pid: int, hint: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{waits(pid)}\npy-spy does not work here: {error}\n{hint}."
-    said = done.stdout[:MOST_BYTES].decode(errors="replace")
+    said = shortened(done.stdout[:READ_BYTES].decode(errors="replace"))
     if done.returncode == 0:
         return said.partition("\nPython ")[2].partition("\n")[2].strip() or said.strip()
     last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it ended without a word"])[-1]

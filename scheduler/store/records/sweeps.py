@@ -89,8 +89,8 @@ class Generation:
     """The present generation of a population, from 1, with the parameters and the source of each member.
 
     ``copied`` are the checkpoints that its trials begin with, by member; none in the first generation. ``kept`` is
-    the best trial when it began, whose checkpoints stay. ``lost`` says that no member reached a value in it, so
-    that there is none to continue from.
+    the best trial when it began, whose checkpoints stay. ``lost`` says that there is no member to continue from:
+    none has reached a value, but for ``gone`` ones whose checkpoints are not there any more.
     """
 
     number: int
@@ -98,6 +98,7 @@ class Generation:
     copied: tuple[Copied, ...] = ()
     kept: str | None = None
     lost: bool = False
+    gone: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,16 @@ export function renderLossCurve(element, data) {
       h("strong", { key: "last" }, amount(lastOf(data.points, name))),
       h("span", { key: "range", class: "st-muted" }, `${amount(frame.low)} – ${amount(frame.high)}`),
     ),
+    thinnedWords(data.points),
   );
+}
+
+/** Says that reports came too fast to be kept, and how many are; nothing if all are. */
+function thinnedWords(points) {
+  const out = points.reduce((sum, point) => sum + (point.left_out ?? 0), 0);
+  const kept = points.filter((point) => !point.of_checkpoint).length;
+  const words = `${amount(kept + out)} reports, thinned to ${amount(kept)}; the last and the best values are kept.`;
+  return out > 0 && h("div", { key: "thinned", class: "st-muted", "data-testid": "curve-thinned" }, words);
 }
 
 function rank(name) {

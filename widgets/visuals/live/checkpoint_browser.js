@@ -113,7 +113,7 @@ export class CheckpointBrowser {
       item.step !== null && item.by && clean(item.name),
       item.by && clean(item.by),
       ...values.map(([metric, value]) => `${clean(metric)} ${amount(value)}`),
-      item.needed && "the job resumes from it",
+      item.needed && (item.for_population ? "the population may continue from it" : "the job resumes from it"),
     ].filter(Boolean);
     const isForked = this.editor.isOpen && this.editor.checkpoint?.name === item.name;
     const isAsked = this.asked === item.name;
@@ -151,9 +151,11 @@ export class CheckpointBrowser {
   }
 
   #question(item, name) {
-    const words = item.needed
-      ? "The job resumes from it. Without it the job continues from an older one, or begins from the start."
-      : "This cannot be undone.";
+    const job = "The job resumes from it. Without it the job continues from an older one, or begins from the start.";
+    const population =
+      "The next generation of the population may continue from it. Without it that uses an older one, or goes on " +
+      "without this member's value.";
+    const words = !item.needed ? "This cannot be undone." : item.for_population ? population : job;
     return h(
       "div",
       { key: "question", class: "st-notice", "data-testid": "checkpoint-question" },
