@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hub_people import until
 from lab_bench import Lab, card, expect_state
 from patience import PATIENCE_S
 from playwright.sync_api import BrowserContext, expect
@@ -18,11 +17,6 @@ from springtide.widgets.job import Job as Handle
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 COMMAND = "springtide:job-terminal"
-SHOWN = """() => [...window.jupyterapp.shell.widgets("main")].flatMap(({ content }) => {
-    const buffer = content._term?.buffer.active;
-    return Array.from({ length: buffer?.length ?? 0 }, (_, row) => buffer.getLine(row).translateToString());
-}).join("")"""
-"""The text of the terminals."""
 
 
 def test_a_card_opens_a_terminal_and_shows_where_its_job_is(
@@ -82,24 +76,3 @@ def test_the_command_says_that_nothing_runs_or_asks_which_job(
         expect(tab.locator(".jp-Dialog select, .jp-Dialog datalist").first).to_contain_text(name)
     tab.locator(".jp-Dialog-footer button", has_text="Open").click()
     expect(tab.locator(".jp-Terminal:visible")).to_be_visible()
-
-
-def test_the_tab_of_a_terminal_has_the_jobs_name_and_stays_when_the_job_ends(
-    lab: Lab, context: BrowserContext, submit: Callable[..., Job], service: ServiceProcess
-) -> None:
-    job = submit("night train")
-    lab.write("tab.ipynb", ("1", None))
-    tab = lab.open(context, "tab.ipynb")
-    expect(tab.get_by_test_id("pool-status")).to_contain_text("GPUs held")
-    with Client(service.url, "susan") as susan:
-        until("the job to run", lambda: susan.job(job.id).state == "running")
-        tab.evaluate("([command, job]) => window.jupyterapp.commands.execute(command, { job })", [COMMAND, job.id])
-        head = tab.locator(".lm-TabBar-tab", has_text="night train")
-        expect(head).to_be_visible()
-        tab.locator(".jp-Terminal:visible").click()
-        tab.keyboard.type("printf '\\033]0;other\\007'; echo is $((40 + 2))\n")
-        tab.wait_for_function(f"({SHOWN})().includes('is 42')")
-        susan.pause(job.id)
-        tab.wait_for_function(f"({SHOWN})().includes('“night train” does not run now: paused.')")
-        assert "is 42" in tab.evaluate(SHOWN), "what was shown before stays"
-        expect(head).to_be_visible()

@@ -24,8 +24,7 @@ export function addTerminals(app, shared, feed, server, { palette }, icon) {
         const id = await chooseJob(shared, feed, job, RUNNING);
         if (id === null) return;
         const { name } = await server.openTerminal(id);
-        const tab = await app.commands.execute(SHOW, { name });
-        keepTitle(tab, clean((await server.call("GET", `jobs/${id}`)).name));
+        await app.commands.execute(SHOW, { name });
       } catch (error) {
         await showErrorMessage("No terminal was opened", clean(error.message));
       }
@@ -33,14 +32,4 @@ export function addTerminals(app, shared, feed, server, { palette }, icon) {
   };
   addCommand(app, palette, OPEN, command, icon);
   feed.openTerminal = (job) => app.commands.execute(OPEN, { job });
-}
-
-/** Gives a tab its title for good: shells set another one. */
-function keepTitle(tab, title) {
-  const { title: shown } = tab?.content ?? tab;
-  const set = () => {
-    if (shown.label !== title) shown.label = title;
-  };
-  shown.changed.connect(set);
-  set();
 }
