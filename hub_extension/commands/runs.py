@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 
 from springtide.hub_extension.commands.jobs import filter_options, is_filtered
+from springtide.hub_extension.commands.needs import remedy
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.hub_extension.tracking.tracker import (
     NotTakenError,
@@ -140,7 +141,8 @@ def _wandb(into: str | None) -> Tracker:
     except ModuleNotFoundError as error:
         if error.name != "wandb":
             raise
-        msg = "--to wandb needs wandb, which is not installed: pip install 'springtide[wandb]'"
+        how = remedy("runs export --to wandb …", "wandb")
+        msg = f"--to wandb needs wandb, which is not installed: {how}"
         raise click.ClickException(msg) from error
     folder = Path(into or ".")
     try:
