@@ -21,6 +21,7 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.sentences.reruns import fork_mark
 from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
 from springtide.scheduler.store.queries import trials as sweep_trials
@@ -42,9 +43,25 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
     return {"name": spec.name, "project": spec.project, **structs.asdict(spec.options)}
 
 
+def name_again(first: JobSpec, fork: ForkRef | None = None) -> str:
+    """Return the name of a run again, or of a fork from this checkpoint, if none is given.
+
+    That of a fork ends with its checkpoint; a run again or a fork of that fork does not repeat it.
+    """
+    name = first.name
+    if first.rerun is not None and first.rerun.fork is not None:
+        name = name.removesuffix(_mark(first.rerun.fork))
+    mark = "" if fork is None else _mark(fork)
+    return name[: wire.MAX_NAME - len(mark)] + mark
+
+
+def _mark(fork: ForkRef) -> str:
+    return fork_mark(fork.checkpoint, fork.step)[: wire.MAX_NAME // 2]
+
+
 def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a run again; variables are added to those of the first run."""
-    options = options_of(spec)
+    options = {**options_of(spec), "name": name_again(spec)}
     variables = {**options[VARIABLES], **changes.get(VARIABLES, {})}
     return {**options, **changes, VARIABLES: variables}
 
@@ -68,10 +85,11 @@ def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
 def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None, typed: Iterable[str] = ()) -> RerunRef:
     """Return a reference to the first run, with the options that differ, and hidden arguments ``typed`` anew."""
     before, after = options_of(first), options_of(again)
+    unsaid = ("name", name_again(first, fork))
     differences = [
         OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
         for name, option in wire.OPTIONS.items()
-        if name != VARIABLES and before[name] != after[name]
+        if name != VARIABLES and before[name] != after[name] and (name, after[name]) != unsaid
     ]
     names = dict.fromkeys([*first.arguments, *again.arguments])
     differences += [
