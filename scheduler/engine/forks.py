@@ -232,7 +232,7 @@ class ForkCalls:
     async def submission(
         self, source: Source, request: msgspec.Struct, changes: Mapping[str, Any]
     ) -> wire.Submission:
-        """Return the submission of a fork, whose name says its checkpoint unless one is given. Raises `Refusal`."""
+        """Return the submission of a fork; without a name its name says its checkpoint. Raises `Refusal`."""
         job = source.job
         program: wire.Program | None = getattr(request, "program")  # noqa: B009 - made from the table, unknown to type checkers
         key: str | None = getattr(request, "key")  # noqa: B009

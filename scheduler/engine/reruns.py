@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words
+from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words, shown_words
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -36,6 +36,8 @@ MAX_LINES = 1000
 MAX_VALUE = 2000
 """Maximum length of a reported value, in characters."""
 NONE = "none"
+NOT_GIVEN = "not given"
+"""Stands in comparisons for an argument that a job was not given: its program may have a default."""
 
 
 def options_of(spec: JobSpec) -> dict[str, Any]:
@@ -260,13 +262,13 @@ def _by_name(
     kind: str, tables: Sequence[Mapping[str, Any]], shown: Callable[[Any], str]
 ) -> Iterator[wire.Difference]:
     for name in dict.fromkeys(name for table in tables for name in table):
-        values = [shown(table[name]) if name in table else NONE for table in tables]
+        values = [shown(table[name]) if name in table else NOT_GIVEN for table in tables]
         yield wire.Difference(kind=kind, name=name, values=values)
 
 
 def _commands(specs: Sequence[JobSpec]) -> Iterator[wire.Difference]:
     """Yield the commands from the first difference that is none of arguments, which are compared by name."""
-    commands = [program_words(spec.kind, spec.argv) for spec in specs]
+    commands = [program_words(spec.kind, shown_words(spec.kind, spec.argv, spec.source)) for spec in specs]
     same = sum(1 for _ in takewhile(lambda values: len(set(values)) == 1, zip(*commands, strict=False)))
     rests = [shlex.join(argv[same:]) for argv in commands]
     yield wire.Difference(kind="command", name="command", values=[rest or NONE for rest in rests])
