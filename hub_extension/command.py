@@ -177,16 +177,16 @@ class Springtide(click.Group):
 
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
     """Return the error of a command whose library is not installed."""
-    needs = f"springtide[{extra}]" if extra else "springtide"
+    from springtide.hub_extension.commands.needs import remedy  # noqa: PLC0415 - most commands start faster without it
+
+    how = remedy(command, extra)
     package = (error.name or "").partition(".")[0]
     if package != error.name and find_spec(package) is not None:
         return NotDoneError(
             f"`springtide {command}` needs {error.name}, which the {package} that is installed does not have. If "
-            f"something else here needs that version, use an environment of its own: pip install '{needs}'"
+            f"something else here needs that version, use an environment of its own: {how}"
         )
-    return NotDoneError(
-        f"`springtide {command}` needs {error.name}, which is not installed: pip install '{needs}'"
-    )
+    return NotDoneError(f"`springtide {command}` needs {error.name}, which is not installed: {how}")
 
 
 @click.command(cls=Springtide, context_settings={"help_option_names": ["-h", "--help"]})

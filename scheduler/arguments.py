@@ -75,6 +75,7 @@ _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
 _RESTORED_TYPES: Final = frozenset({"int", "float", "complex", "bytes", "list", "tuple", "dict", "set"})
 _CUT: Final = "..."
 """What stands in the text of a list for values that were left out."""
+_FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 RUNNER_WORDS: Final = 5
 """Number of words that run a function or a notebook, the last of them its file; arguments that change follow."""
 
@@ -243,6 +244,17 @@ def _names_secret(name: str) -> bool:
 def program_words(kind: str, argv: Sequence[str]) -> Sequence[str]:
     """Return the words of a job before its arguments."""
     return argv[: _first(argv) if kind == "command" else RUNNER_WORDS]
+
+
+def shown_words(kind: str, argv: Sequence[str], source: str) -> Sequence[str]:
+    """Return the words of a job as people see them: ``function`` and its name instead of the runner of one."""
+    named = _FUNCTION.search(source) if kind == "function" and runs_function(argv) else None
+    return argv if named is None else ["function", named[1]]
+
+
+def runs_function(argv: Sequence[str]) -> bool:
+    """Return whether the words run a pickled function, rather than a cell or a program."""
+    return list(argv[1 : RUNNER_WORDS - 1]) == ["-m", "springtide.training.run", "function"]
 
 
 def file_run(argv: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """A job as a row of the table. ``gpus`` are those of all its workers.
 
     ``forked_from`` has the id and the name of the job from whose checkpoint, of the step ``fork_step``, it began;
-    ``generation`` and ``member`` are of a trial of a population.
+    ``generation`` and ``member`` are of a trial of a population; that population has its present generation.
     """
 
     id: str

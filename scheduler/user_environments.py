@@ -102,7 +102,7 @@ class UserEnvironments:
             try:
                 pip = self._linked(before) if python == OWN else self._isolated(before, python)
                 self._install(pip, before, packages)
-                _write_pip(before)
+                _write_programs(before, with_command=tuple(map(int, python.split("."))) >= OLDEST)
                 basis = program.base_directories() if python == OWN else [str(_installation())]
                 self._describe(before, packages, basis)
             except BaseException:
@@ -318,13 +318,14 @@ def _needed_by_notebooks() -> list[str]:
     ]
 
 
-def _write_pip(made: UserEnvironment) -> None:
-    """Write the program ``pip`` where the environment has none: else that of the hub would be found first."""
-    for name in ("pip", "pip3"):
+def _write_programs(made: UserEnvironment, *, with_command: bool) -> None:
+    """Write ``pip`` and ``springtide`` where an environment has none: else the hub's programs are found first."""
+    for name in ("pip", "pip3", *(["springtide"] if with_command else [])):
         path = made.path / "bin" / name
         if not path.exists():
+            module = "springtide" if name == "springtide" else "pip"
             path.write_text(
-                f'#!/bin/sh\nexec {shlex.quote(str(made.interpreter))} -m pip "$@"\n', encoding="utf-8"
+                f'#!/bin/sh\nexec {shlex.quote(str(made.interpreter))} -m {module} "$@"\n', encoding="utf-8"
             )
             path.chmod(0o755)
 

@@ -106,11 +106,7 @@ class Metrics(list[dict[str, Any]]):
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
-        shown = [
-            point
-            for point in points
-            if not point.of_checkpoint and (point.step is not None or point.values)  # messages have neither
-        ]
+        shown = [point for point in points if point.has_numbers]
         super().__init__(
             with_reported({"attempt": point.attempt, "at": point.at, "step": point.step}, point.values)
             for point in shown

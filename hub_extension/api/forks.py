@@ -79,9 +79,9 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
     except BadOption as error:
         raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
     with _hold(call):
-        parent, checkpoint = await engine.forks.source(id, given["step"], given["checkpoint"])
+        source = Source(*await engine.forks.source(id, given["step"], given["checkpoint"]))
         project = await project_for(pool, caller, changes.get("project") or first.project)
-        submission = await engine.forks.submission(parent, body, changes)
+        submission = await engine.forks.submission(source, body, changes)
         size = sum(map(len, submission.files.values())) + parameters_size(submission)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         requested_at = pool.clock()
@@ -91,7 +91,7 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
             project,
             again=first,
             typed=arguments_of(body),
-            fork=Source(parent, checkpoint),
+            fork=source,
             lineage=lineage_of(caller),
         )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)

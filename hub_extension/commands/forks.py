@@ -11,6 +11,8 @@ import click
 from springtide.hub_extension.commands.sending import capture
 from springtide.hub_extension.commands.submit import arguments_option, as_usage_errors, print_sent, without_option
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say
+from springtide.scheduler.arguments import HIDDEN, BadArgument, Typed
+from springtide.scheduler.arguments import changed as with_arguments
 from springtide.scheduler.capture import submission, terminal_place, with_carried, working_directory
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import checkpoint_rows
@@ -88,8 +90,8 @@ def fork(
         with as_usage_errors():
             changes = with_carried(chosen, terminal_place(working_directory()))
         if present_code:
-            program, packed, variables = _present(command or _own_command(first), changes)
-            changes["env"] = variables
+            program, packed, variables = _present(command or _own_command(first, changed), changes)
+            changes["env"], changed = variables, {}
         elif command:
             program = Program(argv=list(command), source=first.source)
         job = client.fork(
@@ -115,12 +117,23 @@ def _check(arguments: Mapping[str, str | None], command: tuple[str, ...]) -> Non
         raise click.UsageError(msg)
 
 
-def _own_command(first: Job) -> tuple[str, ...]:
-    """Return the command of the first job, to capture it anew. Raises `click.UsageError` if that cannot be."""
+def _own_command(first: Job, typed: Typed) -> tuple[str, ...]:
+    """Return the command of the first job with typed arguments, to capture it anew.
+
+    Raises `click.UsageError` if that cannot be.
+    """
     if first.kind != "command" or any("{" in word for word in first.argv):
         msg = f"The words of job {first.id} are not those of a terminal. Give its command after --."
         raise click.UsageError(msg)
-    return tuple(first.argv)
+    try:
+        words, _ = with_arguments(first.kind, first.argv, first.arguments, typed)
+    except BadArgument as error:
+        msg = f"{error.message} {error.hint}".strip()
+        raise click.UsageError(msg) from error
+    if any(HIDDEN in word for word in words):
+        msg = f"The command of job {first.id} has hidden values, which nobody is shown. Give it after --."
+        raise click.UsageError(msg)
+    return tuple(words)
 
 
 def _present(command: tuple[str, ...], changes: Mapping[str, Any]) -> tuple[Program, bytes | None, dict[str, str]]:

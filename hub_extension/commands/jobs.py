@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say, terminal
+from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
+from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
 from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Job, JobActed, Outcome, TagsEdit
-from springtide.scheduler.wire.run_table import csv_of
-from springtide.scheduler.wording import ago, amount, count, given, size
+from springtide.scheduler.wire.run_table import csv_of, run_of
+from springtide.scheduler.wording import ago, amount, count, duration, given, size
 
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(state for state in JobState if not state.final)
@@ -88,11 +91,12 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
         click.echo(csv_of(page.items, time.time()), nl=False)
         return
     now = time.time()
-    lineage = [column for column in LINEAGE if any(column.text(j) for j in page.items)]
+    columns = [*LINEAGE, *named_columns(filters["where"], filters["order"], now)]
+    others = [column for column in columns if any(column.text(j) for j in page.items)]
     print_table(
         (
             *("JOB", "NAME", "USER", "PROJECT", "STATE", "GPUS", "PROGRESS"),
-            *(column.head for column in lineage),
+            *(column.head for column in others),
             *("SENT", "STARTS", "WHY"),
         ),
         [
@@ -104,7 +108,7 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
                 j.state,
                 asked(j),
                 progress(j),
-                *(column.text(j) for column in lineage),
+                *(column.text(j) for column in others),
                 ago(j.submitted, now),
                 starts(j, now),
                 headline(j),
@@ -165,7 +169,7 @@ def copy_of(job: Job) -> str:
     return _of_trial(job, lambda outcome: outcome.copied_from)
 
 
-class LineageColumn(NamedTuple):
+class OptionalColumn(NamedTuple):
     """A column that is there if one of the jobs has a text for it."""
 
     head: str
@@ -173,11 +177,45 @@ class LineageColumn(NamedTuple):
 
 
 LINEAGE = (
-    LineageColumn("FORKED FROM", forked_from),
-    LineageColumn("GENERATION", generation),
-    LineageColumn("MEMBER", member),
-    LineageColumn("COPY OF", copy_of),
+    OptionalColumn("FORKED FROM", forked_from),
+    OptionalColumn("GENERATION", generation),
+    OptionalColumn("MEMBER", member),
+    OptionalColumn("COPY OF", copy_of),
 )
+
+
+ALREADY_SHOWN = frozenset(FIELDS) - {"tag", "note", "started", "duration"}
+"""Names in conditions and orders that the table has columns for."""
+
+
+def named_columns(where: str | None, order: str | None, now: float) -> list[OptionalColumn]:
+    """Return the columns of the values that a condition and an order name, and the table does not have."""
+    named = [*(names_of(parse(where)) if where else ()), *([order.removeprefix("-")] if order else ())]
+    return [
+        OptionalColumn(name, partial(named_value, name, now))
+        for name in dict.fromkeys(named)
+        if name not in ALREADY_SHOWN
+    ]
+
+
+def named_value(name: str, now: float, job: Job) -> str:
+    """Return a value of a job by its name in conditions, as text; empty if it has none."""
+    value = value_of(run_of(job), name, now)
+    match value:
+        case None:
+            return ""
+        case Secret():
+            return HIDDEN
+        case tuple():
+            return " ".join(value)
+        case float() if name == "started":
+            return ago(value, now)
+        case float() if name == "duration":
+            return duration(value)
+        case float():
+            return f"{value:.6g}"
+        case _:
+            return str(value)
 
 
 def starts(job: Job, now: float) -> str:
@@ -225,7 +263,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "project": job.project,
         "user": job.user,
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
-        "runs": " ".join(job.argv),
+        "runs": " ".join(shown_words(job.kind, job.argv, job.source)),
         "first run": job.rerun.text if job.rerun else "",
         "arguments": descriptions.arguments_words(job),
         "datasets": ", ".join(job.options.datasets),

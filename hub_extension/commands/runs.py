@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 
 from springtide.hub_extension.commands.jobs import check_choice, filter_options, is_filtered
+from springtide.hub_extension.commands.needs import remedy
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.hub_extension.tracking.tracker import (
     NotTakenError,
@@ -22,12 +23,14 @@ from springtide.hub_extension.tracking.tracker import (
     record,
     server_address,
 )
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job, Point
 from springtide.scheduler.wire.run_table import csv_of
 from springtide.scheduler.wording import amount, count
 
 MLFLOW_URI: Final = "MLFLOW_TRACKING_URI"
+NOT_FOUND: Final = 404
+"""Status of the refusal of a job that the pool does not have, or has no more."""
 
 
 class Exported(Struct, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ class Exported(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Return the result in words."""
         if self.problem:
-            return f"{self.id} {self.name}: left out: {self.problem}."
+            return f"{f'{self.id} {self.name}'.strip()}: left out: {self.problem}."
         return f"{self.id} {self.name}: {count(self.reports, 'report')} added."
 
 
@@ -84,7 +87,7 @@ def export(
         return
     with Client() as client:
         tracker = _mlflow(into, os.environ) if tool == "mlflow" else _wandb(into)
-        found = asyncio.run(_export(client, tracker, _chosen(client, job_ids, filters, limit), as_json=as_json))
+        found = asyncio.run(_export(client, tracker, _wanted(client, job_ids, filters, limit), as_json=as_json))
     if not found and not as_json:
         click.echo("No job matches.")
     if left := sum(bool(each.problem) for each in found):
@@ -138,7 +141,8 @@ def _wandb(into: str | None) -> Tracker:
     except ModuleNotFoundError as error:
         if error.name != "wandb":
             raise
-        msg = "--to wandb needs wandb, which is not installed: pip install 'springtide[wandb]'"
+        how = remedy("runs export --to wandb …", "wandb")
+        msg = f"--to wandb needs wandb, which is not installed: {how}"
         raise click.ClickException(msg) from error
     folder = Path(into or ".")
     try:
@@ -148,12 +152,14 @@ def _wandb(into: str | None) -> Tracker:
         raise click.ClickException(msg) from error
 
 
-async def _export(client: Client, tracker: Tracker, jobs: Iterator[Job], *, as_json: bool) -> list[Exported]:
+async def _export(
+    client: Client, tracker: Tracker, wanted: Iterator[Job | Exported], *, as_json: bool
+) -> list[Exported]:
     """Export jobs one after another, and print each result. A job that is left out does not keep the others."""
     found = []
     try:
-        for job in _with_trials(client, jobs):
-            done = await _exported(client, tracker, job)
+        for each in wanted:
+            done = each if isinstance(each, Exported) else await _exported(client, tracker, each)
             if as_json:
                 print_json(done)
             else:
@@ -167,12 +173,38 @@ async def _export(client: Client, tracker: Tracker, jobs: Iterator[Job], *, as_j
     return found
 
 
-def _with_trials(client: Client, jobs: Iterator[Job]) -> Iterator[Job]:
-    for job in jobs:
-        if job.trials is None:
-            yield job
+def _wanted(
+    client: Client, job_ids: Sequence[str], filters: Mapping[str, Any], limit: int
+) -> Iterator[Job | Exported]:
+    """Yield the jobs that are named or chosen, trials for a sweep; for one that is gone why it is left out."""
+    if not job_ids:
+        for job in _chosen(client, job_ids, filters, limit):
+            yield from _with_trials(client, job)
+        return
+    for job_id in dict.fromkeys(job_ids):
+        try:
+            job = client.job(job_id)
+        except PoolError as error:
+            yield _gone(job_id, "", error)
         else:
-            yield from client.all_jobs(sweep=job.id)
+            yield from _with_trials(client, job)
+
+
+def _with_trials(client: Client, job: Job) -> Iterator[Job | Exported]:
+    if job.trials is None:
+        yield job
+        return
+    try:
+        yield from client.all_jobs(sweep=job.id)
+    except PoolError as error:
+        yield _gone(job.id, job.name, error)
+
+
+def _gone(job_id: str, name: str, error: PoolError) -> Exported:
+    """Return that a job was left out since the pool has it no more. Raises any other refusal."""
+    if error.status != NOT_FOUND:
+        raise error
+    return Exported(id=job_id, name=name, problem=error.problem.message.rstrip("."))
 
 
 async def _exported(client: Client, tracker: Tracker, job: Job) -> Exported:
@@ -185,4 +217,6 @@ async def _exported(client: Client, tracker: Tracker, job: Job) -> Exported:
         written = await record(await tracker.open(job), job, reports)
     except NotTakenError as error:
         return Exported(id=job.id, name=job.name, problem=str(error).rstrip("."))
+    except PoolError as error:
+        return _gone(job.id, job.name, error)
     return Exported(id=job.id, name=job.name, reports=written)

@@ -169,14 +169,14 @@ class Tracker(Protocol):
 
 
 async def record(run: Run, job: Job, reports: Callable[[int], Awaitable[Sequence[Point]]]) -> int:
-    """Add the reports that a run lacks, and the state of the job; return the number of reports.
+    """Add the reports that a run lacks, and the state of the job; return the number of reports with numbers.
 
     ``reports`` returns those after a position, empty if there are none. Raises as `Run.write`.
     """
     written = 0
     while points := await reports(run.position):
         await run.write(points)
-        written += len(points)
+        written += sum(point.has_numbers for point in points)
     await run.settle(job)
     return written
 

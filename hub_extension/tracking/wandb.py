@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import escape
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import msgspec
 import wandb
 
 from springtide.hub_extension.tracking.tracker import NotTakenError, about, parameters
+from springtide.scheduler.capture.ignore import IGNORE_FILE
 from springtide.scheduler.model import JobState
 from springtide.scheduler.scratch import ScratchFolder
 from springtide.scheduler.tracking_names import metric_name
@@ -25,6 +27,8 @@ from springtide.scheduler.wire import Job, Point
 
 POSITION: Final = "springtide.json"
 """The file with the last report of a complete run."""
+IGNORED: Final = "# Exported runs are no part of the project that their folder lies in.\n*\n"
+"""Content of the ignore file beside the runs."""
 MAX_TAG: Final = 64
 """Maximum length of a tag of W&B, in characters."""
 MAX_PROJECT: Final = 128
@@ -47,7 +51,7 @@ class WandbRun:
         """See `Run.write`."""
         assert self._run is not None
         with _refused():
-            for point in points:
+            for point in filter(attrgetter("has_numbers"), points):
                 self._run.log(_row(point))
         self.position = points[-1].seq
 
@@ -61,6 +65,9 @@ class WandbRun:
         self._run = None
         (written / POSITION).write_bytes(msgspec.json.encode({"position": self.position}))
         self._place.mkdir(exist_ok=True)
+        ignores = self._place / IGNORE_FILE
+        if not ignores.exists():
+            ignores.write_text(IGNORED, encoding="utf-8")
         shutil.move(written, self._place / written.name)
 
 

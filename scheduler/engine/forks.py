@@ -14,7 +14,7 @@ from msgspec import structs
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
-from springtide.scheduler.engine.reruns import RerunCalls
+from springtide.scheduler.engine.reruns import RerunCalls, name_again
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller
@@ -257,16 +257,21 @@ class ForkCalls:
         return job, chosen(job, await self._found(job), step, name)
 
     async def submission(
-        self, job: JobRecord, request: msgspec.Struct, changes: Mapping[str, Any]
+        self, source: Source, request: msgspec.Struct, changes: Mapping[str, Any]
     ) -> wire.Submission:
-        """Return the submission of a fork. Raises `Refusal`."""
+        """Return the submission of a fork; without a name its name says its checkpoint. Raises `Refusal`."""
+        job = source.job
         program: wire.Program | None = getattr(request, "program")  # noqa: B009 - made from the table, unknown to type checkers
         key: str | None = getattr(request, "key")  # noqa: B009
         typed = arguments_of(request)
         if program is not None and typed:
             raise invalid_field("arguments", "A whole program and arguments are given.", "Give one of them.")
         again = await self._reruns.submission(
-            job.id, changes, key, typed, files=program is None or not has_files(program)
+            job.id,
+            {"name": name_again(job.spec, source.reference), **changes},
+            key,
+            typed,
+            files=program is None or not has_files(program),
         )
         return again if program is None else with_program(again, program)
 

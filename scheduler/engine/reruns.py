@@ -15,12 +15,13 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words
+from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words, shown_words
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.sentences.reruns import fork_mark
 from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
 from springtide.scheduler.store.queries import trials as sweep_trials
@@ -35,6 +36,8 @@ MAX_LINES = 1000
 MAX_VALUE = 2000
 """Maximum length of a reported value, in characters."""
 NONE = "none"
+NOT_GIVEN = "not given"
+"""Stands in comparisons for an argument that a job was not given: its program may have a default."""
 
 
 def options_of(spec: JobSpec) -> dict[str, Any]:
@@ -42,9 +45,25 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
     return {"name": spec.name, "project": spec.project, **structs.asdict(spec.options)}
 
 
+def name_again(first: JobSpec, fork: ForkRef | None = None) -> str:
+    """Return the name of a run again, or of a fork from this checkpoint, if none is given.
+
+    That of a fork ends with its checkpoint; a run again or a fork of that fork does not repeat it.
+    """
+    name = first.name
+    if first.rerun is not None and first.rerun.fork is not None:
+        name = name.removesuffix(_mark(first.rerun.fork))
+    mark = "" if fork is None else _mark(fork)
+    return name[: wire.MAX_NAME - len(mark)] + mark
+
+
+def _mark(fork: ForkRef) -> str:
+    return fork_mark(fork.checkpoint, fork.step)[: wire.MAX_NAME // 2]
+
+
 def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a run again; variables are added to those of the first run."""
-    options = options_of(spec)
+    options = {**options_of(spec), "name": name_again(spec)}
     variables = {**options[VARIABLES], **changes.get(VARIABLES, {})}
     return {**options, **changes, VARIABLES: variables}
 
@@ -68,10 +87,11 @@ def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
 def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None, typed: Iterable[str] = ()) -> RerunRef:
     """Return a reference to the first run, with the options that differ, and hidden arguments ``typed`` anew."""
     before, after = options_of(first), options_of(again)
+    unsaid = ("name", name_again(first, fork))
     differences = [
         OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
         for name, option in wire.OPTIONS.items()
-        if name != VARIABLES and before[name] != after[name]
+        if name != VARIABLES and before[name] != after[name] and (name, after[name]) != unsaid
     ]
     names = dict.fromkeys([*first.arguments, *again.arguments])
     differences += [
@@ -242,13 +262,13 @@ def _by_name(
     kind: str, tables: Sequence[Mapping[str, Any]], shown: Callable[[Any], str]
 ) -> Iterator[wire.Difference]:
     for name in dict.fromkeys(name for table in tables for name in table):
-        values = [shown(table[name]) if name in table else NONE for table in tables]
+        values = [shown(table[name]) if name in table else NOT_GIVEN for table in tables]
         yield wire.Difference(kind=kind, name=name, values=values)
 
 
 def _commands(specs: Sequence[JobSpec]) -> Iterator[wire.Difference]:
     """Yield the commands from the first difference that is none of arguments, which are compared by name."""
-    commands = [program_words(spec.kind, spec.argv) for spec in specs]
+    commands = [program_words(spec.kind, shown_words(spec.kind, spec.argv, spec.source)) for spec in specs]
     same = sum(1 for _ in takewhile(lambda values: len(set(values)) == 1, zip(*commands, strict=False)))
     rests = [shlex.join(argv[same:]) for argv in commands]
     yield wire.Difference(kind="command", name="command", values=[rest or NONE for rest in rests])

@@ -32,6 +32,11 @@ def fork_text(
     return f"{said} {NOT_PASSED}" if advised else said
 
 
+def fork_mark(checkpoint: str, step: float | None) -> str:
+    """Return what follows the name of the first run in that of its fork: ``, from step 40``."""
+    return f", from step {step:g}" if step is not None else f", from {checkpoint.rpartition('/')[2]}"
+
+
 def _changes(changes: Sequence[tuple[str, str, str]]) -> str:
     texts = [
         f"{option} {before} → {after}" if before else f"{option} {after}" for option, before, after in changes

@@ -445,6 +445,11 @@ class Point(Answer, frozen=True, kw_only=True):
     of_checkpoint: bool = False
     left_out: int = 0
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether it reports a step or values; a message, and the note of a checkpoint, do not."""
+        return not self.of_checkpoint and (self.step is not None or bool(self.values))
+
 
 class Points(Answer, frozen=True, kw_only=True):
     """Reports in order; ask again with ``after`` = ``next``."""

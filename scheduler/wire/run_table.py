@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from springtide.scheduler.arguments import argument_of
+from springtide.scheduler.metrics import Extremes
+from springtide.scheduler.runs import Run
 from springtide.scheduler.wire.csv_text import csv_text, moment
 from springtide.scheduler.wire.jobs import Job
 
@@ -37,7 +39,7 @@ def csv_of(jobs: Sequence[Job], now: float) -> str:
     before them.
     """
     arguments = dict.fromkeys(name for job in jobs for name in job.arguments)
-    metrics = dict.fromkeys(name for job in jobs for name in job.progress.values)
+    metrics = dict.fromkeys(name for job in jobs for name in (*job.progress.values, *_best(job)))
     heads = [*COLUMNS, *(f"argument.{name}" for name in arguments)]
     heads += [f"{kind}.{name}" for name in metrics for kind in ("last", "best")]
     given = ([_argument(job, name) for name in arguments] for job in jobs)
@@ -56,13 +58,41 @@ def _own(job: Job, now: float) -> list[object]:
     ]
 
 
-def lineage_of(job: Job) -> dict[str, object]:
+def run_of(job: Job) -> Run:
+    """Return a job as a row whose values have names. Of each metric its best value is the only extreme."""
+    fork, lineage = job.rerun and job.rerun.fork, lineage_of(job)
+    return Run(
+        id=job.id,
+        seq=0,
+        name=job.name,
+        user=job.user,
+        project=job.project,
+        state=job.state,
+        submitted=job.submitted,
+        started=job.started,
+        ended=job.ended,
+        gpus=job.options.gpus * job.options.workers,
+        tags=tuple(job.options.tags),
+        note=job.note,
+        step=job.progress.step,
+        forked_from=(job.rerun.job, job.rerun.name) if job.rerun and fork else (),
+        fork_step=lineage["fork_step"],
+        generation=lineage["generation"],
+        member=lineage["member"],
+        arguments=job.arguments,
+        values=job.progress.values,
+        extremes={name: Extremes(value, None, value, None) for name, value in _best(job).items()},
+    )
+
+
+def lineage_of(job: Job) -> dict[str, Any]:
     """Return the lineage of a job by the names of its columns: None is what does not apply to it."""
     fork, trial = job.rerun and job.rerun.fork, job.outcome
+    of = (job.trials and job.trials.population) or trial
     return {
         "forked_from": job.rerun.job if job.rerun and fork else None,
         "fork_step": fork and fork.step,
-        "generation": trial and trial.generation,
+        "generation": of and of.generation,
         "member": trial and trial.member,
     }
 
@@ -77,9 +107,13 @@ def _argument(job: Job, name: str) -> str | None:
 
 
 def _metrics(job: Job, names: Iterable[str]) -> list[object]:
-    progress = job.progress
-    return [
-        value
-        for name in names
-        for value in (progress.values.get(name), progress.best[name].value if name in progress.best else None)
-    ]
+    best = _best(job)
+    return [value for name in names for value in (job.progress.values.get(name), best.get(name))]
+
+
+def _best(job: Job) -> dict[str, float]:
+    """Return the best value of each metric; of a sweep's metric that of its best trial."""
+    trials = job.trials
+    if trials is not None:
+        return {} if trials.best is None or not trials.metric else {trials.metric: trials.best.value}
+    return {name: best.value for name, best in job.progress.best.items() if name in job.progress.values}

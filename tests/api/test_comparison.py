@@ -60,7 +60,19 @@ async def test_a_command_is_arguments_and_no_code(running: Any) -> None:
     function = await running.submit("susan", kind="function", source="train()")
     found = (await comparison(running, "susan", *(job["id"] for job in [*commands, function]))).json()
     assert found["code"] == [[], [], []]
-    assert [each["values"] for each in found["differences"] if each["name"] == "lr"] == [["0.1", "0.2", "none"]]
+    assert [each["values"] for each in found["differences"] if each["name"] == "lr"] == [
+        ["0.1", "0.2", "not given"]
+    ]
+
+
+async def test_functions_are_compared_by_their_names(running: Any) -> None:
+    runner = ["python3", "-m", "springtide.training.run", "function", "payload.pkl"]
+    one = await running.submit("susan", *runner, kind="function", source="@cache\ndef train(lr):\n    ...\n")
+    two = await running.submit("susan", *runner, kind="function", source="def tune(lr):\n    ...\n")
+    three = await running.submit("susan", "python3", "train.py")
+    found = (await comparison(running, "susan", *(job["id"] for job in (one, two, three)))).json()
+    told = {each["name"]: each["values"] for each in found["differences"] if each["kind"] == "command"}
+    assert told == {"command": ["function train", "function tune", "python3 train.py"]}
 
 
 async def test_arguments_are_compared_by_name_wherever_they_stand(running: Any) -> None:
@@ -71,9 +83,9 @@ async def test_arguments_are_compared_by_name_wherever_they_stand(running: Any) 
     answer = await comparison(running, "susan", one["id"], two["id"])
     found = {(each["kind"], each["name"]): each["values"] for each in answer.json()["differences"]}
     assert found == {
-        ("argument", "fast"): ["true", "none"],
+        ("argument", "fast"): ["true", "not given"],
         ("argument", "lr"): ["0.1", "0.2"],
-        ("argument", "out"): ["none", "my file"],
+        ("argument", "out"): ["not given", "my file"],
     }
     assert "hunter" not in answer.text
 

@@ -132,6 +132,29 @@ async def test_a_fork_begins_from_the_newest_checkpoint_and_with_more_to_do(runn
     assert weights(await log_of(running, child["id"])) == fresh(tmp_path)
 
 
+async def test_the_name_of_a_fork_says_its_checkpoint_once_unless_one_is_given(running: Any) -> None:
+    parent = await trained(running, "--steps", "4")
+    child = (await fork(running, parent["id"], step=2, arguments={"steps": "8"})).json()
+    assert child["name"] == "train, from step 2"
+    assert child["rerun"]["text"] == "Fork of “train” at step 2: steps 4 → 8."
+    await ended(running, child["id"])
+    grandchild = (await fork(running, child["id"], step=3)).json()
+    assert grandchild["name"] == "train, from step 3"
+    assert grandchild["rerun"]["text"] == "Fork of “train, from step 2” at step 3 with nothing changed."
+    again = (await running.as_("susan").post(f"/jobs/{child['id']}/rerun", json={})).json()
+    assert (again["name"], again["rerun"]["changes"]) == ("train", []), "it begins from the start"
+    for name in ("train", "slower"):
+        named = (await fork(running, parent["id"], step=2, name=name)).json()
+        assert named["name"] == name
+    assert named["rerun"]["text"] == "Fork of “train” at step 2: name train → slower."
+
+
+async def test_the_name_of_a_fork_has_room_for_its_checkpoint(running: Any) -> None:
+    parent = await trained(running, "--steps", "2", name="n" * wire.MAX_NAME)
+    child = await fork(running, parent["id"], step=2)
+    assert child.json()["name"] == f"{'n' * (wire.MAX_NAME - len(', from step 2'))}, from step 2"
+
+
 async def test_a_fork_is_isolated_from_its_parent_and_its_checkpoints(running: Any, tmp_path: Path) -> None:
     parent = await trained(running, "--steps", "5")
     blockers = [(await running.submit("susan", gpus=2))["id"] for _ in range(3)]

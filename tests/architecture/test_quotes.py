@@ -26,7 +26,6 @@ ALLOWED = {
         ("widgets/handle.py", "self"),
     },
     "Python or shell to copy or to run": {
-        ("hub_extension/command.py", "needs"),
         ("widgets/form/arguments.py", "written"),
         ("hub_extension/local_hub/up.py", "prepared"),
         ("hub_extension/local_hub/up.py", "settings"),

@@ -68,3 +68,12 @@ def test_training_runs_on_the_standard_library_alone(installed: Path, tmp_path: 
         "from springtide.training import current_job; print(current_job().should_pause())"
     )
     assert run(code, tmp_path, installed) == "False"
+
+
+def test_the_package_runs_as_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "springtide", "jobs", "--nonsense"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: springtide jobs"), done.stderr

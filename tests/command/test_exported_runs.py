@@ -61,6 +61,15 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(
     assert (done.code, said in " ".join(done.err.split())) == (code, True), done.err
 
 
+def test_a_job_that_is_gone_does_not_keep_the_others(run: Run) -> None:
+    done = run("runs", "export", "gone-1", "gone-2", "--to", "mlflow", "--into", "http://127.0.0.1:9")
+    assert done.code == 1
+    first, second, end = done.err.splitlines()
+    assert first == "gone-1: left out: There is no job “gone-1”."
+    assert second == "gone-2: left out: There is no job “gone-2”."
+    assert end == "Error: 2 of 2 jobs left out."
+
+
 def test_a_password_in_an_address_is_in_no_message(run: Run) -> None:
     refused = run("runs", "export", "--mine", "--to", "mlflow", "--into", "ftp://susan:hunter2@example.org")
     assert (refused.code, "hunter2" in refused.out + refused.err) == (2, False)

@@ -222,6 +222,16 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     assert (done.code, done.out) == (0, "has 3 more\n"), done.err
     done = run("fork", "--present-code", "--follow", first)
     assert (done.code, done.out) == (0, "other code\n"), done.err
+    (directory / "train.py").write_text("import sys\nprint('newer', *sys.argv[1:])\n")
+    done = run("fork", "--present-code", "--argument", "rate=2", "--argument", "--fast=true", "--follow", first)
+    assert (done.code, done.out) == (0, "newer --rate 2 --fast\n"), done.err
+    assert "rate 0.1 → 2, fast none → true" in done.err
+    wrong = run("fork", "--present-code", "--argument", "rat=2", first)
+    assert (wrong.code, "“rat” is no argument of this job" in wrong.err) == (2, True), wrong.err
+    secret = run("submit", "--json", "--", "python", "train.py", "--api-key", "hunter2").json["id"]
+    hidden = run("fork", "--present-code", secret)
+    assert hidden.code != 0
+    assert "has hidden values, which nobody is shown. Give it after --." in hidden.err
     for odd in ("nan", "1e400"):
         refused = run("fork", "--step", odd, first)
         assert (refused.code, "expected the step of a checkpoint" in refused.err) == (2, True), refused.err
@@ -525,3 +535,39 @@ def test_the_list_says_when_a_waiting_job_likely_starts(run: Run, directory: Pat
         assert "in about " in listed or "any moment" in listed
     finally:
         run("cancel", *sent)
+
+
+def test_the_values_that_a_condition_and_an_order_name_are_columns(run: Run, directory: Path) -> None:
+    (directory / "train.py").write_text(
+        "import sys\nfrom springtide.training import current_job\njob = current_job()\n"
+        "for step, loss in enumerate([0.5, 0.125, 0.25]): job.report(step=step, loss=loss)\n"
+    )
+    words = ("submit", "--gpus", "0", "--tag", "columns", "--json", "--", "python", "train.py", "--rate", "0.1")
+    assert run("wait", run(*words).json["id"]).code == 0
+    where = "tag = columns and rate < 1 and gpus = 0"
+    listed = run("jobs", "--mine", "--where", where, "--order", "-best.loss")
+    heads, row = listed.out.splitlines()
+    shown = {name: row[heads.index(name) :].split()[0] for name in ("tag", "rate", "best.loss")}
+    assert shown == {"tag": "columns", "rate": "0.1", "best.loss": "0.125"}
+    assert "gpus" not in heads, "the table has GPUS"
+    assert "best.loss" not in run("jobs", "--mine", "--tag", "columns").out
+
+
+SENDS_A_FUNCTION = """
+from springtide.widgets import pool
+
+
+def train(rate):
+    return rate
+
+
+print(pool.submit(train, 0.1, gpus=0, name="mine").id)
+"""
+
+
+def test_a_function_is_shown_by_its_name(run: Run, directory: Path) -> None:
+    (directory / "own.py").write_text(SENDS_A_FUNCTION)
+    sent = run("submit", "--gpus", "0", "--follow", "--", "python", "own.py")
+    assert sent.code == 0, sent.err
+    shown = run("show", sent.out.split()[-1]).out
+    assert re.search(r"runs +function train$", shown, re.MULTILINE), shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pool_process import running_service
 from terminal import Done, Run, called
 from wheels import write_wheel
 
+from springtide.hub_extension.commands.needs import remedy
 from springtide.scheduler.user_environments import (
     UserEnvironmentError,
     UserEnvironments,
@@ -108,6 +110,36 @@ def test_the_program_pip_of_an_environment_installs_into_it(
     run = kernel_of(made.kernel)
     assert "Successfully installed tidal-1.2" in run("!pip install tidal")
     assert run("import tidal; print(tidal.__file__)").startswith(str(made.path))
+
+
+def test_the_command_in_an_environment_has_the_packages_of_the_environment(
+    mine: UserEnvironments, kernel_of: Callable[[str], Callable[[str], str]]
+) -> None:
+    made = mine.create("plain", ["tidal"])
+    run = kernel_of(made.kernel)
+    assert run("!which springtide").strip() == str(made.path / "bin/springtide")
+    assert "springtide, version" in run("!springtide --version")
+    assert run("!python -m springtide --version") == run("!springtide --version")
+
+
+def test_what_a_command_lacks_is_installed_where_it_runs(mine: UserEnvironments, offline: Path) -> None:
+    home = {"HOME": str(offline)}
+    assert remedy("mcp", "mcp", home, can_install=True) == "pip install 'springtide[mcp]'"
+    activate = mine.root / "mcp/bin/activate"
+    assert remedy("mcp", "mcp", home, can_install=False).endswith(
+        f"own: springtide env create mcp 'springtide[mcp]'; source {activate}; springtide mcp"
+    )
+    made = mine.create("plain")
+    said = remedy("mcp", "mcp", {**home, "VIRTUAL_ENV": str(made.path)}, can_install=False)
+    assert "in the active environment plain" in said
+    assert said.endswith("python -m pip install 'springtide[mcp]', then python -m springtide mcp")
+    own = {**home, "VIRTUAL_ENV": sys.prefix}
+    assert remedy("mcp", "mcp", own, can_install=True) == "pip install 'springtide[mcp]'"
+
+
+def test_an_extra_of_the_product_installs_into_an_environment_without_an_index(mine: UserEnvironments) -> None:
+    made = mine.create("frames", ["springtide[pandas]"])
+    assert made.packages == ("springtide[pandas]",)
 
 
 def test_jobs_of_a_notebook_with_the_kernel_run_in_the_environment(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import random
 from typing import Any
 
@@ -10,11 +12,13 @@ import pytest
 from engine_sweeps import counts, jobs_of, live, rows, sweep
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import EngineSettings
+from springtide.scheduler.engine import EngineSettings, JobFilter
 from springtide.scheduler.executors.base import CheckpointGoneError, ExecutorError, TrialReport
 from springtide.scheduler.model import Settings
 from springtide.scheduler.population import Population, Range
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.runs import parse
+from springtide.scheduler.wire.run_table import csv_of
 
 SPACE = {"rate": Range(low=0.001, high=0.1, log=True), "layers": (1, 2, 3)}
 SMALL: dict[str, Any] = {"members": 4, "generations": 3, "every": 10.0, "space": SPACE, "seed": 3}
@@ -81,6 +85,22 @@ async def test_a_generation_begins_when_the_one_before_has_ended_with_copies_of_
     ended = await pool.job(one.id)
     assert (ended.state, ended.reason.text) == ("succeeded", "All 12 trials succeeded.")
     assert ended.trials.best.value == min(row[7] for row in await outcome(pool, one.id))
+
+
+async def test_a_population_is_found_by_its_generation_and_exported_with_it_and_its_best_value(pool):
+    one = await evolve(pool)
+    await pool.idle()
+    for key in live(pool):
+        finish(pool, key)
+    await pool.idle()
+    for number, found in ((2, [one.id]), (3, [])):
+        ask = JobFilter(where=parse(f"generation = {number}"))
+        assert [job.id for job in (await pool.engine.jobs(ask, None, 10)).items] == found
+    await finish_all(pool)
+    ended = await pool.job(one.id)
+    (row,) = csv.DictReader(io.StringIO(csv_of([ended], 0.0)))
+    assert (row["generation"], row["member"]) == ("3", "")
+    assert float(row["best.loss"]) == ended.trials.best.value
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -18,6 +18,7 @@ from pool_process import running_service
 from terminal import OURS
 
 import springtide.training
+from springtide.scheduler.capture.project import capture_project
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission
 
@@ -198,4 +199,7 @@ def test_ended_jobs_are_offline_runs_of_wandb_once(desk: Desk, tmp_path: Path) -
         f"{second.id} second: 0 reports added.",
     ]
     assert sorted(path.name for path in folder.iterdir()) == ["wandb"]
+    (tmp_path / ".springtideignore").touch()
+    sent = capture_project(tmp_path, tmp_path.parent).files
+    assert not [path for path in sent if "offline-run" in path], "exported runs are no part of a project"
     assert len(desk.runs_of_wandb(folder)) == 2

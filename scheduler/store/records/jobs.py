@@ -408,6 +408,8 @@ class JobRecord(msgspec.Struct, frozen=True):
         first = spec.rerun
         fork = None if first is None else first.fork
         member = None if spec.trial is None else spec.trial.member
+        present = None if standing.sweep is None else standing.sweep.generation
+        generation = None if present is None else present.number
         return Run(
             id=spec.id,
             seq=spec.seq,
@@ -424,7 +426,7 @@ class JobRecord(msgspec.Struct, frozen=True):
             step=standing.step,
             forked_from=() if first is None or fork is None else (first.job, first.name),
             fork_step=None if fork is None else fork.step,
-            generation=None if member is None else member.generation,
+            generation=generation if member is None else member.generation,
             member=None if member is None else member.member,
             arguments=self.arguments,
             values=standing.values,
