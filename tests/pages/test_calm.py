@@ -224,7 +224,7 @@ def test_no_page_of_the_hub_is_drawn_again_every_few_seconds(windows: Windows, s
     page = windows.open()
     page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
     page.add_init_script(PERIODS)
-    for path in ("", f"jobs/{job.id}", "pool", "workspaces", "report", "notifications"):
+    for path in ("", f"jobs/{job.id}", "pool", "workspaces", "notifications"):
         page.goto(service.url + path)
         expect(page.locator("#page:not([aria-busy])")).to_be_visible()
         expect(page.get_by_test_id("connection")).to_have_text("Live")
