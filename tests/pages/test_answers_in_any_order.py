@@ -145,7 +145,7 @@ def test_what_happens_before_the_stream_opens_is_shown_too(
 
 def test_nothing_is_said_of_changes_before_they_are_read(windows: Windows, service: Service) -> None:
     page = window_of(windows, service, "admin")
-    with held(page, "audit"):
+    with held(page, "audit?*"):
         page.goto(f"{service.url}admin")
         page.get_by_test_id("edit-weight-nlp").fill("2")
         expect(page.get_by_test_id("save-nlp")).to_be_visible()

@@ -47,14 +47,14 @@ def test_a_lead_holds_and_releases_a_running_job_on_its_page(visit: Visit, pool:
     page.get_by_test_id("job-hold").click()
     page.get_by_test_id("intervention-reason").fill(WHY)
     page.get_by_test_id("intervention-send").click()
-    expect(page.get_by_test_id("job-headline")).to_contain_text("Put on hold by lead.")
+    expect(page.get_by_test_id("job-headline")).to_contain_text("Put on hold by “lead”.")
     assert clicks() == 2
 
     hers = visit("susan", f"jobs/{job.id}", apart=True)
-    expect(hers.get_by_test_id("job-headline")).to_contain_text("Put on hold by lead.")
+    expect(hers.get_by_test_id("job-headline")).to_contain_text("Put on hold by “lead”.")
     expect(hers.get_by_test_id("job-release")).to_have_count(0)
     hers.get_by_text("Why?").click()
-    expect(hers.get_by_test_id("job-card")).to_contain_text(f"It was put on hold by lead: {WHY}")
+    expect(hers.get_by_test_id("job-card")).to_contain_text(f"It was put on hold by “lead”: {WHY}")
 
     clicks = counted(page)
     page.get_by_test_id("job-release").click()
@@ -124,7 +124,7 @@ def test_a_project_is_frozen_until_a_time_and_unfrozen(visit: Visit, pool: Servi
     assert clicks() <= 3
     pool.until(job.id, lambda found: found.state == "paused")
     hers = visit("susan", f"jobs/{job.id}", apart=True)
-    expect(hers.get_by_test_id("job-headline")).to_contain_text("Project frozen by lead.")
+    expect(hers.get_by_test_id("job-headline")).to_contain_text("Project frozen by “lead”.")
 
     clicks = counted(page)
     page.get_by_test_id("unfreeze-vision").click()

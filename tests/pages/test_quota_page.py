@@ -294,7 +294,7 @@ def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(
         expect(page.get_by_test_id("project-row-robots")).to_be_visible()
         expect(page.get_by_test_id("project-row-nlp")).to_have_count(0)
         expect(page.get_by_test_id("edit-quota-vision")).to_be_disabled()
-        for nowhere in ("sum-train", "new-project", "audit", "delete-vision", "ranges-edit-vision"):
+        for nowhere in ("sum-train", "new-project", "delete-vision", "ranges-edit-vision"):
             expect(page.get_by_test_id(nowhere)).to_have_count(0)
         page.get_by_test_id("edit-quota-robots").fill("1")
         page.get_by_test_id("save-robots").click()

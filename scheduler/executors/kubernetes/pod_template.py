@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from springtide.scheduler.executors.environment import gpu_environment
-from springtide.scheduler.kube import Object
+
+if TYPE_CHECKING:
+    from springtide.scheduler.kube import Object
 
 T = TypeVar("T")
 Name = Annotated[str, Meta(min_length=1, max_length=253)]

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 import msgspec
-from kubernetes.utils.quantity import parse_quantity
 
 from springtide.scheduler import wording
 from springtide.scheduler.datasets.dataset import MOUNTS
@@ -278,6 +277,8 @@ def _faults_of_others(template: PodTemplate, volumes: Sequence[str]) -> Iterator
 
 
 def _faults_of_quantities(quantities: Mapping[str, Quantity], at: str) -> Iterator[str]:
+    from kubernetes.utils.quantity import parse_quantity  # noqa: PLC0415 - the extra may be missing
+
     for resource, quantity in quantities.items():
         if resource not in RESOURCES:
             yield f"{at} has {wording.given(resource)}, which the pool gives out; expected {', '.join(RESOURCES)}"

@@ -137,10 +137,10 @@ def read(sentence: str, document: Document) -> list[dict[str, Any]]:
         return [{"add_nodes": int(match[1])}]
     projects = {project["name"]: project for project in document["projects"]}
     change: dict[str, Any] = {}
-    for match in re.finditer(r"with a (quota|limit) of (\w+)(?: (\w+) GPUs?)? for (\w+)", sentence):
+    for match in re.finditer(r"with a (quota|limit) of (\w+)(?: (\w+) GPUs?)? for “(\w+)”", sentence):
         what, number, kind, name = match.groups()
         _change(change, projects[name], what, kind, 0 if number == "none" else int(number))
-    for match in re.finditer(r"without the (limit)(?: of (\w+) GPUs)? for (\w+)", sentence):
+    for match in re.finditer(r"without the (limit)(?: of (\w+) GPUs)? for “(\w+)”", sentence):
         _change(change, projects[match[3]], match[1], match[2], None)
     assert change, f"nothing can be done about {sentence!r}"
     return [change]
