@@ -30,6 +30,8 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands.replay": ("hub",),
     "hub_extension.commands.up": ("hub",),
     "hub_extension.doctor.cluster": ("hub", "kubernetes"),
+    "hub_extension.doctor.job_pods": ("hub", "kubernetes"),
+    "hub_extension.doctor.other_pods": ("hub", "kubernetes"),
     "hub_extension.local_hub.proxy": ("hub", "proxy"),
     "hub_extension.tracking.mlflow": (),
     "hub_extension.tracking.tensorboard": ("hub", "tracking"),

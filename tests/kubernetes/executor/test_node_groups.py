@@ -134,7 +134,7 @@ async def test_a_restart_of_the_service_asks_for_nothing_twice(pool: GrowingPool
     (before,) = await pool.asked(1)
     await pool.stop()
     await pool.start()
-    text = await pool.reason(job, lambda text: "was asked" in text)
+    text = await pool.reason(job, lambda text: "was requested" in text)
     (after,) = pool.placeholders()
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "A node of the group big was requested" in text
