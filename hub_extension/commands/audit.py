@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from springtide.hub_extension.commands.text import print_json, print_table, say
-from springtide.hub_extension.commands.times import Moment, local
+from springtide.hub_extension.commands.times import LastMoment, Moment, local
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AuditEntry
 from springtide.scheduler.wire.audit_table import csv_of
@@ -26,7 +26,7 @@ SHOWN = 50
 )
 @click.option("--project", help="Only what concerns this project.")
 @click.option("--from", "start", type=Moment(), metavar="TIME", help="Only from then on, such as 2026-01-31.")
-@click.option("--to", "end", type=Moment(), metavar="TIME", help="Only before then.")
+@click.option("--to", "end", type=LastMoment(), metavar="TIME", help="Only until then; a day is part of it.")
 @click.option(
     "--limit", type=click.IntRange(1), help="Maximum number of entries.  [default: 50; all of CSV and JSON]"
 )

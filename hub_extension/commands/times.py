@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,8 @@ import click
 from springtide.scheduler.wire.moments import EXAMPLES, moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class Moment(click.ParamType[float]):
@@ -26,6 +29,17 @@ class Moment(click.ParamType[float]):
             return moment(value, datetime.now())  # noqa: DTZ005 - local times change their offset over the year
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
+
+
+class LastMoment(Moment):
+    """The end of a span of time as people write it; a day is part of the span."""
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the time, or the end of the day; or fail with the given text and examples."""
+        at = super().convert(value, param, ctx)
+        if not isinstance(value, str) or DAY.fullmatch(value.strip()) is None:
+            return at
+        return (datetime.fromtimestamp(at) + timedelta(days=1)).timestamp()  # noqa: DTZ006 - as above
 
 
 def until_option(command: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 
 import pytest
@@ -87,6 +88,8 @@ def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
         )
         assert run("audit", "--from", "someday", user="admin").code == 2
         assert run("audit", "--to", "2000-01-01", user="admin").out == "No entries.\n"
+        today = datetime.now().date().isoformat()  # noqa: DTZ005 - days of this machine
+        assert "job.hold" in run("audit", "--from", today, "--to", today, user="admin").out
         assert run("audit").code == 1
     finally:
         run("cancel", job)
