@@ -12,6 +12,7 @@ from springtide.scheduler.sentences.sentence import (
     cause,
     change,
     detail,
+    first_drains,
     follows,
     number,
     real,
@@ -176,6 +177,11 @@ def _far(p: Params) -> Sentences:
     yield state(f"No start is foreseen within the next {duration(86_400 * real(p, 'days'))}.")
 
 
+def _starts_drained(p: Params) -> Sentences:
+    if (drains := first_drains(p)) is not None:
+        yield state(f"No start is foreseen before {drains.end}, when the drain of {drains.what} ends.")
+
+
 def _hold_by(p: Params) -> str:
     by = quoted_name(p, "by") if p.get("by") else "the pool"
     return f"It was put on hold by {by}: {sentence(str(p.get('detail')))}"
@@ -263,6 +269,7 @@ STARTS: Table = {
     "engine-starts-never": lambda _: _unforeseen(
         "With the present nodes, quotas and limits it never starts, even when all running jobs have ended."
     ),
+    "engine-starts-drained": _starts_drained,
     "engine-starts-grows": lambda _: _unforeseen(
         "It may have to wait for a new node of the cluster, whose arrival cannot be predicted."
     ),
