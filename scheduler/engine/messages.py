@@ -31,6 +31,10 @@ BLOCKED = "engine-blocked"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
 
 
+OVER = frozenset({"engine-paused-for-hold", "engine-paused-for-freeze"})
+"""Codes of causes of a pause that are over once the job waits for GPUs again."""
+
+
 def held_by(by: str) -> Reason:
     """Return a user paused the job."""
     return Reason(HELD, {"by": by})

@@ -197,9 +197,13 @@ def _on_hold_runs(p: Params) -> Sentences:
     yield follows("It runs on, and does not start again before it is released.")
 
 
+def _given(p: Params) -> str:
+    """Return the end of a sentence: the reason that a person gave, if there is one."""
+    return f": {sentence(str(p['detail']))}" if p.get("detail") else "."
+
+
 def _frozen_by(p: Params) -> str:
-    why = f": {sentence(str(p['detail']))}" if p.get("detail") else "."
-    return f"The project {quoted_name(p, 'project')} was frozen by {quoted_name(p, 'by')}{why}"
+    return f"The project {quoted_name(p, 'project')} was frozen by {quoted_name(p, 'by')}{_given(p)}"
 
 
 def _frozen(p: Params) -> Sentences:
@@ -217,7 +221,9 @@ def _frozen_runs(p: Params) -> Sentences:
 
 
 def _paused_for_freeze(p: Params) -> Sentences:
-    yield cause(_frozen_by(p))
+    yield cause(
+        f"It was paused when {quoted_name(p, 'by')} froze the project {quoted_name(p, 'project')}{_given(p)}"
+    )
 
 
 def _paused_for_hold(p: Params) -> Sentences:

@@ -76,7 +76,7 @@ class Questions:
         snapshot = hypothesis.applied_to(self._planner.snapshot(now))
         diagnosed = [] if question.starts is None or hypothesis.never == GROWS else asked
         outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
-        forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now, self._waits)
+        forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now, waits=self._waits)
         if hypothesis.job is None or forecast.job is None:
             return forecast
         if not hypothesis.job.spec.options.gpus:

@@ -225,7 +225,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
 
 
 def forecast_view(
-    outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float, waits: Waits
+    outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float, *, waits: Waits
 ) -> wire.Forecast:
     """Return the view of a forecast for a caller; ``sees`` returns whether she may see a job.
 

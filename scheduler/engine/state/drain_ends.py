@@ -36,7 +36,7 @@ def drain_ends(
 
     A GPU of a drained node does not come back by itself, and a lost node not by the end of its drain.
     """
-    if all(each.until is None for each in (*drains.values(), *gpu_drains.values())):
+    if not (drains or gpu_drains):
         return []
     ends = (each for node in nodes if node.available for each in _ends(node, drains.get(node.name), gpu_drains))
     return sorted(ends, key=lambda end: (end.until, end.node.name, end.gpu or 0))
