@@ -15,6 +15,8 @@ from springtide.scheduler.wire import AuditEntry
 from springtide.scheduler.wire.audit_table import csv_of
 from springtide.scheduler.wording import amount
 
+UNTIL = "until"
+"""Name of the end of a change among its values, in seconds since the epoch."""
 SHOWN = 50
 """Number of entries in a table, unless another is asked for."""
 
@@ -70,11 +72,13 @@ def changes(entry: AuditEntry) -> str:
     for name in names:
         was, now = (values.get(name) for values in (entry.before, entry.after))
         if name in entry.before and name in entry.after:
-            said.append(f"{name} {_text(was)} → {_text(now)}")
+            said.append(f"{name} {_text(name, was)} → {_text(name, now)}")
         else:
-            said.append(f"{name} {_text(now if name in entry.after else was)}")
+            said.append(f"{name} {_text(name, now if name in entry.after else was)}")
     return ", ".join(said)
 
 
-def _text(value: Any) -> str:
+def _text(name: str, value: Any) -> str:
+    if name == UNTIL and isinstance(value, int | float):
+        return local(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -9,7 +9,7 @@ import click
 from msgspec import UNSET
 
 from springtide.hub_extension.commands.jobs import UNFINISHED, act_on, check_choice
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
+from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.commands.times import local, until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import OPTIONS, OPTIONS_EDITED, BadOption, JobEdit, ProjectEdit
@@ -64,14 +64,17 @@ def _selected(
     tag: str | None,
     where: str | None,
 ) -> list[str]:
-    """Return the ids of the named or chosen jobs. Raises `click.UsageError` for both, or none of them."""
+    """Return the ids of the named or chosen jobs.
+
+    Raises `click.UsageError` for both, or none of them, and `click.ClickException` if no job matches.
+    """
     filters = {"project": inside, "user": user, "tag": tag, "where": where}
     check_choice(job_ids, "--in, --user, --tag and --where", chosen=any(filters.values()))
     if job_ids:
         return list(dict.fromkeys(job_ids))
     found = [job.id for job in client.all_jobs(state=UNFINISHED, **filters)]
     if not found:
-        say("No unfinished job matches.")
+        raise click.ClickException("No unfinished job matches.")
     return found
 
 
@@ -96,6 +99,8 @@ def release(*, job_ids: tuple[str, ...], owner: str | None, as_json: bool, **cho
     with Client() as client:
         ids = _selected(client, job_ids, **chosen)
         held = ids if job_ids else [job_id for job_id in ids if client.job(job_id).hold is not None]
+        if not held:
+            raise click.ClickException("None of the unfinished jobs that match is on hold.")
         act_on(held, lambda job_id: client.release(job_id, owner), as_json=as_json)
 
 

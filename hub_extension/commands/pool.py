@@ -336,7 +336,8 @@ def drain(
                 continue
             there = [cell for cell in node.gpus if gpu in {None, cell.index}]
             held = ", ".join(f"{who} {number}" for who, number in holders(there).items())
-            click.echo(one_line(f"{_named(name, gpu)} is drained. Held there now: {held or 'nothing'}."))
+            ends = "" if until is None else f" until {local(until)}"
+            click.echo(one_line(f"{_named(name, gpu)} is drained{ends}. Held there now: {held or 'nothing'}."))
 
 
 def _drainable(names: tuple[str, ...], gpus: tuple[int, ...]) -> list[tuple[str, int | None]]:

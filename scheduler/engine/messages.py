@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
@@ -31,6 +31,10 @@ BLOCKED = "engine-blocked"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
 
 
+OVER = frozenset({"engine-paused-for-hold", "engine-paused-for-freeze"})
+"""Codes of causes of a pause that are over once the job waits for GPUs again."""
+
+
 def held_by(by: str) -> Reason:
     """Return a user paused the job."""
     return Reason(HELD, {"by": by})
@@ -53,8 +57,22 @@ def paused_for_hold(hold: Hold) -> Reason:
 
 def _frozen(hold: Hold) -> dict[str, str]:
     """Return who froze a project and why; the time at which that ends by itself is in UTC."""
-    ends = "" if hold.until is None else f"{datetime.fromtimestamp(hold.until, UTC):%Y-%m-%d %H:%M} UTC"
+    ends = "" if hold.until is None else _utc(hold.until)
     return {"by": hold.by, "detail": hold.reason, "project": hold.project, "ends": ends}
+
+
+def _utc(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def drained_until(ends: Sequence[tuple[str, float]]) -> dict[str, tuple[str, ...]]:
+    """Return which nodes and GPUs are drained and until when, in UTC, as parameters of why a job waits."""
+    return {"drained": tuple(name for name, _ in ends), "drained_until": tuple(_utc(until) for _, until in ends)}
+
+
+def starts_after_drains(waits: Reason) -> Reason:
+    """Return a job's start is unknown as long as the drains last that ``waits`` names as in its way."""
+    return Reason("engine-starts-drained", {key: waits.params[key] for key in ("drained", "drained_until")})
 
 
 def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:

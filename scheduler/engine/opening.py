@@ -374,6 +374,7 @@ def _compose(
             forecasts=forecasts,
             placements=placements,
             line=read_model.line_without_gpus,
+            waits=read_model.waiting_reason,
             clock=clock.wall,
         ),
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),

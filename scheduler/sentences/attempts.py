@@ -12,6 +12,7 @@ from springtide.scheduler.sentences.sentence import (
     cause,
     change,
     detail,
+    first_drains,
     follows,
     number,
     real,
@@ -176,6 +177,11 @@ def _far(p: Params) -> Sentences:
     yield state(f"No start is foreseen within the next {duration(86_400 * real(p, 'days'))}.")
 
 
+def _starts_drained(p: Params) -> Sentences:
+    if (drains := first_drains(p)) is not None:
+        yield state(f"No start is foreseen before {drains.end}, when the drain of {drains.what} ends.")
+
+
 def _hold_by(p: Params) -> str:
     by = quoted_name(p, "by") if p.get("by") else "the pool"
     return f"It was put on hold by {by}: {sentence(str(p.get('detail')))}"
@@ -191,9 +197,13 @@ def _on_hold_runs(p: Params) -> Sentences:
     yield follows("It runs on, and does not start again before it is released.")
 
 
+def _given(p: Params) -> str:
+    """Return the end of a sentence: the reason that a person gave, if there is one."""
+    return f": {sentence(str(p['detail']))}" if p.get("detail") else "."
+
+
 def _frozen_by(p: Params) -> str:
-    why = f": {sentence(str(p['detail']))}" if p.get("detail") else "."
-    return f"The project {quoted_name(p, 'project')} was frozen by {quoted_name(p, 'by')}{why}"
+    return f"The project {quoted_name(p, 'project')} was frozen by {quoted_name(p, 'by')}{_given(p)}"
 
 
 def _frozen(p: Params) -> Sentences:
@@ -211,7 +221,9 @@ def _frozen_runs(p: Params) -> Sentences:
 
 
 def _paused_for_freeze(p: Params) -> Sentences:
-    yield cause(_frozen_by(p))
+    yield cause(
+        f"It was paused when {quoted_name(p, 'by')} froze the project {quoted_name(p, 'project')}{_given(p)}"
+    )
 
 
 def _paused_for_hold(p: Params) -> Sentences:
@@ -263,6 +275,7 @@ STARTS: Table = {
     "engine-starts-never": lambda _: _unforeseen(
         "With the present nodes, quotas and limits it never starts, even when all running jobs have ended."
     ),
+    "engine-starts-drained": _starts_drained,
     "engine-starts-grows": lambda _: _unforeseen(
         "It may have to wait for a new node of the cluster, whose arrival cannot be predicted."
     ),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from springtide.scheduler.model import Reason
-from springtide.scheduler.sentences.sentence import Params, gpu_noun, names, number, real, typed_gpus
+from springtide.scheduler.sentences.sentence import Params, first_drains, gpu_noun, names, number, real, typed_gpus
 from springtide.scheduler.wording import (
     amount,
     cores_and_memory,
@@ -170,7 +170,17 @@ def _beyond_quota(p: Params) -> Parts:
         yield f"Waiting for {gpus(need)} within the quota of {at}: it is not preemptible."
 
 
+def _drained_first(p: Params) -> Parts:
+    """Yield what is drained until when, if the pool can run the job then."""
+    if (drains := first_drains(p)) is not None:
+        what = shortened(drains.what, LONGEST_NAME + len("the node "))
+        yield f"Waiting: {what} {plural(drains.number, 'is', 'are')} drained until {drains.end}."
+
+
 def _too_large(p: Params) -> Parts:
+    if names(p, "drained"):
+        yield from _drained_first(p)
+        return
     need, largest = gpus(number(p, "gpus")), number(p, "largest")
     if largest:
         yield f"{CANNOT}: needs {need} on one node, the largest {_typed(p)}node has {amount(largest)}."
@@ -187,6 +197,9 @@ def _no_rdma(p: Params) -> Parts:
 
 
 def _gang_too_large(p: Params) -> Parts:
+    if names(p, "drained"):
+        yield from _drained_first(p)
+        return
     yield f"{CANNOT}: needs {_request(p)}, there is room for {amount(number(p, 'most'))}."
 
 
@@ -453,10 +466,10 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "test-run-cancelled": _by("Test run cancelled"),
     "engine-on-hold": _by("Put on hold"),
     "engine-on-hold-runs": _by("Put on hold for later runs"),
-    "engine-paused-for-hold": _by("Paused for a hold"),
+    "engine-paused-for-hold": _by("Paused when put on hold"),
     "engine-frozen": _by("Project frozen"),
     "engine-frozen-runs": _by("Project frozen for later runs"),
-    "engine-paused-for-freeze": _by("Paused: project frozen"),
+    "engine-paused-for-freeze": _by("Paused when its project was frozen"),
     "engine-held": _by("Paused"),
     "engine-drained": _drained,
     "without-gpus-paused": _drained,

@@ -109,3 +109,21 @@ def names(params: Params, key: str) -> tuple[str, ...]:
     """Return the names among the parameters."""
     value = params.get(key)
     return value if isinstance(value, tuple) else tuple(value) if isinstance(value, list) else ()
+
+
+class Drains(NamedTuple):
+    """Drains that end first: ``the node n1 and 2 more``, how many, and the time of their end."""
+
+    what: str
+    number: int
+    end: str
+
+
+def first_drains(params: Params) -> Drains | None:
+    """Return which of the drained nodes and GPUs among the parameters come back first; None if there are none."""
+    ends = names(params, "drained_until")
+    if not ends:
+        return None
+    first = [name for name, end in zip(names(params, "drained"), ends, strict=True) if end == ends[0]]
+    more = f" and {len(first) - 1} more" if len(first) > 1 else ""
+    return Drains(f"{first[0]}{more}", len(first), ends[0])

@@ -15,6 +15,7 @@ from springtide.scheduler.sentences.sentence import (
     Table,
     change,
     ease,
+    first_drains,
     follows,
     gpu_noun,
     names,
@@ -43,8 +44,8 @@ MOST_NAMED = 3
 """Maximum number of jobs that a sentence names."""
 MOST_NEW_NODES = 16
 """Maximum number of new nodes that a sentence asks for."""
-STARTS_NEVER = "engine-starts-never"
-"""Code for a job that does not start even after the end of all running jobs."""
+STARTS_NEVER = frozenset({"engine-starts-never", "engine-starts-drained"})
+"""Codes for a job that does not start even after the end of all running jobs."""
 AT_ONCE_S = 10.0
 """Time below which a start is expected at once, in seconds; front ends say "any moment"."""
 
@@ -129,7 +130,7 @@ def _too_large(p: Params) -> Sentences:
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
     yield from _full_groups(p)
-    yield change(NEVER if largest else f"It can start when a {node} can be used again.")
+    yield from _never(p, NEVER if largest else f"It can start when a {node} can be used again.")
 
 
 def _per_gpu_too_large(p: Params) -> Sentences:
@@ -138,7 +139,7 @@ def _per_gpu_too_large(p: Params) -> Sentences:
     need = _gpus(p)
     node = f"node{_with_rdma(p)}"
     yield state(f"{who} needs {request} with {need}, and no {node} has that for {need}: the nearest has {most}.")
-    yield change(NEVER)
+    yield from _never(p)
 
 
 def _no_rdma(p: Params) -> Sentences:
@@ -147,7 +148,7 @@ def _no_rdma(p: Params) -> Sentences:
         f"{who} needs RDMA, and no {_typed(p, 'node')} that can be used now has it for a worker of that size."
     )
     yield from _full_groups(p)
-    yield change(NEVER)
+    yield from _never(p)
 
 
 def _suitable(p: Params) -> Sentences:
@@ -167,14 +168,14 @@ def _gang_too_large(p: Params) -> Sentences:
     have = f"all {_typed(p, 'node')}s{_with_rdma(p)} together have room for {amount(most)}"
     yield state(f"It needs {_workers(p)}, and {have}.")
     yield from _full_groups(p)
-    yield change(NEVER)
+    yield from _never(p)
 
 
 def _no_level(p: Params) -> Sentences:
     level = label(p, "level")
     yield state(f"It has to be in one {level}, and no {_typed(p, 'node')}{_with_rdma(p)} has the label {level}.")
     yield from _full_groups(p)
-    yield change(NEVER)
+    yield from _never(p)
 
 
 def _domain_too_small(p: Params) -> Sentences:
@@ -183,7 +184,7 @@ def _domain_too_small(p: Params) -> Sentences:
     room = f"the largest has room for {amount(most)}" if most else "none has room for that"
     yield state(f"It needs {what} in one {level}, and {room}.")
     yield from _full_groups(p)
-    yield change(NEVER)
+    yield from _never(p)
 
 
 def _workers(p: Params) -> str:
@@ -227,6 +228,25 @@ def _room(p: Params) -> Sentences:
         yield state(f"Reserved for others: {typed_gpus(p, aside)}.")
     yield from _full_groups(p)
     yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")
+    yield from _drained(p)
+
+
+def _never(p: Params, otherwise: str = NEVER) -> Sentences:
+    """Yield the drains after whose end the pool can run the job; without such ``otherwise``."""
+    if names(p, "drained"):
+        yield from _drained(p)
+    else:
+        yield change(otherwise)
+
+
+def _drained(p: Params) -> Sentences:
+    """Yield until when nodes and GPUs are drained that the job could use."""
+    if (drains := first_drains(p)) is not None:
+        what, many = f"{drains.what[0].upper()}{drains.what[1:]}", drains.number
+        yield follows(
+            f"{what} {plural(many, 'is', 'are')} drained until {drains.end}, and {plural(many, 'comes', 'come')}"
+            " back then."
+        )
 
 
 def _full_groups(p: Params) -> Sentences:
@@ -445,7 +465,7 @@ def agreed(said: Sequence[Sentence], expected: Expected | None) -> tuple[tuple[S
     """
     if expected is None:
         return tuple(said), True
-    never = expected.code == STARTS_NEVER
+    never = expected.code in STARTS_NEVER
     if never and any(sentence.role is Role.CHANGE for sentence in said):
         return tuple(said), False
     at_once = expected.after is not None and expected.after < AT_ONCE_S

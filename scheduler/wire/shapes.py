@@ -30,8 +30,11 @@ Quantity = Count | Annotated[dict[TypeName, Count | None], Meta(max_length=100)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_GPUS)]
 
 
-Until = Annotated[float, Meta(ge=0, le=1e11)]
-"""When a change ends by itself, in seconds since the epoch, as the system clock has it then."""
+Until = Annotated[float, Meta(ge=0, le=1e12)]
+"""When a change ends by itself, in seconds since the epoch, as the system clock has it then.
+
+The bound is beyond all dates with a year of four digits; an end too far away is refused in words.
+"""
 
 
 class Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

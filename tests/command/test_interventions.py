@@ -110,7 +110,11 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
         assert "susan was frozen by admin at" in shown
         assert "weight of susan: 1.0 again at" in shown
         assert run("freeze", "susan").code == 1
+        trail = run("audit", "--what", "project.freeze", "--limit", "1", user="admin").out
+        assert "until 2030-01-31 18:00" in trail
         assert run("unfreeze", "susan", user="admin").out == "susan is not frozen any more.\n"
+        again = run("unfreeze", "susan", user="admin")
+        assert (again.code, again.out, "The project “susan” is not frozen." in again.err) == (1, "", True)
     finally:
         run("unfreeze", "susan", user="admin")
         run("set-project", "susan", "--weight", "1", user="admin")
@@ -120,10 +124,46 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["hold", "--user", "nobody", "--reason", WHY], "No unfinished job matches."),
+        (["edit", "--tag", "no-such-tag", "--priority", "high"], "No unfinished job matches."),
+        (["release", "--user", "nobody"], "No unfinished job matches."),
+    ],
+)
+def test_a_choice_of_no_job_is_no_success(run: Run, words: list[str], message: str) -> None:
+    done = run(*words, user="admin")
+    assert (done.code, done.out, message in done.err) == (1, "", True), done.err
+
+
+def test_a_release_where_nothing_is_on_hold_is_no_success(run: Run) -> None:
+    job = sent(run, "--tag", "never-held")
+    try:
+        done = run("release", "--tag", "never-held", user="admin")
+        assert (done.code, "None of the unfinished jobs that match is on hold." in done.err) == (1, True), done.err
+    finally:
+        run("cancel", job)
+
+
+def test_a_drain_says_until_when(run: Run) -> None:
+    nodes = run("nodes", "--json", user="admin").json
+    node = next(each["name"] for each in nodes if each["environment"] == "train")
+    try:
+        done = run("drain", node, "--until", "2030-01-31 18:00", user="admin")
+        assert (done.code, f"{node} is drained until 2030-01-31 18:00" in done.out) == (0, True), done.err
+        trail = run("audit", "--what", "node.drain", "--limit", "1", user="admin").out
+        assert "until 2030-01-31 18:00" in trail
+    finally:
+        run("undrain", node, user="admin")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (["set-project", "susan"], "Give at least one of --quota"),
         (["set-project", "susan", "--quota", "many"], "“many” is no number of GPUs such as 4"),
         (["freeze", "susan", "--until", "someday"], "“someday” is not a time such as friday 18:00"),
         (["freeze", "susan", "--until", "2000-01-01"], "The end has passed already."),
+        (["freeze", "susan", "--until", "9999-12-31"], "The end is more than ten years away."),
+        (["drain", "train", "--until", "9999-12-31"], "The end is more than ten years away."),
     ],
 )
 def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:

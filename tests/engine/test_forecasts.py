@@ -69,14 +69,47 @@ async def test_a_job_that_waits_for_one_with_a_time_limit_starts_by_then(pool, l
 
 
 def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():
+    window = Window(None, None, None, NEVER)
     nodes = ObservedNodes((worlds.node("train", 8, taken=frozenset([3])),))
-    starts = cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_code(nodes))
+    starts = cache.starts_of(window, 0.0, 1.0, cache.never_of(cache.never_code(nodes), None))
     assert starts.why.text == "Processes outside the pool use GPUs: when these end cannot be predicted."
     free = ObservedNodes((worlds.node("train", 8),))
-    assert (
-        "does not start as long as"
-        in cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_code(free)).why.text
-    )
+    starts = cache.starts_of(window, 0.0, 1.0, cache.never_of(cache.never_code(free), None))
+    assert "it never starts" in starts.why.text
+
+
+async def test_a_job_under_a_drain_that_ends_is_not_said_to_never_start(pool, ask):
+    until = pool.clock.now + 3600.0
+    job = await pool.submit("susan", gpus=8)
+    await pool.state(job.id, "running")
+    await pool.engine.drain_node(wire.DrainRequest(node="train", until=until), "admin")
+    await pool.state(job.id, "paused")
+    foreseen = "No start is foreseen before 1970-01-12 14:46 UTC, when the drain of the node train ends."
+    assert (await ask(wire.WhatIf(starts=[job.id]))).starts[job.id].why.text == foreseen
+    reason = (await pool.job(job.id)).reason
+    assert "The node train is drained until 1970-01-12 14:46 UTC, and comes back then." in reason.text
+    assert "never" not in reason.text
+    assert reason.headline.endswith("the node train is drained until 1970-01-12 14:46 UTC.")
+
+    await pool.engine.drain_node(wire.DrainRequest(node="train"), "admin")
+    assert "is drained until" not in (await pool.job(job.id)).reason.text
+    assert "never" in (await ask(wire.WhatIf(starts=[job.id]))).starts[job.id].why.text
+
+
+async def test_only_drains_whose_end_helps_a_job_are_named_with_it(pool, ask):
+    until = pool.clock.now + 3600.0
+    pool.executor.change_nodes(worlds.node("small", 2), worlds.node("large", 8))
+    await pool.idle()
+    await pool.engine.drain_node(wire.DrainRequest(node="small", until=until), "admin")
+    await pool.engine.drain_node(wire.DrainRequest(node="large"), "admin")
+    large, small = await pool.submit("susan", gpus=4), await pool.submit("susan", gpus=1)
+    await pool.idle()
+    assert "is drained until" not in (await pool.job(large.id)).reason.text
+    assert "The node small is drained until" in (await pool.job(small.id)).reason.text
+
+    await pool.engine.drain_node(wire.DrainRequest(node="large", until=until + 60.0), "admin")
+    starts = (await ask(wire.WhatIf(starts=[large.id]))).starts[large.id]
+    assert starts.why.text.endswith("14:47 UTC, when the drain of the node large ends.")
 
 
 async def test_while_no_node_can_be_used_nothing_is_called_impossible(pool):
@@ -85,7 +118,7 @@ async def test_while_no_node_can_be_used_nothing_is_called_impossible(pool):
     job = await pool.submit("susan", gpus=1)
     await pool.idle()
     assert (await pool.job(job.id)).reason.text == (
-        "It needs 1 GPU on one node, and no node can be used now. It can start once a node can be used again."
+        "It needs 1 GPU on one node, and no node can be used now. It can start when a node can be used again."
     )
 
 

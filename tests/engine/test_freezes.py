@@ -52,6 +52,32 @@ async def test_running_jobs_are_paused_waiting_ones_wait_and_all_say_who_and_why
     assert await trail(pool, 2) == [("admin", "project.unfreeze", "susan"), ("admin", "project.freeze", "susan")]
 
 
+async def test_a_job_that_waits_after_a_freeze_or_a_hold_says_first_what_it_waits_for(pool):
+    runs = await pool.submit("susan", gpus=8, name="runs")
+    await pool.state(runs.id, "running")
+
+    async def after(pause: str) -> wire.Job:
+        await pool.state(runs.id, "paused")
+        other = await pool.submit("joe", gpus=8, name="other", preemptible=True, priority="high")
+        await pool.state(other.id, "running")
+        await (unfrozen(pool) if pause == "freeze" else pool.engine.release(runs.id, "admin"))
+        await pool.idle()
+        job = await pool.job(runs.id)
+        pool.executor.end(pool.key(other.id), code=0)
+        await pool.state(runs.id, "running")
+        return job
+
+    await frozen(pool)
+    job = await after("freeze")
+    assert job.reason.headline.startswith("Waiting for 8 GPUs")
+    assert "frozen" not in job.reason.headline
+    assert f"It was paused when “admin” froze the project “susan”: {WHY}" in job.reason.text
+    await pool.engine.hold(runs.id, "admin", WHY)
+    job = await after("hold")
+    assert job.reason.headline.startswith("Waiting for 8 GPUs")
+    assert f"It was paused when “admin” put it on hold: {WHY}" in job.reason.text
+
+
 async def test_running_jobs_may_finish(pool):
     runs = await pool.submit("susan", gpus=2, name="runs")
     await pool.state(runs.id, "running")
@@ -146,5 +172,14 @@ async def test_wrong_freezes_are_refused(pool):
         await frozen(pool, until=pool.clock.now)
     with pytest.raises(Refusal, match="control characters"):
         await pool.engine.freeze("susan", wire.FreezeRequest(why="a\x00"), "admin", members={})
-    await unfrozen(pool)
+    with pytest.raises(Refusal, match="The project “susan” is not frozen") as refused:
+        await unfrozen(pool)
+    assert refused.value.status == 409
     assert await trail(pool, 1) == [("configuration", "project.create", "jemma")]
+
+
+async def test_a_project_inside_a_frozen_one_is_unfrozen_with_that(pool):
+    await pool.engine.create_project("robots", wire.ProjectEdit(parent="susan", quota=1), "admin", members={})
+    await frozen(pool)
+    with pytest.raises(Refusal, match="“robots” is not frozen itself: “susan” is"):
+        await unfrozen(pool, "robots")

@@ -27,12 +27,24 @@ FROZEN: dict[str, Any] = {
     "detail": ("", "A review"),
     "ends": ("", "2026-11-27 17:00 UTC"),
 }
+ENDS = ("2026-11-27 17:00 UTC", "2026-11-28 09:00 UTC")
+NAME = "the node with-a-name-of-many-characters-1"
+DRAINS: list[dict[str, Any]] = [
+    {"drained": names, "drained_until": ends}
+    for names, ends in (
+        (("the node n1",), ENDS[:1]),
+        (("the node n1", "GPU 2 of n2"), ENDS[:1] * 2),
+        (("the node n1", "GPU 2 of n2"), ENDS),
+        ((NAME,) * 12, ENDS[1:] * 12),
+    )
+]
+"""Drained nodes and GPUs, and until when they are."""
 TYPES = ((), ("v100",), ("v100", "t4"))
 STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied", "open", "working")
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
-LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", *MADE}
+LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", "drained", "drained_until", *MADE}
 """Parameters whose values are tuples themselves."""
 MOST = 300
 """Maximum number of combinations of parameters to try."""
@@ -137,7 +149,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)},
         {**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8), "below": (1, 4)},
     ],
-    "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)}],
+    "too-large": [
+        {"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)},
+        *[{"gpus": 8, "workers": (1, 2), "largest": (0, 2), **drains} for drains in DRAINS],
+    ],
     "per-gpu-too-large": [
         {
             "workers": (1, 9),
@@ -151,7 +166,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "no-rdma": [{"workers": (1, 9), "gpus": (1, 8), "gpu_types": TYPES}],
-    "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
+    "gang-too-large": [
+        {"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES},
+        *[{"workers": 2, "gpus": 8, "most": (0, 1), **drains} for drains in DRAINS],
+    ],
     "no-level": [{"level": NAMES, "gpu_types": TYPES, "rdma": (0, 1)}],
     "domain-too-small": [{"workers": (1, 9), "gpus": (1, 8), "level": NAMES, "most": COUNTS, "gpu_types": TYPES}],
     "awaits-node": [
@@ -168,6 +186,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "no-room": [
         ROOM,
         {**ROOM, "cpus": (0.0, 1.0, 2.5), "memory": 1 << 34, "suitable": (1, 2), "nodes": 3, "rdma": (0, 1)},
+        *[{**ROOM, **drains} for drains in DRAINS],
     ],
     "without-gpus-limit": [
         {"project": NAMES, "running": (1, 4), "most": (1,), "place": (1, 2, 3)},
@@ -254,6 +273,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"kind": ("exit", "lost", "refused"), "detail": ("", "No such image.")},
     ],
     **{f"engine-starts-{why}": [{}] for why in STARTS},
+    "engine-starts-drained": DRAINS,
     "engine-starts-far": [{"days": (1.0, 14.0, 0.5)}],
     "estimate-now": [START],
     "estimate-room": [START, *({**START, **made_room(kind)} for kind in ("paused", "shrunk", "moved"))],

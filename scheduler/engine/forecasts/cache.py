@@ -165,8 +165,9 @@ class ForecastCache:
             return
         now, version, planned = self._clock(), self._read_model.version, self._planner.version
         outlook = await self._forecast(self._planner.snapshot(now), wanted, diagnosed=wanted)
+        code, waits = never_code(self._read_model.nodes), self._read_model.waiting_reason
         found = {
-            job_id: starts_of(window, now, outlook.until, never_code(self._read_model.nodes))
+            job_id: starts_of(window, now, outlook.until, never_of(code, waits(job_id) if window.why else None))
             for job_id, window in outlook.starts.items()
         }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
@@ -247,10 +248,20 @@ def never_code(nodes: ObservedNodes) -> str:
     return OCCUPIED if any(node.taken for node in nodes.train()) else NEVER
 
 
-def starts_of(window: Window, now: float, until: float, never: str = NEVER) -> wire.Starts:
+def never_of(code: str, waits: model.Reason | None) -> model.Reason:
+    """Return that a job does not start on the present nodes: a ``code`` of `never_code`, and why it waits now.
+
+    Until drains end that stand in its way, no start is foreseen.
+    """
+    if code == NEVER and waits is not None and waits.params.get("drained"):
+        return messages.starts_after_drains(waits)
+    return messages.starts_unknown(code)
+
+
+def starts_of(window: Window, now: float, until: float, never: model.Reason) -> wire.Starts:
     """Return the view of a window; ``until`` is how far the forecast reached, in seconds since the epoch.
 
-    ``never`` is the code of a start that the nodes do not allow, as of `never_code`.
+    ``never`` is the reason of a start that the nodes do not allow, as of `never_of`.
     """
     why: model.Reason | None = None
     if window.why == FAR:
@@ -261,7 +272,7 @@ def starts_of(window: Window, now: float, until: float, never: str = NEVER) -> w
             else messages.starts_unknown("large")
         )
     elif window.why:
-        why = messages.starts_unknown(never if window.why == NEVER else window.why)
+        why = never if window.why == NEVER else messages.starts_unknown(window.why)
     return wire.Starts(
         earliest=_rounded(window.earliest),
         likely=_rounded(window.likely),

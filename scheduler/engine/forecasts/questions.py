@@ -42,7 +42,7 @@ class Asker:
 class Questions:
     """Answers questions about the pool as it might be.
 
-    ``line`` returns the lines of jobs without GPUs after changes of jobs, by id.
+    ``line`` returns the lines of jobs without GPUs after changes of jobs, by id; ``waits`` why a job waits.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Questions:
         forecasts: ForecastCache,
         placements: Placements,
         line: Callable[[Mapping[str, JobRecord]], LineView],
+        waits: what_if.Waits,
         clock: Callable[[], float],
     ) -> None:
         self._state = state
@@ -64,6 +65,7 @@ class Questions:
         self._forecasts = forecasts
         self.placements = placements
         self._line = line
+        self._waits = waits
         self._clock = clock
 
     async def answer(self, question: wire.WhatIf, asker: Asker) -> wire.Forecast:
@@ -74,7 +76,7 @@ class Questions:
         snapshot = hypothesis.applied_to(self._planner.snapshot(now))
         diagnosed = [] if question.starts is None or hypothesis.never == GROWS else asked
         outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
-        forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
+        forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now, waits=self._waits)
         if hypothesis.job is None or forecast.job is None:
             return forecast
         if not hypothesis.job.spec.options.gpus:

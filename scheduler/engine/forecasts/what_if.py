@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UnsetType, structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.forecasts.cache import never_code, starts_of, unknown_start
+from springtide.scheduler.engine.forecasts.cache import never_code, never_of, starts_of, unknown_start
 from springtide.scheduler.engine.requests import project_admin, validation
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -20,7 +20,7 @@ from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import diagnosed
 from springtide.scheduler.forecast import GONE, NEVER, Outlook, Shift
 from springtide.scheduler.gpu_types import DeclaredTypes, total
-from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
+from springtide.scheduler.model import Environment, Node, Project, Reason, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field, unknown_job
 from springtide.scheduler.store.records import JobRecord, JobSpec
 from springtide.scheduler.workload import Line
@@ -28,6 +28,8 @@ from springtide.scheduler.workload import Line
 Members = Mapping[str, Sequence[str]]
 Sees = Callable[[str, str], bool]
 """Whether the caller may see jobs of a user in a project."""
+Waits = Callable[[str], Reason | None]
+"""Why the job with this id waits, if it does."""
 
 HYPOTHETICAL_JOB = "(not submitted)"
 """Id of the hypothetical job. Ids of real jobs contain no parentheses."""
@@ -222,10 +224,18 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
     return [job_id for job_id in dict.fromkeys(question.starts) if state.jobs[job_id].spec.options.gpus]
 
 
-def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:
-    """Return the view of a forecast for a caller; ``sees`` returns whether she may see a job."""
+def forecast_view(
+    outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float, *, waits: Waits
+) -> wire.Forecast:
+    """Return the view of a forecast for a caller; ``sees`` returns whether she may see a job.
+
+    ``waits`` returns why a job waits in the pool as it is.
+    """
+    same = hypothesis.projects is None and hypothesis.nodes is None
     starts = {
-        job_id: starts_of(window, now, outlook.until, hypothesis.never)
+        job_id: starts_of(
+            window, now, outlook.until, never_of(hypothesis.never, waits(job_id) if window.why and same else None)
+        )
         for job_id, window in outlook.starts.items()
     }
     hypothetical = None if hypothesis.job is None else starts.pop(hypothesis.job.id, unknown_start(GONE, now))

@@ -11,7 +11,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import Hold
 from springtide.scheduler.store.tables import POOL, FreezeRecord
-from springtide.scheduler.wording import given, is_printable
+from springtide.scheduler.wording import given, is_printable, quoted
 
 
 def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, by: str) -> None:
@@ -38,12 +38,12 @@ def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, 
 
 
 def unfreeze(transaction: Transaction, project: str, by: str) -> None:
-    """Let the jobs of a project start again. Does nothing if it is not frozen; raises `Refusal` if unknown."""
+    """Let the jobs of a project start again. Raises `Refusal`: 404 for an unknown project, 409 if not frozen."""
     if project not in transaction.projects:
         raise Refusal(404, "not_found", f"There is no project {given(project)}.")
     before = transaction.freezes.get(project)
     if before is None:
-        return
+        raise _not_frozen(project, hold_of(transaction, project))
     transaction.freezes.remove(project)
     transaction.add_audit_entry(by, "project.unfreeze", project, _shown(before), {}, project=project)
 
@@ -87,6 +87,19 @@ def hold_of(transaction: Transaction, project: str) -> Hold | None:
 def _above(transaction: Transaction, project: str) -> tuple[str, ...]:
     """Return a project and those that it is in, nearest first."""
     return lineage(project, {name: record.project.parent for name, record in transaction.projects.items()})
+
+
+def _not_frozen(project: str, by: Hold | None) -> Refusal:
+    """Return that a project cannot be unfrozen: nothing froze it, or a project above it is frozen."""
+    message = f"The project {quoted(project)} is not frozen"
+    if by is None:
+        return Refusal(409, "not_frozen", f"{message}.", hint="The page Projects and quotas shows those that are.")
+    return Refusal(
+        409,
+        "not_frozen",
+        f"{message} itself: {quoted(by.project)} is, which it is in.",
+        hint=f"Unfreeze {quoted(by.project)}.",
+    )
 
 
 def _pause(transaction: Transaction, project: str) -> None:

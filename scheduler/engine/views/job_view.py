@@ -227,7 +227,10 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if own is None or waits is None:
         why = own or waits
         return None if why is None else _rendered(why, *parts)
-    return _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), *parts)
+    both = _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), *parts)
+    if own.code in messages.OVER:
+        return structs.replace(both, headline=sentences.headline(waits, *left))
+    return both
 
 
 def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:

@@ -13,6 +13,7 @@ from springtide.scheduler import model, wire
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.state.drain_ends import drain_ends, with_drain_ends
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
@@ -104,7 +105,7 @@ class ReadModel:
 
         def waiting_reason(job_id: str) -> model.Reason | None:
             job = without_gpus(job_id)
-            return self._waiting_reason(job_id) if job is None else line.reason(job, self._clock())
+            return self.waiting_reason(job_id) if job is None else line.reason(job, self._clock())
 
         def place_in_line(job_id: str) -> int | None:
             job = without_gpus(job_id)
@@ -145,12 +146,13 @@ class ReadModel:
         closed = out_of_service(self.nodes.train(), state.drains)
         return LineView(state.without_gpus, changed, state.projects.get, self._jobs_without_gpus, closed=closed)
 
-    def _waiting_reason(self, job_id: str) -> model.Reason | None:
-        """Return why a job waits, or None if the planner does not know yet that it waits."""
+    def waiting_reason(self, job_id: str) -> model.Reason | None:
+        """Return why a job waits for GPUs, or None if the planner does not know yet that it waits."""
         why = _or_default(lambda: self.planner.reason(job_id, self._clock()), None)
-        return (
-            None if why is None or why.code in {"running", "pausing"} else self._node_requests.reason(job_id, why)
-        )
+        if why is None or why.code in {"running", "pausing"}:
+            return None
+        ends = drain_ends(self.nodes.train(), self.state.drains, self.state.gpu_drains)
+        return self._node_requests.reason(job_id, with_drain_ends(why, ends))
 
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""
@@ -193,7 +195,7 @@ class ReadModel:
         waiting = (job for job in state.jobs.values() if job.live is None and job.line is Line.GPUS)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
         nodes, drained = self.nodes.train(state.drained), state.drains.keys()
-        return idle_view.idle(nodes, held, reserved, waiting, self._waiting_reason, drained=drained)
+        return idle_view.idle(nodes, held, reserved, waiting, self.waiting_reason, drained=drained)
 
     def pool(self) -> wire.PoolView:
         """Return the view of the whole pool."""
