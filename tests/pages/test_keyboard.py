@@ -174,7 +174,7 @@ def test_quotas_members_and_ranges_are_changed_and_undone_by_keyboard(visit: Vis
     keys.write(page.get_by_test_id("new-project-name"), "audio")
     keys.press(page.get_by_test_id("new-project-save"))
     row = page.get_by_test_id("project-row-audio")
-    keys.press(row.get_by_test_id("delete-audio"))
+    keys.press(page.get_by_test_id("delete-audio"))
     keys.press(page.get_by_test_id("delete-confirm-audio"))
     expect(row).to_have_count(0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pages_service import Service
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 Visit = Callable[..., Page]
 
@@ -20,6 +20,27 @@ def held(shared_service: Service) -> None:
     for user, gpus in (("susan", 2), ("susan", 1), ("jemma", 1)):
         job = shared_service.submit(user, gpus=gpus)
         shared_service.until(job.id, lambda job: job.state == "running")
+
+
+JANUARY = "report?start=2020-01-01&end=2020-01-10"
+YOUNG = {"gpu_hours_held": 0.4, "gpu_hours_borrowed": 0.1, "gpu_hours_quota": 0.3, "gpu_hours_lent": 0.02}
+
+
+def held_on(page: Page, days: list[str]) -> Page:
+    """The page of January with a project that held a part of a GPU-hour on each of these days."""
+
+    def answer(route: Route) -> None:
+        report = route.fetch().json()
+        report["rows"] = [
+            report["total"] | YOUNG | {"by": {name: day if name == "day" else "vision" for name in report["by"]}}
+            for day in days
+        ]
+        report["total"] |= {"gpu_hours_held": 0.92, "gpu_hours_borrowed": 0.3}
+        route.fulfill(json=report)
+
+    page.route("**/api/v1/report?*", answer)
+    page.reload()
+    return ready(page)
 
 
 def ready(page: Page) -> Page:
@@ -101,3 +122,45 @@ def test_nothing_is_wider_than_the_window(visit: Visit, width: int) -> None:
     page = ready(visit("admin", "report"))
     page.set_viewport_size({"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.usefixtures("held")
+def test_an_address_with_days_as_the_api_names_them_shows_these(visit: Visit) -> None:
+    page = ready(visit("admin", f"{JANUARY}&by=person"))
+    expect(page.get_by_test_id("report-span")).to_contain_text("From 2020-01-01 to 2020-01-10, in UTC.")
+    expect(page.get_by_test_id("report-period")).to_have_value("own")
+    expect(page.get_by_test_id("report-end")).to_have_value("2020-01-10")
+    expect(page.get_by_test_id("report-by")).to_have_value("person")
+
+
+def test_sums_below_ten_keep_two_significant_digits(visit: Visit) -> None:
+    page = held_on(visit("admin", JANUARY), ["2020-01-10"])
+    expect(page.get_by_test_id("report-numbers")).to_contain_text("0.92")
+    expect(page.get_by_test_id("report-numbers")).to_contain_text("0.3")
+    bars = page.get_by_test_id("report-bars")
+    expect(bars).to_contain_text("0.4 held · 0.1 borrowed · quota 0.3 · 0.02 lent")
+    expect(page.get_by_test_id("report-row").locator("[data-label='lent h']")).to_have_text("0.02")
+    parts = "(bar) => ['.st-solid', '.st-hatched'].map((part) => bar.querySelector(part).style.width)"
+    own, borrowed = (float(width.rstrip("%")) for width in bars.get_by_role("img").evaluate(parts))
+    assert (round(own), round(borrowed)) == (75, 25)
+
+
+@pytest.mark.parametrize(
+    ("days", "marks"),
+    [
+        (["2020-01-10"], ["2020-01-10"]),
+        (["2020-01-09", "2020-01-10"], ["2020-01-09", "2020-01-10"]),
+        (["2020-01-01"], ["2020-01-01", "2020-01-06", "2020-01-10"]),
+    ],
+)
+def test_the_tide_has_days_of_the_period_once_and_its_bands_fill_it(
+    visit: Visit, days: list[str], marks: list[str]
+) -> None:
+    page = held_on(visit("admin", JANUARY), days)
+    tide = page.get_by_test_id("section-tide")
+    expect(tide.locator(".st-tide-times span")).to_have_text(marks)
+    heights = """(svg) => svg.querySelector("g").getBBox().height / svg.viewBox.baseVal.height"""
+    assert tide.locator("svg").first.evaluate(heights) > 0.9
+    levels = tide.locator(".st-tide-scale span").all_text_contents()
+    assert len(set(levels)) > 2
+    assert max(float(level) for level in levels) <= 0.4 / 24

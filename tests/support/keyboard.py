@@ -5,6 +5,8 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page, expect
 
 TRIES = 5
+MOST_PARTS = 8
+"""The tabulator stops at most as often within one field: a date and time has its numbers and its calendar."""
 AWAY = """
 (wanted) => {
   const controls = "a[href], button, input, select, textarea, summary, [tabindex]";
@@ -35,11 +37,19 @@ class Keyboard:
             expect(control).to_be_enabled()
             away = control.evaluate(AWAY)
             for _ in range(abs(away)):
-                self._page.keyboard.press("Tab" if away > 0 else "Shift+Tab")
+                self._leave("Tab" if away > 0 else "Shift+Tab")
             if focus := control.evaluate(HAS_FOCUS):
                 assert focus == "with a ring", f"{control} has the focus {focus}"
                 return
         raise AssertionError(f"the tabulator does not reach {control}")
+
+    def _leave(self, key: str) -> None:
+        """Press the tabulator until another control has the focus."""
+        left = self._page.evaluate_handle("document.activeElement")
+        for _ in range(MOST_PARTS):
+            self._page.keyboard.press(key)
+            if not left.evaluate("(left) => left === document.activeElement"):
+                return
 
     def press(self, control: Locator, key: str = "Enter") -> None:
         """Go to the control, and press a key."""

@@ -2,6 +2,7 @@
 
 import { drawBars, drawTide, projectsOf, unusedQuotas } from "./report/charts.js";
 import { daysOf, PERIODS, tideColumn } from "./report/period.js";
+import { rounded } from "./report/rounding.js";
 import { drawRows } from "./report/rows.js";
 import { attempted, call, openFile, section } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -36,10 +37,11 @@ async function start() {
 function fromAddress() {
   const query = new URLSearchParams(window.location.search);
   const [first, second] = (query.get("by") ?? "project").split(",");
-  const period = query.get("period");
+  const named = query.has("start") || query.has("end") ? "own" : "month";
+  const period = query.get("period") ?? named;
   const usual = daysOf("month", Date.now());
   return {
-    period: Object.hasOwn(PERIODS, period) ? period : "month",
+    period: Object.hasOwn(PERIODS, period) ? period : named,
     own: { start: query.get("start") ?? usual[0], end: query.get("end") ?? usual[1] },
     first: Object.hasOwn(COLUMNS, first) ? first : "project",
     second: Object.hasOwn(COLUMNS, second) && second !== first ? second : "",
@@ -125,14 +127,14 @@ function drawReport({ table, tide, column, colours }) {
 
 function drawNumbers(total) {
   const numbers = [
-    ["GPU-hours held", amount(Math.round(total.gpu_hours_held))],
-    ["of them borrowed", amount(Math.round(total.gpu_hours_borrowed))],
-    total.gpu_hours_used !== null && ["used", amount(Math.round(total.gpu_hours_used))],
+    ["GPU-hours held", amount(rounded(total.gpu_hours_held))],
+    ["of them borrowed", amount(rounded(total.gpu_hours_borrowed))],
+    total.gpu_hours_used !== null && ["used", amount(rounded(total.gpu_hours_used))],
     ["jobs", amount(total.jobs)],
     ["people", amount(total.people)],
     total.wait_p50_s !== null && ["median wait", duration(total.wait_p50_s)],
     total.wait_p95_s !== null && ["95 % waited at most", duration(total.wait_p95_s)],
-    total.cost !== null && ["cost", amount(Math.round(total.cost))],
+    total.cost !== null && ["cost", amount(rounded(total.cost))],
   ].filter(Boolean);
   return h(
     "dl",

@@ -9,7 +9,7 @@ const UNITS_SHOWN = 32;
 /** The common scale of the bars of these projects, in GPUs; `pool` is the size of the pool. */
 export function barScale(projects, pool = 1) {
   const most = projects.map((project) => Math.max(project.quota ?? 0, project.held + project.waiting));
-  return Math.max(1, Math.min(pool, UNITS_SHOWN), ...most);
+  return Math.max(Math.min(pool, UNITS_SHOWN), ...most) || 1;
 }
 
 /** The project once for each GPU type, with the numbers of that type; once and unchanged if the pool has one type. */
@@ -30,8 +30,11 @@ export function standingWords(project) {
   return parts.join(" · ");
 }
 
-/** The bar alone, as a description for other drawings. `scale` is the number of GPUs across its width. */
-export function projectBar(project, scale, key = "bar") {
+/**
+ * The bar alone, as a description for other drawings. `scale` is the number of GPUs across its width; `units` tells
+ * whether it is divided into these.
+ */
+export function projectBar(project, scale, key = "bar", units = scale <= UNITS_SHOWN) {
   const { quota, held, borrowed, waiting } = project;
   const share = (gpus) => `${(100 * Math.min(gpus, scale)) / scale}%`;
   const shown = Math.max(0, Math.min(waiting, scale - held));
@@ -52,7 +55,7 @@ export function projectBar(project, scale, key = "bar") {
       style: { width: share(borrowed) },
     }),
     h("div", { key: "waiting", class: "st-part st-waiting", style: { width: share(shown) } }),
-    scale <= UNITS_SHOWN && h("div", { key: "units", class: "st-units" }),
+    units && h("div", { key: "units", class: "st-units" }),
     Number.isFinite(quota) &&
       h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${amount(quota)}` }),
   );

@@ -3,6 +3,7 @@
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, emptyState, stage } from "../base/glyphs.js";
 import { amount, clean, clock, count } from "../base/words.js";
+import { ticks } from "./scale.js";
 
 const TIDE_HEIGHT = 208;
 const DEFAULT_WIDTH = 640;
@@ -53,18 +54,17 @@ function drawTide(element, data) {
       h(
         "div",
         { key: "times", class: "st-tide-times" },
-        [0, 0.5, 1].map((part) =>
-          h(
-            "span",
-            { key: part },
-            data.timeWords?.(scene.start + part * scene.length) ??
-              clock(scene.start + part * scene.length, history.end, scene.length < SECONDS_SHOWN_S),
-          ),
-        ),
+        axisWords(scene, data.timeWords).map((words) => h("span", { key: words }, words)),
       ),
     ),
     drawNames(names, data.colours, state, again),
   );
+}
+
+/** The words of the begin, the middle and the end of the chart, each once. */
+function axisWords({ start, length, history }, timeWords) {
+  const wordsOf = timeWords ?? ((at) => clock(at, history.end, length < SECONDS_SHOWN_S));
+  return [...new Set([0, 0.5, 1].map((part) => wordsOf(start + part * length)))];
 }
 
 function watchWidth(element, state) {
@@ -112,7 +112,7 @@ function sceneOf(history, names, state, colours) {
       ),
     0,
   );
-  const top = Math.max(1, history.total, most, alone);
+  const top = Math.max(history.total, most, Number.isFinite(alone) ? alone : 0) || 1;
   return {
     history,
     names,
@@ -138,7 +138,8 @@ function thinnedHistory(points, resolution) {
 
 function drawScale(scene) {
   const step = Math.max(1, Math.ceil(scene.top / GRID_LINES));
-  const marks = Array.from({ length: Math.floor(scene.top / step) + 1 }, (_, place) => place * step);
+  const whole = Array.from({ length: Math.floor(scene.top / step) + 1 }, (_, place) => place * step);
+  const marks = whole.length > 1 ? whole : ticks(0, scene.top).filter((gpus) => gpus <= scene.top);
   return h(
     "div",
     { key: "scale", class: "st-tide-scale", "aria-hidden": "true" },

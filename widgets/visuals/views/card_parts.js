@@ -100,7 +100,7 @@ export function cardActions(data, actions, state, again, words) {
   ].filter(Boolean);
   const board = words.board && !state.confirming && !state.erasing && boardLink(words.board, "job-tensorboard");
   if (!buttons.some(Boolean) && !said.length && !board) return null;
-  return h("footer", { key: "actions" }, said, board, buttons);
+  return h("footer", { key: "actions" }, said, buttons, board);
 }
 
 function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [], erases, erase }) {

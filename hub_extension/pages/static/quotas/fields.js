@@ -3,6 +3,7 @@
 import { clean } from "../visuals/base/words.js";
 import { parsed } from "./sums.js";
 
+const MOST_COLUMNS = 10;
 const WHOLE = "a whole number from 0";
 
 const PLAIN = {
@@ -66,6 +67,11 @@ const PLAIN = {
 function readWeight(text) {
   const words = text.trim();
   return /^\d{1,7}(\.\d{1,6})?$/.test(words) ? Number(words) : undefined;
+}
+
+/** The classes of a table of fields; with too many columns the cells of a row wrap, each under its name. */
+export function editClasses(columns) {
+  return columns > MOST_COLUMNS ? "st-edit-table st-stacked" : "st-edit-table";
 }
 
 /** The GPU types of an admin's view: those of train and of build GPUs; none where there is one type. */

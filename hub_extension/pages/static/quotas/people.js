@@ -5,7 +5,7 @@ import { dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState } from "../visuals/base/glyphs.js";
 import { clean, given } from "../visuals/base/words.js";
-import { typesOf } from "./fields.js";
+import { editClasses, typesOf } from "./fields.js";
 import { refusalWords } from "./project_table.js";
 import { parsed } from "./sums.js";
 
@@ -17,11 +17,12 @@ export const OWN = "own_build_quota";
 /** The table of people. */
 export function drawPeople(admin, editing) {
   if (!admin.people.length) return emptyState("Nobody is in a project yet.", "Add people to a project above.");
+  const heads = headsOf(typesOf(admin.sums).build);
   return dataTable(
     "people",
-    headsOf(typesOf(admin.sums).build),
+    heads,
     admin.people.map((person) => drawPerson(person, editing)),
-    { classes: "st-edit-table" },
+    { classes: editClasses(heads.length) },
   );
 }
 

@@ -5,21 +5,23 @@ import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
 import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
+import { editClasses } from "./fields.js";
 import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
 import { drawRanges, rangeWords } from "./ranges.js";
 import { drawLevels } from "./sums.js";
 
 const NEW_PROJECT = "";
+
 /** The projects with their members, and a line to add one. */
 export function drawProjects(projects, levels, editing) {
   const { fields } = editing;
-  const heads = ["Project", ...Object.keys(fields), ""];
+  const heads = ["Project", ...Object.keys(fields)];
   return h(
     "div",
     { key: "projects", class: "table-responsive" },
     h(
       "table",
-      { class: "table st-table st-edit-table", "data-testid": "projects" },
+      { class: `table st-table ${editClasses(heads.length)}`, "data-testid": "projects" },
       h(
         "thead",
         {},
@@ -30,9 +32,7 @@ export function drawProjects(projects, levels, editing) {
             h(
               "th",
               { key: head, scope: "col", title: fields[head]?.hint ?? null },
-              fields[head]
-                ? headWords(fields[head])
-                : head.toLowerCase() || h("span", { class: "st-hidden" }, "actions"),
+              fields[head] ? headWords(fields[head]) : head.toLowerCase(),
             ),
           ),
         ),
@@ -77,14 +77,14 @@ function drawProjectRows(project, depth, projects, levels, editing) {
           drawField(project, field, projects, editing, refusal),
         ),
       ),
-      h("td", { key: "actions", class: "st-across" }, drawRowActions(project, editing)),
     ),
     h(
       "tr",
       { key: `more ${name}`, class: "st-follows" },
       h(
         "td",
-        { class: "st-across", colspan: Object.keys(editing.fields).length + 2 },
+        { class: "st-across", colspan: Object.keys(editing.fields).length + 1 },
+        drawRowActions(project, editing),
         refusal && refusalWords(refusal, `refusal-${name}`),
         drawFrozen(project),
         drawFreezing(project, editing),
@@ -256,7 +256,12 @@ function drawNewRow(projects, editing) {
   return [
     h(
       "tr",
-      { key: "new", "data-testid": "new-project", on: { keydown: (event) => keys(event, NEW_PROJECT, editing) } },
+      {
+        key: "new",
+        class: draft || refusal ? "st-leads" : null,
+        "data-testid": "new-project",
+        on: { keydown: (event) => keys(event, NEW_PROJECT, editing) },
+      },
       h(
         "td",
         { key: "name", class: "st-across" },
@@ -280,27 +285,23 @@ function drawNewRow(projects, editing) {
           drawField(blank, field, projects, editing, refusal),
         ),
       ),
-      h(
-        "td",
-        { key: "actions", class: "st-across" },
-        draft &&
-          h(
-            "div",
-            { class: "st-row-actions" },
-            button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
-              class: "st-button st-primary",
-            }),
-          ),
-      ),
     ),
-    refusal &&
+    (draft || refusal) &&
       h(
         "tr",
-        { key: "new refusal", class: "st-follows" },
+        { key: "more new", class: "st-follows" },
         h(
           "td",
-          { class: "st-across", colspan: Object.keys(editing.fields).length + 2 },
-          refusalWords(refusal, "refusal-new-project"),
+          { class: "st-across", colspan: Object.keys(editing.fields).length + 1 },
+          draft &&
+            h(
+              "div",
+              { key: "actions", class: "st-row-actions" },
+              button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
+                class: "st-button st-primary",
+              }),
+            ),
+          refusal && refusalWords(refusal, "refusal-new-project"),
         ),
       ),
   ];

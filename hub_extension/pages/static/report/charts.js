@@ -5,6 +5,7 @@ import { amount, clean } from "../visuals/base/words.js";
 import { barScale, projectBar, standingWords } from "../visuals/charts/project_bar.js";
 import { renderTideChart } from "../visuals/charts/tide_chart.js";
 import { intervalsOf } from "./period.js";
+import { rounded } from "./rounding.js";
 
 const MOST_BARS = 12;
 
@@ -27,7 +28,7 @@ export function projectsOf(report, colours) {
 
 /** The tide of a report by project and time: the mean number of GPUs held in each interval, borrowed ones hatched. */
 export function drawTide(report, column, projects, now) {
-  const intervals = intervalsOf(report, column, now);
+  const intervals = withoutBeginning(intervalsOf(report, column, now), report, column);
   const points = new Map(
     intervals.map(({ name, start, end }) => [
       name,
@@ -37,8 +38,8 @@ export function drawTide(report, column, projects, now) {
   for (const row of report.rows) {
     const point = points.get(row.by[column]);
     if (!point || !row.by.project || !row.gpu_hours_held) continue;
-    point.held[row.by.project] = rounded(row.gpu_hours_held / point.hours);
-    point.borrowed[row.by.project] = rounded(row.gpu_hours_borrowed / point.hours);
+    point.held[row.by.project] = mean(row.gpu_hours_held, point);
+    point.borrowed[row.by.project] = mean(row.gpu_hours_borrowed, point);
   }
   const history = {
     start: intervals[0]?.start ?? 0,
@@ -54,31 +55,38 @@ export function drawTide(report, column, projects, now) {
   return h("div", { key: "tide", draw: (node) => renderTideChart(node, { history, colours, summary, timeWords }) });
 }
 
-function rounded(gpus) {
-  return Number(gpus.toPrecision(3));
+/** The intervals without a long empty beginning: a young pool fills the chart too. */
+function withoutBeginning(intervals, report, column) {
+  const holding = new Set(report.rows.filter((row) => row.gpu_hours_held > 0).map((row) => row.by[column]));
+  const first = intervals.findIndex(({ name }) => holding.has(name));
+  return first >= intervals.length / 2 ? intervals.slice(first) : intervals;
+}
+
+function mean(hours, point) {
+  return Number((hours / point.hours).toPrecision(3));
 }
 
 /** A bar for each of the projects that held most, in GPU-hours, with the quota as a line and the lent hours in words. */
 export function drawBars(projects) {
   const holding = projects.filter(({ held }) => held > 0).slice(0, MOST_BARS);
-  const whole = holding.map((project) => ({
+  const shown = holding.map((project) => ({
     ...project,
-    held: Math.round(project.held),
-    borrowed: Math.round(project.borrowed),
-    quota: project.quota === undefined ? undefined : Math.round(project.quota),
+    held: rounded(project.held),
+    borrowed: rounded(project.borrowed),
+    quota: project.quota === undefined ? undefined : rounded(project.quota),
   }));
-  const scale = barScale(whole);
+  const scale = barScale(holding, 0);
   return h(
     "div",
     { key: "bars", class: "st-report-bars", "data-testid": "report-bars" },
-    whole.map((project) => [
+    shown.map((project) => [
       h("div", { key: `name ${project.name}`, class: "st-report-name" }, clean(project.name)),
-      projectBar(project, Math.max(scale, 33), `bar ${project.name}`),
+      projectBar(project, scale, `bar ${project.name}`, false),
       h(
         "div",
         { key: `words ${project.name}`, class: "st-muted st-report-words" },
         standingWords(project),
-        project.lent >= 0.5 && ` · ${amount(Math.round(project.lent))} lent`,
+        rounded(project.lent) > 0 && ` · ${amount(rounded(project.lent))} lent`,
       ),
     ]),
   );

@@ -3,6 +3,7 @@
 import { tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { amount, clean, duration } from "../visuals/base/words.js";
+import { rounded } from "./rounding.js";
 
 const MOST_ROWS = 500;
 const NOT_NAMED = { project: "no project", person: "not known", type: "not known" };
@@ -114,5 +115,6 @@ function shown(name, value) {
   if (name.startsWith("wait")) return duration(value);
   if (Number.isInteger(value)) return amount(value);
   const digits = name === "cost" ? 2 : 1;
+  if (Math.abs(value) < 0.5 / 10 ** digits) return amount(rounded(value));
   return value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
