@@ -80,7 +80,7 @@ async def test_a_wrong_place_to_go_on_from_is_told(running, value):
 async def test_jobs_of_other_projects_are_withheld(running):
     async with stream(running, "jemma") as events:
         await first(events, "pool")
-        hidden = await running.submit("susan", "sh", "-c", "echo secret-log", name="secret-name")
+        hidden = await running.submit("susan", "sh", "-c", "echo withheld-log", name="withheld-name")
         await running.until("susan", hidden["id"], lambda job: job["state"] == "succeeded")
         mine = await running.submit("jemma", "true")
         seen = []
@@ -91,7 +91,7 @@ async def test_jobs_of_other_projects_are_withheld(running):
                     break
     assert all(event["data"]["id"] == mine["id"] for event in seen if event["kind"] == "job")
     assert hidden["id"] not in repr(seen)
-    assert "secret" not in repr(seen)
+    assert "withheld" not in repr(seen)
 
 
 async def test_members_follow_each_others_jobs(running):

@@ -93,7 +93,7 @@ async def test_only_administrators_see_and_set_rules_and_only_possible_ones(pool
     assert (await jemma.get("/idle-rules")).status_code == 403
     assert (await jemma.patch("/idle-rules", json={"rule": QUICK})).status_code == 403
     assert (await set_rule(pool, QUICK, scope="person", name="jemma")).json()["exceptions"] == [
-        {"scope": "person", "name": "jemma", "rule": QUICK, "configured": False}
+        {"scope": "person", "name": "jemma", "rule": QUICK, "configured": False, "until": None}
     ]
     assert (await set_rule(pool, QUICK, scope="person")).json()["field"] == "name"
     assert (await set_rule(pool, QUICK, name="jemma")).status_code == 422
