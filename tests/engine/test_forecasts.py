@@ -112,7 +112,6 @@ async def test_only_drains_whose_end_helps_a_job_are_named_with_it(pool, ask):
     assert starts.why.text.endswith("14:47 UTC, when the drain of the node large ends.")
 
 
-
 async def test_while_no_node_can_be_used_nothing_is_called_impossible(pool):
     pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
     await pool.idle()
