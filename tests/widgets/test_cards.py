@@ -214,8 +214,8 @@ def test_a_card_that_no_page_draws_costs_no_stream(pool, workdir, until, calls):
 
 
 def test_what_a_notebook_keeps_of_a_job_has_neither_its_command_nor_its_source(pool, workdir):
-    shown = pool.submit([sys.executable, "-c", "secret = 7"])._repr_mimebundle_()[JOB_TYPE]
-    assert "secret" not in str(shown)
+    shown = pool.submit([sys.executable, "-c", "withheld = 7"])._repr_mimebundle_()[JOB_TYPE]
+    assert "withheld" not in str(shown)
     assert shown["job"]["argv"] == []
 
 
