@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from springtide.hub_extension.commands.text import print_json, print_table, say
+from springtide.hub_extension.commands.text import format_option, print_json, print_table, say
 from springtide.hub_extension.commands.times import LastMoment, Moment, local
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AuditEntry
@@ -32,15 +32,7 @@ SHOWN = 50
 @click.option(
     "--limit", type=click.IntRange(1), help="Maximum number of entries.  [default: 50; all of CSV and JSON]"
 )
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(("table", "csv", "json")),
-    default="table",
-    show_default=True,
-    help="A table for people, or CSV or JSON with all values for programs.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@format_option
 def audit(*, limit: int | None, shape: str, as_json: bool, **chosen: Any) -> None:
     """Show who did what, newest first: admins see all, leads what concerns their projects."""
     shape = "json" if as_json else shape

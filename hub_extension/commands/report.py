@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from springtide.hub_extension.commands.text import print_json, print_table, say
+from springtide.hub_extension.commands.text import format_option, print_json, print_table, say
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import REPORT_COLUMNS, Report, ReportBy, ReportRow
 from springtide.scheduler.wire.report_table import report_csv
@@ -41,15 +41,7 @@ TITLES = {
     metavar="COLUMNS",
     help=f"What rows are by, with commas between: any of {', '.join(ReportBy)}.",
 )
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(("table", "csv", "json")),
-    default="table",
-    show_default=True,
-    help="A table for people, or CSV or JSON with all digits for programs.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@format_option
 def report(*, start: str | None, end: str | None, by: str, shape: str, as_json: bool) -> None:
     """Report GPU-hours held, used and borrowed, waits, pauses and costs.
 
@@ -60,7 +52,7 @@ def report(*, start: str | None, end: str | None, by: str, shape: str, as_json: 
     if as_json or shape == "json":
         print_json(found)
     elif shape == "csv":
-        _print_csv(found)
+        click.echo(report_csv(found), nl=False)
     else:
         _print_table(found)
 

@@ -80,6 +80,20 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
 
 
+def format_option(command: Command) -> Command:
+    """Add ``--format`` and ``--json``, as the parameters ``shape`` and ``as_json``."""
+    shape = click.option(
+        "--format",
+        "shape",
+        type=click.Choice(("table", "csv", "json")),
+        default="table",
+        show_default=True,
+        help="A table for people, or CSV or JSON with all values for programs.",
+    )
+    same = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+    return shape(same(command))
+
+
 def printable(text: str) -> str:
     """Return the text without the control characters of a terminal; newlines and tabs stay."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -71,7 +71,7 @@ def drained_until(ends: Sequence[tuple[str, float]]) -> dict[str, tuple[str, ...
 
 
 def starts_after_drains(waits: Reason) -> Reason:
-    """Return a job's start is unknown as long as the drains last that ``waits`` names as in its way."""
+    """Return that the start of a job is unknown until the drains end that ``waits`` names."""
     return Reason("engine-starts-drained", {key: waits.params[key] for key in ("drained", "drained_until")})
 
 
