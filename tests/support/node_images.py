@@ -36,6 +36,7 @@ SOURCES = (
     ".dockerignore",
     "LICENSE",
     "README.md",
+    "__main__.py",
     "examples",
     "helm/images",
     "hub_extension",
