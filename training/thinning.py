@@ -63,12 +63,15 @@ class Thinning:
         return taken, left_out
 
     def rest(self) -> Tuple[List[Made], int]:
-        """Return the reports that were kept back, in their order, and the number of those left out."""
+        """Return the reports that were kept back, in their order, and the number of those left out.
+
+        A report without metrics is never counted as left out: a later one has a later step.
+        """
         if self._newest is None:
             return [], 0
         kept = {each.number: each.report for each in (*self._pending.values(), self._newest)}
         taken = [kept[number] for number in sorted(kept)]
-        left_out, self._left_out = self._left_out - len(taken), 0
+        left_out, self._left_out = self._left_out - sum(1 for report in taken if report.values), 0
         self._newest = None
         self._pending.clear()
         for report in taken:
@@ -89,7 +92,8 @@ class Thinning:
 
     def _keep(self, report: Made, *, again: bool = False) -> None:
         self._number += 1
-        self._left_out += 1
+        if report.values:
+            self._left_out += 1
         kept = self._newest = _Kept(self._number, report)
         for name, number in report.values.items():
             known = self._known.get(name)
