@@ -9,6 +9,7 @@ CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
+RELEASE_ARGS ?=
 # Of `make tools`: all where it is empty, or some of system, frameworks and cluster.
 TOOLS ?=
 # Of `make real-code`: on this machine, or in pods on nodes of a cluster that it starts.
@@ -23,7 +24,7 @@ BUILD  := 'hatchling>=1.27,<2'
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit docs generate pictures frameworks real-code real-gpus soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs release generate pictures frameworks real-code real-gpus soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among th
 docs: $(VENV)/dev.stamp install ## Build the documentation site into build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "Open build/docs/index.html"
+
+release: $(VENV)/dev.stamp install ## Build all that a version publishes into build/release; RELEASE_ARGS="--trial packages chart"
+	$(BIN)/python helm/release.py $(RELEASE_ARGS)
 
 generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
 	$(BIN)/python docs/generate.py
