@@ -78,7 +78,8 @@ class Checkpoints(list[wire.Checkpoint]):
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each checkpoint. Raises `MissingPackageError`.
 
-        A reported value that is called like a column has the column ``reported.NAME``. ``written`` is a time in UTC.
+        A reported value that is called like a column has the column ``reported.NAME``. ``written`` is a time in
+        UTC.
         """
         return frame(
             [

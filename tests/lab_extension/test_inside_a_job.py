@@ -45,6 +45,13 @@ def test_a_card_opens_a_terminal_and_shows_where_its_job_is(
             break
         tab.wait_for_timeout(100)
     assert seen.read_text().startswith(f"{job.id} /dev/pts/")
+    title = tab.locator(".lm-DockPanel-tabBar .lm-TabBar-tabLabel", has_text="inside").last
+    expect(title).to_have_text("inside")
+    tab.keyboard.type(r"printf '\033]0;susan@node: ~\007'; echo changed-nothing" + "\n")
+    rows = terminal.locator(".xterm-rows, .xterm-accessibility")
+    expect(rows.first).to_contain_text("changed-nothing")
+    expect(title).to_have_text("inside")
+    expect(tab.locator(".lm-TabBar-tabLabel", has_text="susan@node")).to_have_count(0)
 
 
 def test_the_command_says_that_nothing_runs_or_asks_which_job(

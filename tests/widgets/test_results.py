@@ -132,14 +132,17 @@ def test_jobs_are_searched_and_become_a_frame(pool: Pool, left: Job) -> None:
 
 
 def test_times_of_all_frames_are_times_and_missing_ones_are_not_a_time(pool: Pool, left: Job) -> None:
-    alike = pool.compare([left, left])
+    alike = pool.compare([left, left.rerun().wait(60, quiet=True)])
     times = {
         "jobs": (pool.jobs(search=left.id).to_frame(), ["submitted", "started", "ended"]),
         "files": (left.outputs().to_frame(), ["written"]),
         "metrics": (left.metrics().to_frame(), ["at"]),
         "comparison": (alike.to_frame(), ["submitted", "started", "ended"]),
         "reports": (alike.metrics(), ["at"]),
-        "trials": (Trials([wire.TrialRow(trial=0), wire.TrialRow(trial=1)], "loss").to_frame(), ["started", "ended"]),
+        "trials": (
+            Trials([wire.TrialRow(trial=0), wire.TrialRow(trial=1)], "loss").to_frame(),
+            ["started", "ended"],
+        ),
     }
     for name, (frame, columns) in times.items():
         assert {str(frame[column].dtype) for column in columns} == {"datetime64[ns, UTC]"}, name
@@ -155,7 +158,9 @@ def test_the_column_of_a_trial_is_its_value_and_before_that_what_it_reported_las
     ]
     assert Trials(rows, "loss").to_frame()["loss"].tolist() == [0.5, 0.25]
     assert Trials(rows[:1], "").to_frame()["value"].tolist() == [0.5]
-    assert Trials([wire.TrialRow(trial=0, value=3.0, step=7)], "step").to_frame()["reported.step"].tolist() == [3.0]
+    assert Trials([wire.TrialRow(trial=0, value=3.0, step=7)], "step").to_frame()["reported.step"].tolist() == [
+        3.0
+    ]
 
 
 def test_reported_values_that_are_called_like_columns_have_columns_of_their_own(pool: Pool, left: Job) -> None:
