@@ -335,7 +335,7 @@ def trial_rows(rows: Iterable[wire.TrialRow], metric: str) -> list[dict[str, Any
     return records
 
 
-def with_reported(row: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Any]:
+def with_reported(row: Mapping[str, Any], values: Mapping[str, Value | None]) -> dict[str, Any]:
     """Return the row with reported values; one that is called like a column has the column ``reported.NAME``."""
     return {**row, **{_apart(name, row, "reported"): value for name, value in values.items()}}
 

@@ -176,7 +176,8 @@ def size_of_terminal() -> TerminalSize:
 def pass_output(connection: SessionConnection, titles: WithoutTitles | None = None) -> bool:
     """Write the output of the session until its end, no faster than this command's output takes it.
 
-    With ``titles`` it names no window. Returns False if the reader of that output leaves. Raises `OutputError` if it cannot be written.
+    With ``titles`` it names no window. Returns False if the reader of that output leaves. Raises `OutputError` if
+    it cannot be written.
     """
     while (piece := connection.receive()) is not None:
         channel, data = piece

@@ -53,7 +53,7 @@ class Ignores:
 
 
 def leaves_out_all(place: Path) -> bool:
-    """Return whether the `.springtideignore` of a folder leaves out everything in it, as that of exported files."""
+    """Return whether the `.springtideignore` of a folder leaves out everything in it, as that of exports."""
     lines = [line.strip() for line in _lines(place / IGNORE_FILE)]
     return any(line in EVERYTHING for line in lines) and not any(line.startswith("!") for line in lines)
 
