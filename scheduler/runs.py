@@ -22,6 +22,7 @@ from msgspec import Struct
 from springtide.scheduler.arguments import Argument, Value
 from springtide.scheduler.metrics import Extremes, Values, best_of, goal_of
 from springtide.scheduler.model import JobState
+from springtide.scheduler.time_zones import zone_of
 from springtide.scheduler.wording import given
 
 MAX_CONDITION: Final = 500
@@ -38,9 +39,12 @@ NAME = re.compile(_NAME)
 _TOKEN = re.compile(
     rf"\s*(?:(?P<date>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?:T[\d:.]*\d(?:Z|[+-]\d\d:?\d\d)?)?(?![\w.]))"
     rf"|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
-    rf"|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")"
-    rf"|(?P<prefixed>(?:argument|last|best)\.(?:'[^']*'|\"[^\"]*\"))|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~]+))"
+    rf"|(?P<operator>==|!=|<=|>=|[=<>~≤≥≠])|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")"
+    rf"|(?P<prefixed>(?:argument|last|best)\.(?:'[^']*'|\"[^\"]*\"))|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~≤≥≠]+))"
 )
+_SAME: Final = {"==": "=", "≤": "<=", "≥": ">=", "≠": "!="}
+"""Other ways to write operators."""
+_ORDERING: Final = frozenset({"<", "<=", ">", ">="})
 _CONSTANTS: Final[Mapping[str, Value]] = {
     "true": True,
     "false": False,
@@ -128,6 +132,15 @@ class UnknownNameError(Exception):
         self.near = next(iter(get_close_matches(name, known, 1)), None)
 
 
+class NoNumberError(Exception):
+    """An order by a text, of a value that is a number in all runs that have it."""
+
+    def __init__(self, name: str, value: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.value = value
+
+
 class ConditionError(Exception):
     """A condition that cannot be read. ``message`` says what is wrong and where, ``hint`` gives an example."""
 
@@ -176,16 +189,31 @@ def check_names(names: Iterable[str], runs: Sequence[Run]) -> None:
             raise UnknownNameError(name, [*known, *FIELDS])
 
 
+def check_values(condition: Condition, runs: Sequence[Run], now: float) -> None:
+    """Raise `NoNumberError` for a text that is to be smaller or larger than what are numbers in all runs."""
+    for each in comparisons_of(condition):
+        if each.operator not in _ORDERING or not isinstance(each.value, str):
+            continue
+        cells = [cell for run in runs if (cell := value_of(run, each.name, now)) is not None]
+        if cells and all(map(_is_number, cells)):
+            raise NoNumberError(each.name, each.value)
+
+
 def names_of(condition: Condition) -> Iterator[str]:
     """Yield the names in a condition."""
+    return (each.name for each in comparisons_of(condition))
+
+
+def comparisons_of(condition: Condition) -> Iterator[Comparison]:
+    """Yield the comparisons in a condition."""
     match condition:
-        case Comparison(name):
-            yield name
+        case Comparison():
+            yield condition
         case Both(parts) | Either(parts):
             for part in parts:
-                yield from names_of(part)
+                yield from comparisons_of(part)
         case Not(part):
-            yield from names_of(part)
+            yield from comparisons_of(part)
 
 
 # ---------- conditions
@@ -291,10 +319,10 @@ class _Token(NamedTuple):
     unit: str = ""
 
 
-def parse(text: str, zone: tzinfo | None = None) -> Condition:
+def parse(text: str, zone: str = "") -> Condition:
     """Return the condition in a text. Raises `ConditionError` with the place of what is wrong, counted from 1.
 
-    Dates without a time zone are in ``zone``, None for the system's.
+    Dates without a time zone are in ``zone``, as `zone_of` has it.
     """
     if len(text) > MAX_CONDITION:
         message = f"The condition has {len(text)} characters; at most {MAX_CONDITION} are read."
@@ -358,11 +386,11 @@ _TIMES: Final = frozenset({"submitted", "started"})
 _NUMBERS: Final = frozenset({"active", "gpus", "step", "fork_step", "generation", "member"})
 
 
-def _compare(name: str, operator: str, token: _Token, zone: tzinfo | None) -> Comparison:
+def _compare(name: str, operator: str, token: _Token, zone: str) -> Comparison:
     """Return a comparison with a value of the kind that a column or a metric has. Raises `ConditionError`."""
     if name == "state" and operator in {"=", "!="}:
         _check_state(token)
-    if token.kind != "quoted" and token.value is None:
+    if token.kind != "quoted" and token.value is None and operator not in _ORDERING:
         return Comparison(name, operator, None)
     if name in _TIMES:
         return _compare_time(name, operator, token, zone)
@@ -372,6 +400,8 @@ def _compare(name: str, operator: str, token: _Token, zone: tzinfo | None) -> Co
         raise _wrong_value(name, token, "a number", f"{name} > 2")
     if name in _NUMBERS or name.startswith((LAST, BEST)):
         return Comparison(name, operator, _number(name, token, "a number", f"{name} > 2"))
+    if operator in _ORDERING and token.kind not in {"quoted", "date"} and not _is_number(token.value):
+        raise _wrong_value(name, token, "a number, or a text in quotes", f"{name} > 0.3")
     return Comparison(name, operator, token.value)
 
 
@@ -384,19 +414,28 @@ def _number(name: str, token: _Token, kind: str, example: str) -> Value:
         raise _wrong_value(name, token, kind, example) from None
 
 
-def _compare_time(name: str, operator: str, token: _Token, zone: tzinfo | None) -> Comparison:
+def _compare_time(name: str, operator: str, token: _Token, zone: str) -> Comparison:
     example = f"{name} > 2026-11-26, or {name} > -2h: later than two hours ago"
-    if operator not in {"<", "<=", ">", ">="}:
+    if operator not in _ORDERING:
         message = f"{given(operator)} before character {token.place} compares no times: use <, <=, > or >=."
         raise ConditionError(message, token.place, f"Example: {example}")
     if token.unit and _is_number(token.value) and token.text.startswith("-"):
         return Comparison(name, operator, token.value, from_now=True)
     try:
         at = datetime.fromisoformat(token.value.strip() if isinstance(token.value, str) else "")
-        return Comparison(name, operator, (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp())
+        local = at if at.tzinfo is not None else at.replace(tzinfo=_zone(zone, token))
+        return Comparison(name, operator, local.timestamp())
     except (ValueError, OverflowError):
         kind = "a date such as 2026-11-26T18:00, or an age such as -2h"
         raise _wrong_value(name, token, kind, example) from None
+
+
+def _zone(zone: str, token: _Token) -> tzinfo | None:
+    try:
+        return zone_of(zone)
+    except ValueError:
+        message = f"The pool does not know the time zone {given(zone, 40)} of the date at character {token.place}."
+        raise ConditionError(message, token.place, "Write the zone as 2026-11-26T18:00+01:00.") from None
 
 
 def _wrong_value(name: str, token: _Token, kind: str, example: str) -> ConditionError:
@@ -407,7 +446,7 @@ def _wrong_value(name: str, token: _Token, kind: str, example: str) -> Condition
 
 
 class _Reader:
-    def __init__(self, tokens: Sequence[_Token], zone: tzinfo | None) -> None:
+    def __init__(self, tokens: Sequence[_Token], zone: str) -> None:
         self._tokens = tokens
         self._zone = zone
         self._at = 0
@@ -450,7 +489,7 @@ class _Reader:
         self._at += 1
         if self.token.kind != "operator":
             return Comparison(str(name.value) if name.kind == "quoted" else name.text)
-        operator = "=" if self.token.text == "==" else self.token.text
+        operator = _SAME.get(self.token.text, self.token.text)
         self._at += 1
         value = self.token
         if value.kind not in {"number", "date", "quoted", "name", "word"}:

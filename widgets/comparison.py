@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from springtide.scheduler import wire
 from springtide.widgets.display import phrases
 from springtide.widgets.display.plain import html_table, text_table
-from springtide.widgets.results import frame, job_rows, with_reported
+from springtide.widgets.results import JOB_TIMES, frame, job_rows, with_reported
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -52,16 +52,16 @@ class Comparison:
         for different in self.differences:
             for row, value in zip(rows, different.values, strict=True):
                 row[f"{different.kind}.{different.name}"] = value
-        return frame(rows)
+        return frame(rows, times=JOB_TIMES)
 
     def metrics(self) -> DataFrame:
         """Return a frame of pandas with a row for each report: its job, attempt, time, step and values.
 
-        A value that is called like another column has the column ``reported.NAME``. Times are in seconds since
-        1970. ``frame.pivot_table("loss", "step", "name").plot()`` draws the curves over each other. Raises
+        A value that is called like another column has the column ``reported.NAME``. ``at`` is a time in UTC.
+        ``frame.pivot_table("loss", "step", "name").plot()`` draws the curves over each other. Raises
         `MissingPackageError`.
         """
-        return frame(self._reports)
+        return frame(self._reports, times=["at"])
 
     def _heads(self) -> list[str]:
         return ["", *phrases.distinct_names(self.jobs)]

@@ -30,6 +30,8 @@ NO_FILES = "The job has left no files. A job writes them to the directory that S
 NO_METRICS = "The job has reported nothing. A training does so with job.report(step=…, of=…, loss=…)."
 CHECKPOINT_HEADS = ("checkpoint", "step", "size", "saved", "metrics", "by")
 FILE_HEADS = ("file", "size", "written")
+JOB_TIMES = ("submitted", "started", "ended")
+"""The columns of jobs that are times."""
 SHOWN = 10
 """Maximum number of rows of metrics that are shown, the last ones."""
 
@@ -45,8 +47,12 @@ class Outputs(list[wire.OutputFile]):
         self.more = listed.more
 
     def to_frame(self) -> DataFrame:
-        """Return a frame of pandas with the columns name, size and written. Raises `MissingPackageError`."""
-        return frame([{"name": file.name, "size": file.size, "written": file.written} for file in self])
+        """Return a frame of pandas with the columns name, size in bytes and written, a time in UTC.
+
+        Raises `MissingPackageError`.
+        """
+        rows = [{"name": file.name, "size": file.size, "written": file.written} for file in self]
+        return frame(rows, times=["written"])
 
     def _rows(self) -> list[Sequence[str]]:
         now = time.time()
@@ -72,7 +78,8 @@ class Checkpoints(list[wire.Checkpoint]):
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each checkpoint. Raises `MissingPackageError`.
 
-        A reported value that is called like a column has the column ``reported.NAME``.
+        A reported value that is called like a column has the column ``reported.NAME``. ``written`` is a time in
+        UTC.
         """
         return frame(
             [
@@ -87,7 +94,8 @@ class Checkpoints(list[wire.Checkpoint]):
                     each.values,
                 )
                 for each in self
-            ]
+            ],
+            times=["written"],
         )
 
     def __repr__(self) -> str:
@@ -159,8 +167,11 @@ class Metrics(list[dict[str, Any]]):
         return values_at(((at, {name: value}) for at, value in self.series(name)), step).get(name)
 
     def to_frame(self) -> DataFrame:
-        """Return a frame of pandas with a row for each report. Raises `MissingPackageError`."""
-        return frame(self)
+        """Return a frame of pandas with a row for each report; ``at`` is a time in UTC.
+
+        Raises `MissingPackageError`.
+        """
+        return frame(self, times=["at"])
 
     def _heads(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for row in self for name in row if name != "at"))
@@ -210,14 +221,22 @@ class Advised:
         return f"<p>{escape(advice_words(self.advice))}</p>{html_table(HEADS, rows, '') if rows else ''}"
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return a frame of pandas with a row for each mapping. Raises `MissingPackageError`."""
+def frame(rows: Iterable[Mapping[str, Any]], times: Iterable[str] = ()) -> DataFrame:
+    """Return a frame of pandas with a row for each mapping. Raises `MissingPackageError`.
+
+    The columns ``times``, in seconds since 1970, become times in UTC (``datetime64[ns, UTC]``).
+    """
     try:
         import pandas as pd  # noqa: PLC0415 - not needed for anything else
     except ModuleNotFoundError:
         msg = f"A frame needs pandas, which is not installed here: {how_to_install('pandas')}"
         raise MissingPackageError(msg) from None
-    return pd.DataFrame([dict(row) for row in rows])
+    made = pd.DataFrame([dict(row) for row in rows])
+    for name in times:
+        if name in made:
+            seconds = made[name].astype(float)
+            made[name] = pd.to_datetime(seconds, unit="s", utc=True).astype("datetime64[ns, UTC]")
+    return made
 
 
 class Schedule(list[dict[str, Any]]):
@@ -264,10 +283,11 @@ class Trials(list[wire.TrialRow]):
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each trial. Raises `MissingPackageError`.
 
-        A parameter or a reported value that is called like a column has the column ``parameter.NAME`` or
-        ``reported.NAME``. Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
+        The compared value has the name of the sweep's metric, or ``value``. A parameter or a reported value that
+        is called like a column has the column ``parameter.NAME`` or ``reported.NAME``. ``started`` and ``ended``
+        are times in UTC, ``gpu_hours`` are GPU-hours over all attempts.
         """
-        return frame(trial_rows(self))
+        return frame(trial_rows(self, self.metric), times=["started", "ended"])
 
     def __repr__(self) -> str:
         return plain.trials_text(self, self.metric)
@@ -285,14 +305,16 @@ def _with_parameters(row: wire.TrialRow) -> wire.TrialRow:
     return row if row.parameters is None else structs.replace(row, parameters=restored(row.parameters))
 
 
-def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
-    """Return a row for each trial: its parameters, outcome and times."""
+def trial_rows(rows: Iterable[wire.TrialRow], metric: str) -> list[dict[str, Any]]:
+    """Return a row for each trial: its parameters, outcome and times.
+
+    Its value has the name of the metric, of which it is the number returned by the function, else the last report.
+    """
     records = []
     for row in rows:
         own = {
             "trial": row.trial,
             "state": row.state,
-            "value": row.value,
             "step": row.step,
             "attempts": row.attempt,
             "started": row.started,
@@ -305,12 +327,15 @@ def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
         lineage = {} if row.member is None else {**lineage, "parent": row.parent}
         own = {**lineage, **own}
         parameters = {_apart(name, own, "parameter"): value for name, value in (row.parameters or {}).items()}
+        values = {metric or "value": row.value} | {
+            name: value for name, value in row.values.items() if name != metric or row.value is None
+        }
         row_so_far = {"trial": row.trial, **lineage, "state": row.state, **parameters, **own}
-        records.append(with_reported(row_so_far, row.values))
+        records.append(with_reported(row_so_far, values))
     return records
 
 
-def with_reported(row: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Any]:
+def with_reported(row: Mapping[str, Any], values: Mapping[str, Value | None]) -> dict[str, Any]:
     """Return the row with reported values; one that is called like a column has the column ``reported.NAME``."""
     return {**row, **{_apart(name, row, "reported"): value for name, value in values.items()}}
 
@@ -323,7 +348,7 @@ def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
     """Return a row for each job: its request, its arguments, its times, its lineage and its last report.
 
     An argument that is called like a column has the column ``argument.NAME``, a reported value ``reported.NAME``.
-    Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
+    `JOB_TIMES` are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
     """
     return [with_reported(_with_arguments(_job_row(job), job), job.progress.values) for job in jobs]
 

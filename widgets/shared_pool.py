@@ -39,7 +39,7 @@ from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Handle, show
 from springtide.widgets.job import Job, all_points
-from springtide.widgets.results import Advised, frame, job_rows
+from springtide.widgets.results import JOB_TIMES, Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
@@ -79,10 +79,11 @@ class Jobs(list[Job | Sweep]):
         """Return a frame of pandas with a row for each job, as it was when it was listed.
 
         Arguments and reported values have columns of their own; those called like another column have the columns
-        ``argument.NAME`` and ``reported.NAME``. Times are in seconds since 1970, ``gpu_hours`` are GPU-hours.
-        Raises `MissingPackageError`.
+        ``argument.NAME`` and ``reported.NAME``. ``submitted``, ``started`` and ``ended`` are times in UTC, so that
+        ``frame["ended"] - frame["started"]`` is a duration; ``gpu_hours`` are GPU-hours. Raises
+        `MissingPackageError`.
         """
-        return frame(job_rows(self.infos))
+        return frame(job_rows(self.infos), times=JOB_TIMES)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {

@@ -91,9 +91,9 @@ class Sweep(Handle):
         return Trials(rows, self._counts.metric)
 
     def to_frame(self) -> DataFrame:
-        """Return a frame of pandas with a row for each trial: parameters, value, last report, state and times.
+        """Return a frame of pandas with a row for each trial: parameters, metric, last report, state and times.
 
-        Times are in seconds since 1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
+        Times are in UTC, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
         """
         return self.trials().to_frame()
 

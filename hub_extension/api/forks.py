@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -10,7 +9,6 @@ from msgspec import Struct
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import (
-    BUSY_RETRY_S,
     lineage_of,
     parameters_size,
     record_reading,
@@ -18,27 +16,12 @@ from springtide.hub_extension.api.jobs import (
     take,
 )
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.reruns import rerunnable
+from springtide.hub_extension.api.reruns import hold_checkpoints, rerunnable
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
-from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BadOption, CheckpointList, CheckpointsDelete, Fork, Job, changes_of
 from springtide.scheduler.wire.reruns import arguments_of
-
-
-def _hold(call: Call) -> AbstractContextManager[None]:
-    """Count a call among those of the caller that read files of jobs. Raises `Busy` beyond the maximum."""
-    return call.pool.checkpoints.hold(call.caller.name, _busy)
-
-
-def _busy() -> Refusal:
-    return Busy(
-        "too_many",
-        "Other requests of yours about checkpoints are being answered. Nothing was done.",
-        retry_after=BUSY_RETRY_S,
-        hint="Try again when they have finished; copying a large checkpoint takes a while.",
-    )
 
 
 @route("GET", "/jobs/{id}/checkpoints", Who.LOGGED_IN, jobs=True)
@@ -46,7 +29,7 @@ async def checkpoints(call: Call, id: str) -> CheckpointList:
     """Return the checkpoints that a job has saved, the newest first."""
     job = await seen(call, id)
     await record_reading(call, job, "job.read_outputs")
-    with _hold(call):
+    with hold_checkpoints(call):
         return await call.pool.engine.forks.checkpoints(job.id)
 
 
@@ -57,7 +40,7 @@ async def delete_checkpoints(call: Call, id: str, body: CheckpointsDelete) -> Ch
     if not permissions.may(call.caller, Action.DELETE_CHECKPOINTS, job.project, job.user):
         message = f"The job is {job.user}'s; only {job.user} may delete its checkpoints."
         raise Refusal(403, "forbidden", message)
-    with _hold(call):
+    with hold_checkpoints(call):
         return await call.pool.engine.forks.delete(job.id, body.names, force=body.force)
 
 
@@ -78,7 +61,7 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
         changes = changes_of(body)
     except BadOption as error:
         raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
-    with _hold(call):
+    with hold_checkpoints(call):
         source = Source(*await engine.forks.source(id, given["step"], given["checkpoint"]))
         project = await project_for(pool, caller, changes.get("project") or first.project)
         submission = await engine.forks.submission(source, body, changes)

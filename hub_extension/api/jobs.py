@@ -34,6 +34,7 @@ from springtide.scheduler.runs import (
     parse,
 )
 from springtide.scheduler.store import ORDERS
+from springtide.scheduler.time_zones import MAX_ZONE
 from springtide.scheduler.wire import (
     LONGEST_LOG_PIECE,
     MAX_COMPARED,
@@ -92,7 +93,8 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``search`` are words that the name, the user, the project, the id or a tag contains, ``since`` the earliest
     time of submission, ``tag`` one of the tags. Trials are listed only with the ``sweep`` that they are trials of.
-    ``where`` is a condition on arguments, metrics and other values, such as ``lr > 0.1 and val_loss < 0.3``.
+    ``where`` is a condition on arguments, metrics and other values, such as ``lr > 0.1 and val_loss < 0.3``;
+    its dates are in the time ``zone``, such as ``Europe/Berlin`` or ``+02:00``, by default in that of the service.
     ``order`` is one of `ORDERS`, or the name of a value as conditions have it, reversed with a minus before it.
     Archived jobs are left out unless ``archived`` says otherwise. ``starts`` is the maximum time to wait for
     expected starts that are not known yet, in seconds.
@@ -107,6 +109,7 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     tag: Tag | None = None
     sweep: str | None = None
     where: Annotated[str, Meta(max_length=MAX_CONDITION)] = ""
+    zone: Annotated[str, Meta(max_length=MAX_ZONE)] = ""
     archived: Literal["no", "yes", "all"] = "no"
     pinned: bool | None = None
     order: Annotated[str, Meta(max_length=200)] = "newest"
@@ -226,7 +229,7 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
         order="newest" if by_value else query.order,
         pinned=query.pinned,
         archived=None if query.archived == "all" else query.archived == "yes",
-        where=_condition(query.where),
+        where=_condition(query.where, query.zone),
         by_value=order if by_value else "",
         falling=by_value and query.order.startswith("-"),
         viewer=None if visible is None else "" if caller.service or caller.job is not None else caller.name,
@@ -239,10 +242,10 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
     return page
 
 
-def _condition(text: str) -> Condition | None:
+def _condition(text: str, zone: str) -> Condition | None:
     """Return the condition of a list. Raises `Refusal` that says what is wrong, and where."""
     try:
-        return parse(text) if text.strip() else None
+        return parse(text, zone) if text.strip() else None
     except ConditionError as error:
         raise Refusal(422, "invalid", error.message, field="where", hint=error.hint) from None
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 from msgspec import Struct
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import project_for
-from springtide.hub_extension.api.jobs import hold_intake, lineage_of, parameters_size, seen, take
+from springtide.hub_extension.api.jobs import BUSY_RETRY_S, hold_intake, lineage_of, parameters_size, seen, take
 from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
-from springtide.scheduler.engine.reruns import options_of
+from springtide.hub_extension.web.problems import Busy
+from springtide.scheduler.engine.forks import Source
+from springtide.scheduler.engine.reruns import name_again, options_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wire import BadOption, Job, Rerun, changes_of
 from springtide.scheduler.wire.form_fields import Form, filled, form_of, with_arguments
 from springtide.scheduler.wire.reruns import arguments_of
 from springtide.scheduler.wording import given
+
+
+def hold_checkpoints(call: Call) -> AbstractContextManager[None]:
+    """Count a call among those of the caller that read files of jobs. Raises `Busy` beyond the maximum."""
+    return call.pool.checkpoints.hold(call.caller.name, _busy_with_checkpoints)
+
+
+def _busy_with_checkpoints() -> Refusal:
+    return Busy(
+        "too_many",
+        "Other requests of yours about checkpoints are being answered. Nothing was done.",
+        retry_after=BUSY_RETRY_S,
+        hint="Try again when they have finished; copying a large checkpoint takes a while.",
+    )
 
 
 async def rerunnable(call: Call, job_id: str) -> JobSpec:
@@ -63,9 +80,20 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 
+class RerunQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: the name of the ``checkpoint`` that a fork continues from, none for a run again."""
+
+    checkpoint: str | None = None
+
+
 @route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN, jobs=True)
-async def form(call: Call, id: str) -> Form:
-    """Return the form to edit a job with before it is run again, filled in; variables are left out."""
+async def form(call: Call, id: str, query: RerunQuery) -> Form:
+    """Return the form to edit a job with before it is run again or forked, filled in; variables are left out."""
     first = await rerunnable(call, id)
-    form = filled(form_of(await me(call), []), options_of(first))
+    name = name_again(first)
+    if query.checkpoint is not None:
+        with hold_checkpoints(call):
+            forks = call.pool.engine.forks
+            name = await forks.name_of(Source(*await forks.source(id, None, query.checkpoint)))
+    form = filled(form_of(await me(call), []), {**options_of(first), "name": name})
     return form if first.trials is not None else with_arguments(form, first.kind, first.argv, first.arguments)

@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from springtide.hub_extension.commands.text import OutputError, json_option, one_line, print_json, printable
+from springtide.hub_extension.commands.window_titles import WithoutTitles
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.client.session import SessionConnection
@@ -69,7 +70,7 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     try:
         if stay:
             _show_title(job_id)
-        code = run(job_id, command, rank, terminal)
+        code = run(job_id, command, rank, terminal, keeps_title=stay)
     except (PoolError, Unreachable) as error:
         not_started = {problem: code for code, problem in NOT_STARTED.items()}
         code = not_started.get(error.code, NO_CODE) if isinstance(error, PoolError) else NO_CODE
@@ -109,10 +110,12 @@ def _why_over(job_id: str) -> str:
     return sentence(f"The job {name} {became}")
 
 
-def run(job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None) -> int:
+def run(
+    job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, *, keeps_title: bool = False
+) -> int:
     """Run a program in a job with this command's input and output; return its exit code.
 
-    Raises `PoolError` and `Unreachable`.
+    With ``keeps_title`` the program cannot name the window of the terminal. Raises `PoolError` and `Unreachable`.
     """
     has_terminal = (os.isatty(INPUT) and os.isatty(FILES[Channel.OUTPUT])) if terminal is None else terminal
     request = SessionRequest(
@@ -125,7 +128,7 @@ def run(job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None)
         connection = client.open_session(job_id, request)
     try:
         with input_of(connection, is_terminal=has_terminal):
-            if not pass_output(connection):
+            if not pass_output(connection, WithoutTitles() if keeps_title else None):
                 return READER_LEFT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -170,24 +173,32 @@ def size_of_terminal() -> TerminalSize:
     return TerminalSize(columns=min(max(columns, 1), 4096), rows=min(max(rows, 1), 4096))
 
 
-def pass_output(connection: SessionConnection) -> bool:
+def pass_output(connection: SessionConnection, titles: WithoutTitles | None = None) -> bool:
     """Write the output of the session until its end, no faster than this command's output takes it.
 
-    Returns False if the reader of that output leaves. Raises `OutputError` if it cannot be written.
+    With ``titles`` it names no window. Returns False if the reader of that output leaves. Raises `OutputError` if
+    it cannot be written.
     """
     while (piece := connection.receive()) is not None:
         channel, data = piece
-        left = memoryview(data)
-        while left:
-            try:
-                left = left[os.write(FILES[channel], left) :]
-            except BlockingIOError:
-                select.select([], [FILES[channel]], [])
-            except BrokenPipeError:
-                return False
-            except OSError as error:
-                raise OutputError(error) from error
+        if not _write(FILES[channel], data if titles is None else titles.passed(data)):
+            return False
         connection.confirm(len(data))
+    return titles is None or _write(FILES[Channel.OUTPUT], titles.rest())
+
+
+def _write(file: int, data: bytes) -> bool:
+    """Write all of the data. Returns False if the reader leaves. Raises `OutputError`."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(file, left) :]
+        except BlockingIOError:
+            select.select([], [file], [])
+        except BrokenPipeError:
+            return False
+        except OSError as error:
+            raise OutputError(error) from error
     return True
 
 

@@ -113,7 +113,7 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
     earlier = [each for each in job.attempts[:-1] if each.ended is not None][-EARLIER_ATTEMPTS:]
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
-        "Why": job.error or said(job.reason, *WHY),
+        "Reason": job.error or said(job.reason, *WHY),
         "What would change it": changes(explanation),
         "When": " ".join(
             [

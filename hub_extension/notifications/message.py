@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -39,7 +40,8 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
     ]
     left = len(notifications) - LISTED
     more = [sentences.text(Reason("notify-more", {"count": left}))] if left > 0 else []
-    title = sentences.text(Reason("notify-many", {"count": len(notifications)}))
+    counts = Counter(notification.event.value for notification in notifications)
+    title = sentences.text(Reason("notify-many", {"count": len(notifications), **counts}))
     return Message(title, (*lines, *more, *([pages_url] if pages_url else [])))
 
 

@@ -11,6 +11,8 @@ from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".springtideignore"
 GIT_IGNORE_FILE = ".gitignore"
+EVERYTHING = frozenset({"*", "/*", "**", "/**"})
+"""Patterns that leave out all of a folder."""
 INVALID = (ValueError, re.error)
 """Errors of pathspec for lines that are no patterns."""
 MOST_BYTES = 1 << 20
@@ -48,6 +50,12 @@ class Ignores:
     def leads_to_included(self, folder: str) -> bool:
         """Return whether something in an ignored folder is included again."""
         return any(f"{path}/".startswith(f"{folder}/") for path in self.included)
+
+
+def leaves_out_all(place: Path) -> bool:
+    """Return whether the `.springtideignore` of a folder leaves out everything in it, as that of exports."""
+    lines = [line.strip() for line in _lines(place / IGNORE_FILE)]
+    return any(line in EVERYTHING for line in lines) and not any(line.startswith("!") for line in lines)
 
 
 def _patterns(lines: Sequence[str]) -> GitIgnoreSpec:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.ignore import IGNORE_FILE, Ignores
+from springtide.scheduler.capture.ignore import IGNORE_FILE, Ignores, leaves_out_all
 from springtide.scheduler.capture.repository import Commit, CopiedPaths, Tracked, commit_of, current_commit
 from springtide.scheduler.project_tree import (
     CACHES,
@@ -30,8 +30,8 @@ from springtide.scheduler.project_tree import (
 from springtide.scheduler.wire.trees import MAX_LISTED, MAX_SUBMODULES, ProjectTree, Submodule
 from springtide.scheduler.wording import count, given, listed, plural, size
 
-MARKS = (".git", "pyproject.toml", IGNORE_FILE)
-"""Names that mark the root of a project."""
+MARKS = (".git", "pyproject.toml")
+"""Names that mark the root of a project, as does a `.springtideignore`."""
 CODE = frozenset(
     [
         ".py",
@@ -267,11 +267,14 @@ class Project:
 def find_root(place: Path, home: Path) -> Path | None:
     """Return the root of the project that a folder is in, None if nothing marks one.
 
-    It is never above the home directory; home directory and file system have to have an ignore file to be one.
+    It is never above the home directory; home directory and file system have to have an ignore file to be one. An
+    ignore file that leaves out all of its folder marks none.
     """
     for folder in (place, *place.parents):
         whole = folder in {home, Path(folder.anchor)}
-        if _is_file(folder / IGNORE_FILE) if whole else any(_is_there(folder / mark) for mark in MARKS):
+        if not whole and any(_is_there(folder / mark) for mark in MARKS):
+            return folder
+        if _is_file(folder / IGNORE_FILE) and not leaves_out_all(folder):
             return folder
         if whole:
             return None

@@ -23,6 +23,7 @@ from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import UNPROCESSABLE, Transport, sendable
 from springtide.scheduler.file_names import real_name
+from springtide.scheduler.time_zones import own_zone
 
 NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
@@ -173,9 +174,10 @@ class Client:
 
         ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project,
         the id or a tag contains, ``since`` is the earliest time of submission, in seconds since 1970, ``tag`` is
-        one of the tags. ``where`` is a condition such as ``lr > 0.1 and val_loss < 0.3``, ``order`` a value that
-        sorts the jobs, such as ``-best.acc``. Archived jobs are left out unless ``archived`` is ``yes`` (only
-        these) or ``all``. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
+        one of the tags. ``where`` is a condition such as ``lr > 0.1 and val_loss < 0.3``, with dates in the time
+        zone of this process, ``order`` a value that sorts the jobs, such as ``-best.acc``. Archived jobs are left
+        out unless ``archived`` is ``yes`` (only these) or ``all``. A ``limit`` above `wire.MAX_JOBS_PAGE` takes
+        several requests.
         """
         filters = {
             "state": state,
@@ -187,6 +189,7 @@ class Client:
             "tag": tag,
             "sweep": sweep,
             "where": where,
+            "zone": own_zone() if where else None,
             "archived": archived,
             "order": order,
         }

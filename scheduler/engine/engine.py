@@ -40,7 +40,17 @@ from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
 from springtide.scheduler.metrics import Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.runs import Run, UnknownNameError, check_names, holds, names_of, ordered
+from springtide.scheduler.runs import (
+    Condition,
+    NoNumberError,
+    Run,
+    UnknownNameError,
+    check_names,
+    check_values,
+    holds,
+    names_of,
+    ordered,
+)
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.queries import reading
@@ -83,9 +93,11 @@ REPORTS_AT_ONCE = 10_000
 def chosen_runs(runs: Sequence[Run], query: JobQuery, now: float) -> list[Run]:
     """Return the runs that the condition of a query holds for, in the order of the query.
 
-    Raises `Refusal` 422 for a name that none of the runs has.
+    Raises `Refusal` 422 for a name that none of the runs has, and for a text in the place of a number.
     """
-    _check_names("where", () if query.where is None else names_of(query.where), runs)
+    if query.where is not None:
+        _check_names("where", names_of(query.where), runs)
+        _check_values(query.where, runs, now)
     _check_names("order", [query.by_value] if query.by_value else (), runs)
     kept = [run for run in runs if query.where is None or holds(query.where, run, now)]
     if query.by_value:
@@ -108,6 +120,15 @@ def _check_names(field: str, names: Iterable[str], runs: Sequence[Run]) -> None:
             field=field,
             hint=f"{near}Known are {known}; argument.NAME, last.NAME and best.NAME may be unknown so far.",
         ) from None
+
+
+def _check_values(condition: Condition, runs: Sequence[Run], now: float) -> None:
+    try:
+        check_values(condition, runs, now)
+    except NoNumberError as error:
+        name, text = given(error.name, 40), given(error.value, 40)
+        message = f"{name} is a number in all jobs looked at, and neither smaller nor larger than {text}."
+        raise Refusal(422, "invalid", message, field="where", hint=f"Example: {error.name[:40]} > 0.3") from None
 
 
 class Engine:

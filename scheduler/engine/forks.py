@@ -33,6 +33,8 @@ from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.scheduler.workload import Workload
 
 T = TypeVar("T")
+STEM: Final = 100
+"""Number of characters by which the names of other forks of a job are found."""
 NOT_FOUND: Final = "no_checkpoint"
 """Code of the refusal of a checkpoint that a job does not have."""
 
@@ -256,6 +258,12 @@ class ForkCalls:
             raise invalid_field("step", "A step and a checkpoint are given.", "Give one of them.")
         return job, chosen(job, await self._found(job), step, name)
 
+    async def name_of(self, source: Source) -> str:
+        """Return the name of a fork without one of its own, which no other job of the person has."""
+        spec, reference = source.job.spec, source.reference
+        stem = name_again(spec, reference)[:STEM]
+        return name_again(spec, reference, await self._reruns.names(spec.user, stem))
+
     async def submission(
         self, source: Source, request: msgspec.Struct, changes: Mapping[str, Any]
     ) -> wire.Submission:
@@ -268,7 +276,7 @@ class ForkCalls:
             raise invalid_field("arguments", "A whole program and arguments are given.", "Give one of them.")
         again = await self._reruns.submission(
             job.id,
-            {"name": name_again(job.spec, source.reference), **changes},
+            {"name": await self.name_of(source), **changes},
             key,
             typed,
             files=program is None or not has_files(program),

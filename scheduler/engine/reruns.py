@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import itertools
+import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from string import ascii_uppercase
 from types import MappingProxyType
@@ -21,14 +23,17 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.sentences.reruns import fork_mark
+from springtide.scheduler.sentences.reruns import fork_mark, fork_number
 from springtide.scheduler.settings import DAY, MIB
 from springtide.scheduler.store import FilesGoneError
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.queries import trials as sweep_trials
 from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec, OptionDifference, RerunRef
 from springtide.scheduler.wording import listed
 
 VARIABLES = "env"
+_NUMBER = r" \((\d{1,9})\)"
+"""The number in the name of a fork."""
 
 
 MAX_LINES = 1000
@@ -45,16 +50,28 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
     return {"name": spec.name, "project": spec.project, **structs.asdict(spec.options)}
 
 
-def name_again(first: JobSpec, fork: ForkRef | None = None) -> str:
+def name_again(first: JobSpec, fork: ForkRef | None = None, taken: Container[str] = ()) -> str:
     """Return the name of a run again, or of a fork from this checkpoint, if none is given.
 
-    That of a fork ends with its checkpoint; a run again or a fork of that fork does not repeat it.
+    That of a fork ends with its checkpoint, and with a number if the name is ``taken``; a run again or a fork of
+    that fork does not repeat them.
     """
+    names = (_numbered(first, fork, number) for number in itertools.count(1))
+    return next(name for name in names if name not in taken)
+
+
+def _numbered(first: JobSpec, fork: ForkRef | None, number: int) -> str:
     name = first.name
     if first.rerun is not None and first.rerun.fork is not None:
-        name = name.removesuffix(_mark(first.rerun.fork))
-    mark = "" if fork is None else _mark(fork)
+        name = re.sub(rf"{re.escape(_mark(first.rerun.fork))}(?:{_NUMBER})?\Z", "", name)
+    mark = "" if fork is None else f"{_mark(fork)}{fork_number(number)}"
     return name[: wire.MAX_NAME - len(mark)] + mark
+
+
+def _is_unsaid(name: str, first: JobSpec, fork: ForkRef | None) -> bool:
+    """Return whether a run again or a fork has this name unless another one is given."""
+    number = re.search(rf"{_NUMBER}\Z", name)
+    return name in {_numbered(first, fork, 1), _numbered(first, fork, int(number[1]) if number else 1)}
 
 
 def _mark(fork: ForkRef) -> str:
@@ -87,11 +104,12 @@ def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
 def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None, typed: Iterable[str] = ()) -> RerunRef:
     """Return a reference to the first run, with the options that differ, and hidden arguments ``typed`` anew."""
     before, after = options_of(first), options_of(again)
-    unsaid = ("name", name_again(first, fork))
     differences = [
         OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
         for name, option in wire.OPTIONS.items()
-        if name != VARIABLES and before[name] != after[name] and (name, after[name]) != unsaid
+        if name != VARIABLES
+        and before[name] != after[name]
+        and not (name == "name" and _is_unsaid(again.name, first, fork))
     ]
     names = dict.fromkeys([*first.arguments, *again.arguments])
     differences += [
@@ -127,6 +145,10 @@ class RerunCalls:
     async def first(self, job_id: str) -> JobSpec:
         """Return what a job was submitted with. Raises `Refusal` if it cannot be run again by itself."""
         return (await self._first(job_id)).spec
+
+    async def names(self, user: str, stem: str) -> frozenset[str]:
+        """Return the names of a person's jobs that begin like this."""
+        return await self._threads.read(reading.names, user, stem)
 
     async def compared(self, jobs: Sequence[wire.Job]) -> wire.Comparison:
         """Return jobs side by side, with what differs among them. Raises `Refusal` for one that is gone."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from springtide.scheduler.sentences.decisions import label, quoted_name
 from springtide.scheduler.sentences.sentence import (
     Params,
@@ -15,10 +20,23 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
-from springtide.scheduler.wording import amount, count, duration, exactly, plural
+from springtide.scheduler.wording import amount, count, duration, exactly, listed, plural
 
 GONE = frozenset({401, 403, 404, 410})
 """Statuses of a server for a webhook address that is no longer valid."""
+COUNTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "failed": "failed",
+        "ended": "ended",
+        "succeeded-soon": "ended",
+        "paused": "paused",
+        "resumed": "resumed",
+        "time-limit": "near the time limit",
+        "fault": "about a fault",
+        "workspace": "about your workspaces",
+    }
+)
+"""The events of notifications in words that follow their number; `bursts.js` has those of notices."""
 
 
 def _job(p: Params, what: str) -> Sentences:
@@ -54,7 +72,12 @@ def _ran(p: Params) -> Sentences:
 
 def _many(p: Params) -> Sentences:
     many = number(p, "count")
-    yield state(f"There {plural(many, 'is', 'are')} {count(many, 'notification')} of the pool.")
+    numbers = Counter[str]()
+    for event, words in COUNTED.items():
+        numbers[words] += number(p, event) if event in p else 0
+    parts = [f"{amount(those)} {words}" for words, those in numbers.items() if those]
+    kinds = f": {listed(parts)}" if parts else ""
+    yield state(f"There {plural(many, 'is', 'are')} {count(many, 'notification')} of the pool{kinds}.")
 
 
 def _more(p: Params) -> Sentences:

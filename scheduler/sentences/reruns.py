@@ -37,6 +37,11 @@ def fork_mark(checkpoint: str, step: float | None) -> str:
     return f", from step {step:g}" if step is not None else f", from {checkpoint.rpartition('/')[2]}"
 
 
+def fork_number(number: int) -> str:
+    """Return what follows the name of the second and each further fork from a checkpoint: `` (2)``."""
+    return f" ({number})" if number > 1 else ""
+
+
 def _changes(changes: Sequence[tuple[str, str, str]]) -> str:
     texts = [
         f"{option} {before} → {after}" if before else f"{option} {after}" for option, before, after in changes

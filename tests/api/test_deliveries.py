@@ -142,7 +142,7 @@ async def test_what_waited_goes_out_as_one_message(pool: Delivering, mail: MailS
     await until(lambda: mail.taken)
     await pool.state("email", "sent")
     (letter,) = mail.taken
-    assert letter["Subject"] == "There are 3 notifications of the pool."
+    assert letter["Subject"] == "There are 3 notifications of the pool: 3 ended."
     assert [name in letter.get_content() for name in ("first", "second", "third")] == [True] * 3
 
 

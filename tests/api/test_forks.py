@@ -143,6 +143,14 @@ async def test_the_name_of_a_fork_says_its_checkpoint_once_unless_one_is_given(r
     assert grandchild["rerun"]["text"] == "Fork of “train, from step 2” at step 3 with nothing changed."
     again = (await running.as_("susan").post(f"/jobs/{child['id']}/rerun", json={})).json()
     assert (again["name"], again["rerun"]["changes"]) == ("train", []), "it begins from the start"
+    second, third = [(await fork(running, parent["id"], step=2)).json() for _ in range(2)]
+    assert (second["name"], third["name"]) == ("train, from step 2 (2)", "train, from step 2 (3)")
+    assert second["rerun"]["text"] == "Fork of “train” at step 2 with nothing changed."
+    form = await running.as_("susan").get(f"/jobs/{parent['id']}/rerun", params={"checkpoint": "00000002"})
+    assert {field["name"]: field["value"] for field in form.json()["fields"]}["name"] == "train, from step 2 (4)"
+    await ended(running, second["id"])
+    below = (await fork(running, second["id"], step=3)).json()
+    assert below["name"] == "train, from step 3 (2)", "without the number of its parent, with one of its own"
     for name in ("train", "slower"):
         named = (await fork(running, parent["id"], step=2, name=name)).json()
         assert named["name"] == name

@@ -224,7 +224,7 @@ def test_no_name_of_a_job_makes_a_header_or_a_mention() -> None:
 
 def test_many_notifications_are_one_message_that_ends() -> None:
     message = message_of([notification(f"sweep {number}") for number in range(500)], "https://hub/pool/")
-    assert message.title == "There are 500 notifications of the pool."
+    assert message.title == "There are 500 notifications of the pool: 500 failed."
     assert len(message.lines) == 22
     first = "The job “sweep 0” failed. It ended with exit code 1. https://hub/pool/jobs/a"
     assert message.lines[0] == first

@@ -220,6 +220,19 @@ def test_the_root_is_the_nearest_mark_below_the_home_directory(tmp_path: Path) -
     assert find_root(home, home) == home
 
 
+def test_an_ignore_file_that_leaves_out_all_of_an_output_folder_marks_no_root(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    exported = home / "study" / "exported" / "wandb"
+    exported.mkdir(parents=True)
+    (home / "study" / "pyproject.toml").write_text("")
+    for text in ("# Exported runs are no part of the project.\n*\n", "/*\n", "**"):
+        (exported / ".springtideignore").write_text(text)
+        assert find_root(exported, home) == home / "study"
+    for text in ("", "*.json\n", "*\n!keep.py\n"):
+        (exported / ".springtideignore").write_text(text)
+        assert find_root(exported, home) == exported
+
+
 def test_of_a_home_directory_only_its_own_files_and_packages_are_copied(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for path in ("train.py", "pack/__init__.py", "other/project/x.py"):

@@ -79,7 +79,7 @@ def test_a_job_that_waits(pool: Pool) -> None:
     waiting = pool.send("sleep", "600", gpus=4, name="second")
     said = pool.explained(waiting, "Likely starts")
     assert said.splitlines()[0] == f"second ({waiting}) of susan in vision, GPUs 4: queued"
-    assert "  Why: Waiting for 4 GPUs on one node: none is free." in said
+    assert "  Reason: Waiting for 4 GPUs on one node: none is free." in said
     assert "  What would change it: It could start if the job “first” of “vision” ended." in said
     assert "  When: Next in line. Likely starts in about" in said
     assert "  Project: vision has a quota of 2 GPUs, holds 4 (2 borrowed) of a fair share of 4" in said
@@ -103,7 +103,7 @@ def test_a_job_that_runs_on_borrowed_gpus(pool: Pool) -> None:
     pool.until(job, "running")
     said = pool.explain(job)
     why = "Running on 4 GPUs: 2 within the quota, 2 borrowed. No checkpoint of it has been seen yet"
-    assert f"  Why: {why}" in said
+    assert f"  Reason: {why}" in said
     assert "\n  Attempt: 1, for " in said
     assert "Sent again" not in said
 
@@ -115,7 +115,7 @@ def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     pool.until(borrower, "paused")
     said = pool.explained(borrower, "Likely starts")
     assert said.splitlines()[0].endswith(": paused")
-    assert "  Why: The project “speech” asked for its 2 GPUs back, for the job “sleep” of “jemma”." in said
+    assert "  Reason: The project “speech” asked for its 2 GPUs back, for the job “sleep” of “jemma”." in said
     assert "No checkpoint is known: it starts from the beginning" in said
     assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\.", said)
 

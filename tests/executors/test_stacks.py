@@ -16,7 +16,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptSpec
 from springtide.scheduler.executors.session import STACK, SessionSpec, Stream
-from springtide.scheduler.executors.supervisor.stack import shortened
+from springtide.scheduler.executors.supervisor.stack import innermost, shortened
 from springtide.scheduler.wire import SessionEnd
 
 pytestmark = pytest.mark.process
@@ -93,7 +93,22 @@ async def test_a_deep_recursion_says_that_its_outer_frames_are_not_shown(bench: 
     deep = "def deep(n):\n    deep(n - 1) if n else hangs_in_a_library()\ndeep(300)"
     said = await stack(bench, await run(bench, f"{HANGS}\n{deep}"))
     assert 90 < said.count("in deep") < 110
+    assert 0 < said.index("in hangs_in_a_library") < said.index("in deep"), "the innermost frames are those shown"
     assert said.count("… and the frames that called these: Python writes the 100 innermost ones of a thread.") == 1
+
+
+def test_each_thread_has_its_innermost_frames_and_the_number_of_the_others() -> None:
+    deep = [f"    deep (train.py:{number})" for number in range(250)]
+    other = ["    waits (loader.py:3)", "    run (threading.py:917)"]
+    text = "\n".join(['Thread 7 (idle): "MainThread"', *deep, 'Thread 8 (idle): "loader"', *other])
+    assert innermost(text).splitlines() == [
+        'Thread 7 (idle): "MainThread"',
+        *deep[:100],
+        "  … and the 150 frames that called these.",
+        'Thread 8 (idle): "loader"',
+        *other,
+    ]
+    assert innermost("\n".join(deep)).splitlines()[-1] == "  … and the 150 frames that called these."
 
 
 def test_stacks_that_are_too_long_keep_their_first_and_last_lines() -> None:

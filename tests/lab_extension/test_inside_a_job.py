@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from lab_bench import Lab, card, expect_state
 from patience import PATIENCE_S
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
@@ -40,11 +41,24 @@ def test_a_card_opens_a_terminal_and_shows_where_its_job_is(
     terminal.click()
     seen = lab.root / "seen"
     tab.keyboard.type(f"echo $SPRINGTIDE_JOB_ID $(tty) > {seen}\n")
-    for _ in range(round(PATIENCE_S * 10)):
-        if seen.exists() and seen.read_text().endswith("\n"):
-            break
-        tab.wait_for_timeout(100)
+    wait_for_line(tab, seen)
     assert seen.read_text().startswith(f"{job.id} /dev/pts/")
+    labels = tab.locator(".lm-TabBar-tabLabel")
+    expect(labels.get_by_text("inside", exact=True)).to_have_count(1)
+    renamed = lab.root / "renamed"
+    tab.keyboard.type(f"printf '\\033]0;susan@node\\007'; echo done > {renamed}\n")
+    wait_for_line(tab, renamed)
+    expect(labels.get_by_text("inside", exact=True)).to_have_count(1)
+    expect(labels.get_by_text("susan@node")).to_have_count(0)
+
+
+def wait_for_line(tab: Page, file: Path) -> None:
+    """Wait until a file has a line."""
+    for _ in range(round(PATIENCE_S * 10)):
+        if file.exists() and file.read_text().endswith("\n"):
+            return
+        tab.wait_for_timeout(100)
+    raise AssertionError(file)
 
 
 def test_the_command_says_that_nothing_runs_or_asks_which_job(

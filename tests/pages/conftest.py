@@ -18,16 +18,20 @@ HERE = Path(__file__).parent
 GROUPS = 3
 VISUALS = HERE.parents[1] / "widgets" / "visuals"
 LAB = VISUALS.parent / "lab_extension" / "static"
+PAGES = HERE.parents[1] / "hub_extension" / "pages" / "static"
+FOLDERS = {"lab/": LAB, "pages/": PAGES}
+"""The folders of modules that have the picture language below them, by where they are served."""
 
 
 class GalleryHandler(SimpleHTTPRequestHandler):
-    """Serves this folder, the picture language under ``/visuals``, and the lab extension under ``/lab``."""
+    """Serves this folder, the picture language under ``/visuals``, the lab extension and the pages."""
 
     def translate_path(self, path: str) -> str:
         name = path.partition("?")[0].removeprefix("/")
-        if name.startswith("lab/") and not name.startswith("lab/visuals/"):
-            return str(LAB / name.removeprefix("lab/"))
-        name = name.removeprefix("lab/")
+        for start, folder in FOLDERS.items():
+            if name.startswith(start) and not name.startswith(f"{start}visuals/"):
+                return str(folder / name.removeprefix(start))
+            name = name.removeprefix(start)
         if name.startswith("visuals/"):
             return str(VISUALS / name.removeprefix("visuals/"))
         return str(HERE / (name or "gallery.html"))

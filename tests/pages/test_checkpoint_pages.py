@@ -41,6 +41,7 @@ def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service,
     rows.nth(1).get_by_test_id("checkpoint-fork").click()
     form = rows.nth(1).get_by_test_id("rerun-form")
     expect(form).to_contain_text("A new job continues from step 2.")
+    expect(form.get_by_test_id("form-name")).to_have_value(re.compile(r"^train, from step 2( \(\d+\))?$"))
     form.get_by_test_id("form-arguments.rate").fill("--fast")
     form.get_by_role("button", name="Fork from step 2").click()
     expect(form.get_by_text("would be read as an option")).to_be_visible()

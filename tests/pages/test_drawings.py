@@ -103,7 +103,7 @@ def test_a_paused_job_has_one_line_and_unfolds_why_it_waits_and_what_is_saved(ga
         " Likely resumes at step 41 in about 12 min (in 10 min at the earliest)."
     )
     expect(card.get_by_test_id("job-reason")).not_to_be_visible()
-    card.get_by_text("Why?").click()
+    card.get_by_text("Whole reason").click()
     expect(card.get_by_test_id("job-reason")).to_be_visible()
     expect(gallery.locator("#card-paused").get_by_test_id("job-reason")).to_have_text(
         "Paused 3 min ago. The project “nlp” asked for its 2 GPUs back, for the job “bert”. Saved at step 41. "

@@ -55,7 +55,7 @@ def test_a_lead_holds_and_releases_a_running_job_on_its_page(visit: Visit, pool:
     hers = visit("susan", f"jobs/{job.id}", apart=True)
     expect(hers.get_by_test_id("job-headline")).to_contain_text("Put on hold by “lead”.")
     expect(hers.get_by_test_id("job-release")).to_have_count(0)
-    hers.get_by_text("Why?").click()
+    hers.get_by_text("Whole reason").click()
     expect(hers.get_by_test_id("job-card")).to_contain_text(f"It was put on hold by “lead”: {WHY}")
 
     clicks = counted(page)

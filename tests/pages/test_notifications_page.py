@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, Page, Response, Route, expect
 
 Visit = Callable[..., Page]
 
+MANY = 50
+ON_SCREEN = "[...document.querySelectorAll('told-text')].map((shown) => [shown.dataset.tag, shown.textContent])"
 SECRET = "https://hooks.slack.com/services/T0/B0/very-secret"
 KEEP_WHAT_IS_SHOWN = """
     const Real = Notification;
@@ -20,7 +22,13 @@ KEEP_WHAT_IS_SHOWN = """
             super(title, options);
             const shown = document.createElement("told-text");
             shown.textContent = `${title} ${options.body}`;
+            shown.dataset.tag = options.tag;
             document.documentElement.append(shown);
+            this.shown = shown;
+        }
+        close() {
+            super.close();
+            this.shown.remove();
         }
     };
 """
@@ -81,6 +89,53 @@ def test_the_browser_shows_what_happens_on_whatever_page_is_open(notified: Page,
     job = service.submit("susan", "true", name="digits")
     service.until(job.id, lambda found: found.state == "succeeded")
     expect(page.locator("told-text")).to_have_text([re.compile("^The job “digits” succeeded[.]")])
+
+
+def test_jobs_that_fail_together_are_one_notification_with_their_number_over_all_open_pages(
+    notified: Page, service: Service
+) -> None:
+    pages = [notified, notified.context.new_page()]
+    notified.context.add_init_script(KEEP_WHAT_IS_SHOWN)
+    for page in pages:
+        page.goto(f"{service.url}pool")
+        expect(page.get_by_test_id("connection")).to_have_text("Live")
+    jobs = [service.submit("susan", "false", name=f"one of many {number}", gpus=0) for number in range(MANY)]
+    for job in jobs:
+        service.until(job.id, lambda found: found.state == "failed")
+    shown: dict[str, str] = {}
+    for _ in range(100):
+        shown = {tag: text for page in pages for tag, text in page.evaluate(ON_SCREEN)}
+        if any(str(MANY) in text for text in shown.values()):
+            break
+        notified.wait_for_timeout(100)
+    assert list(shown.values()) == [f"{MANY} events of your jobs: {MANY} failed. Click to see them."]
+
+
+def test_a_burst_counts_the_single_notifications_before_it_and_ends_when_it_is_calm(gallery: Page) -> None:
+    said = gallery.evaluate(
+        """async () => {
+            const { claimed } = await import("/pages/notices.js");
+            let state = { claimed: [], singles: [], burst: null };
+            const hear = (at, ...ids) => {
+                const found = claimed(ids.map((id) => ({ id, event: "failed" })), at, state);
+                state = found.state;
+                const { notices, burst, replaced } = found.claim;
+                return [notices.map(({ id }) => id), burst?.counts.failed ?? 0, replaced];
+            };
+            return [
+                hear(0, "a", "b"), hear(100, "a"), hear(9_000, "c"), hear(9_500, "d"), hear(15_000, "e", "d"),
+                hear(26_000, "f"),
+            ];
+        }"""
+    )
+    assert said == [
+        [["a", "b"], 0, []],
+        [[], 0, []],
+        [["c"], 0, []],
+        [[], 4, ["a", "b", "c"]],
+        [[], 5, []],
+        [["f"], 0, []],
+    ]
 
 
 @pytest.mark.parametrize("width", [360, 1300])

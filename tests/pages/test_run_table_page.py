@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from pages_service import Service
@@ -70,11 +72,27 @@ def test_a_refused_condition_is_an_error_at_its_field_and_says_whose_rows_stay(v
     expect(page.get_by_test_id("job-row")).to_have_css("opacity", "0.55")
     expect(page.get_by_test_id("export-jobs")).to_be_disabled()
     expect(page.locator("#message")).to_be_empty()
+    field.fill("lr > many")
+    expect(refused).to_contain_text("“lr” is compared with a number, or a text in quotes, not with “many”")
+    field.fill("lr > 'many'")
+    expect(refused).to_contain_text("“lr” is a number in all jobs looked at")
     field.fill("lr < 0.5")
     expect(page.get_by_test_id("job-row")).to_have_count(2)
     expect(refused).to_have_count(0)
     expect(field).not_to_have_attribute("aria-invalid", "true")
     expect(page.get_by_test_id("job-row").first).to_have_css("opacity", "1")
+
+
+def test_dates_of_a_search_are_in_the_time_zone_of_the_browser(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+    zone = {"timezoneId": "Pacific/Kiritimati"}
+    page.context.new_cdp_session(page).send("Emulation.setTimezoneOverride", zone)
+    page.reload()
+    expect(page.get_by_test_id("job-row").first).to_be_visible()
+    with page.expect_request(re.compile("where=.*zone=")) as asked:
+        page.get_by_test_id("search-jobs").fill("submitted > 2026-01-01")
+    assert parse_qs(urlsplit(asked.value.url).query)["zone"] == ["Pacific/Kiritimati"]
+    expect(page.get_by_test_id("search-refused")).to_have_count(0)
 
 
 def test_the_order_by_time_is_that_of_the_times_shown(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -13,17 +16,21 @@ from springtide.scheduler.arguments import Argument, Value
 from springtide.scheduler.metrics import Extremes, NotFinite
 from springtide.scheduler.runs import (
     MAX_CONDITION,
+    Comparison,
     ConditionError,
+    NoNumberError,
     Run,
     Secret,
     UnknownNameError,
     check_names,
+    check_values,
     holds,
     names_of,
     ordered,
     parse,
     value_of,
 )
+from springtide.scheduler.time_zones import own_zone
 
 NOW = 10_000.0
 NOT_FINITE = {
@@ -140,7 +147,7 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
         ("lr >", "The condition ends too early: expected a value after “>”."),
         ("state = runing", "“runing” at character 9 is no state of a job. Did you mean running?"),
         ("state != 5", "“5” at character 10 is no state of a job. States are queued, starting, running"),
-        ("lr > and", "Expected and, or, or the end"),
+        ("lr > and", "“lr” is compared with a number, or a text in quotes, not with “and” at character 6."),
         ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
         ("lr > 1 acc < 2", "Expected and, or, or the end at character 8, not “acc”."),
         ("(lr > 1", "The condition ends too early: expected a closing bracket."),
@@ -155,9 +162,6 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
     ],
 )
 def test_a_condition_that_cannot_be_read_says_where(condition: str, message: str) -> None:
-    if condition == "lr > and":
-        assert not holds(parse(condition), run(), NOW)  # a word
-        return
     with pytest.raises(ConditionError) as error:
         parse(condition)
     assert error.value.message.startswith(message)
@@ -187,7 +191,74 @@ AN_HOUR_AGO = AT - 3600
 )
 def test_times_are_compared_with_dates_and_ages(condition: str, is_met: bool) -> None:
     job = structs.replace(run(started=None), submitted=AN_HOUR_AGO)
-    assert holds(parse(condition, UTC), job, AT) == is_met
+    assert holds(parse(condition, "UTC"), job, AT) == is_met
+
+
+@pytest.mark.parametrize(
+    ("zone", "is_met"), [("", False), ("UTC", False), ("Europe/Berlin", True), ("+02:00", True), ("-0100", False)]
+)
+def test_a_date_without_a_zone_is_in_that_of_the_reader(
+    zone: str, is_met: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    try:
+        job = structs.replace(run(), submitted=AN_HOUR_AGO)
+        assert holds(parse("submitted > 2026-11-26T17:30", zone), job, AT) == is_met
+        assert holds(parse("submitted > 2026-11-26T17:30Z", zone), job, AT) is False
+        summer = parse("submitted > 2026-07-01T12:00", "Europe/Berlin")
+        assert isinstance(summer, Comparison)
+        assert summer.value == datetime(2026, 7, 1, 10, tzinfo=UTC).timestamp(), "that of the date, not of today"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Else", "../UTC", "/etc/passwd", "Europe", "+25:00", "x" * 65, "UTC\0"])
+def test_an_unknown_zone_is_refused_where_a_date_needs_it(zone: str) -> None:
+    assert parse("lr > 1 and submitted > 2026-11-26T18:00Z", zone)
+    with pytest.raises(
+        ConditionError, match=r"does not know the time zone .* of the date at character 13"
+    ) as error:
+        parse("submitted > 2026-11-26", zone)
+    assert error.value.hint == "Write the zone as 2026-11-26T18:00+01:00."
+
+
+def test_a_process_knows_its_time_zone_by_its_environment_or_its_machine(tmp_path: Path) -> None:
+    link = tmp_path / "localtime"
+    assert own_zone({"TZ": "Asia/Tokyo"}, link) == "Asia/Tokyo"
+    assert own_zone({"TZ": ":/usr/share/zoneinfo/Asia/Tokyo"}, link) == "Asia/Tokyo"
+    link.symlink_to("/usr/share/zoneinfo/Europe/Berlin")
+    assert own_zone({}, link) == "Europe/Berlin"
+    for present in (own_zone({"TZ": "CET-1CEST"}, link), own_zone({}, tmp_path / "none")):
+        assert re.fullmatch(r"[+-]\d{4}", present)
+
+
+@pytest.mark.parametrize("value", ["many", "adam", "true", "none", "many2"])
+def test_an_order_by_a_word_is_refused_with_the_word_and_an_example(value: str) -> None:
+    for operator in ("<", "<=", ">", ">=", "≥"):
+        with pytest.raises(ConditionError) as error:
+            parse(f"val_loss {operator} {value}")
+        place = len(f"val_loss {operator} ") + 1
+        assert error.value.message == (
+            f"“val_loss” is compared with a number, or a text in quotes, not with “{value}” at character {place}."
+        )
+        assert error.value.hint == "Example: val_loss > 0.3"
+    assert parse("optimizer > 'adam'") == Comparison("optimizer", ">", "adam")
+
+
+def test_a_text_for_a_number_is_refused_once_the_runs_have_numbers_there() -> None:
+    condition = parse("not (optimizer = sgd or val_loss > 'many')")
+    check_values(condition, [run(values={})], NOW)
+    numbers = [run(values={"val_loss": 0.5}), run(values={})]
+    with pytest.raises(NoNumberError) as error:
+        check_values(condition, numbers, NOW)
+    assert (error.value.name, error.value.value) == ("val_loss", "many")
+
+
+@pytest.mark.parametrize(("written", "meant"), [("≤", "<="), ("≥", ">="), ("≠", "!="), ("==", "=")])
+def test_operators_may_be_written_as_in_mathematics(written: str, meant: str) -> None:
+    assert parse(f"lr{written}0.5") == parse(f"lr {meant} 0.5")
 
 
 @pytest.mark.parametrize("column", ["submitted", "started"])

@@ -292,7 +292,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-limit": [{"seconds": (300.0, 3600.0)}],
     "notify-saved": [{"step": (1.0, 41.0, 0.5)}],
     "notify-ran": [{"seconds": (1.0, 7500.0)}],
-    "notify-many": [{"count": (1, 2, 1200)}],
+    "notify-many": [{"count": (1, 2, 1200)}, {"count": (50,), "failed": (49,), "succeeded-soon": (1,)}],
     "notify-more": [{"count": (1, 2, 1200)}],
     **{f"notify-{what}": [{}] for what in ("test", "undelivered", "again")},
     "delivery-answered": [{"host": "hooks.slack.com", "status": (302, 404, 503)}],

@@ -20,7 +20,7 @@ from springtide.training import current_job
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import DownloadError, NoResultError, OptionError
 from springtide.widgets.job import Job
-from springtide.widgets.results import Advised, Metrics
+from springtide.widgets.results import Advised, Metrics, Trials
 from springtide.widgets.shared_pool import Pool
 
 LEAVES = """
@@ -120,6 +120,7 @@ def test_metrics_are_rows_and_a_frame(left: Job) -> None:
     frame = metrics.to_frame()
     assert list(frame.columns) == ["attempt", "at", "step", "loss", "gpus", "reported.attempt"]
     assert frame["loss"].iloc[-1] == pytest.approx(1 / 12)
+    assert frame["at"].iloc[0].timestamp() == pytest.approx(metrics[0]["at"], abs=1e-5)
 
 
 def test_jobs_are_searched_and_become_a_frame(pool: Pool, left: Job) -> None:
@@ -128,6 +129,38 @@ def test_jobs_are_searched_and_become_a_frame(pool: Pool, left: Job) -> None:
     assert (frame["state"].iloc[0], frame["step"].iloc[0]) == ("succeeded", 12)
     assert pool.jobs(search=left.id, since=datetime.now(UTC)) == []
     assert pool.jobs(search=left.id, since=time.time() - 3600) == [left]
+
+
+def test_times_of_all_frames_are_times_and_missing_ones_are_not_a_time(pool: Pool, left: Job) -> None:
+    alike = pool.compare([left, left.rerun().wait(60, quiet=True)])
+    times = {
+        "jobs": (pool.jobs(search=left.id).to_frame(), ["submitted", "started", "ended"]),
+        "files": (left.outputs().to_frame(), ["written"]),
+        "metrics": (left.metrics().to_frame(), ["at"]),
+        "comparison": (alike.to_frame(), ["submitted", "started", "ended"]),
+        "reports": (alike.metrics(), ["at"]),
+        "trials": (
+            Trials([wire.TrialRow(trial=0), wire.TrialRow(trial=1)], "loss").to_frame(),
+            ["started", "ended"],
+        ),
+    }
+    for name, (frame, columns) in times.items():
+        assert {str(frame[column].dtype) for column in columns} == {"datetime64[ns, UTC]"}, name
+    assert times["trials"][0]["ended"].isna().all()
+    jobs = times["jobs"][0]
+    assert (jobs["ended"] - jobs["submitted"]).iloc[0].total_seconds() > 0
+
+
+def test_the_column_of_a_trial_is_its_value_and_before_that_what_it_reported_last() -> None:
+    rows = [
+        wire.TrialRow(trial=0, value=0.5, values={"loss": 0.75, "acc": 0.9}),
+        wire.TrialRow(trial=1, values={"loss": 0.25}),
+    ]
+    assert Trials(rows, "loss").to_frame()["loss"].tolist() == [0.5, 0.25]
+    assert Trials(rows[:1], "").to_frame()["value"].tolist() == [0.5]
+    assert Trials([wire.TrialRow(trial=0, value=3.0, step=7)], "step").to_frame()["reported.step"].tolist() == [
+        3.0
+    ]
 
 
 def test_reported_values_that_are_called_like_columns_have_columns_of_their_own(pool: Pool, left: Job) -> None:

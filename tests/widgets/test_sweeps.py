@@ -77,6 +77,9 @@ def test_a_sweep_compares_its_trials_and_shows_them(pool, workdir, capsys) -> No
     frame = sweep.to_frame()
     assert list(frame["x"]) == [3, 3, 1, 1]
     assert list(frame["loss"]) == [9.25, 13.0, 1.25, 5.0]
+    assert "value" not in frame, "the compared value has the name of the metric, and is there once"
+    assert {str(frame[name].dtype) for name in ("started", "ended")} == {"datetime64[ns, UTC]"}
+    assert (frame["ended"] > frame["started"]).all()
     shown = sweep._repr_mimebundle_()
     assert "Sweep bowl" in shown["text/plain"]
     assert "Best loss 1.25 in trial 2 (x 1, y 0.5)" in shown["text/plain"]

@@ -20,7 +20,20 @@ MAX_NAME: Final = 4096
 """Maximum length of the name of a job's output with its folders, in characters."""
 _ID: Final = r"(?P<id>[A-Za-z0-9]{1,64})"
 _FILTERS: Final = frozenset(
-    {"state", "project", "mine", "search", "where", "tag", "since", "archived", "pinned", "order", "starts"}
+    {
+        "state",
+        "project",
+        "mine",
+        "search",
+        "where",
+        "zone",
+        "tag",
+        "since",
+        "archived",
+        "pinned",
+        "order",
+        "starts",
+    }
 )
 _PAGING: Final = frozenset({"cursor", "limit"})
 
@@ -58,7 +71,7 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/release", takes_body=True),
     Allowed("POST", f"jobs/{_ID}/edit", takes_body=True),
     Allowed("POST", f"jobs/{_ID}/retry"),
-    Allowed("GET", f"jobs/{_ID}/rerun"),
+    Allowed("GET", f"jobs/{_ID}/rerun", frozenset({"checkpoint"})),
     Allowed("POST", f"jobs/{_ID}/rerun", takes_body=True),
     Allowed("GET", f"jobs/{_ID}/checkpoints"),
     Allowed("POST", f"jobs/{_ID}/checkpoints/delete", takes_body=True),

@@ -1,6 +1,7 @@
 /** The choices of notifications: a matrix of events and channels, and the channels below it. */
 
-import { attempted, call, followEvents, notifyHere } from "./site.js";
+import { notifyHere } from "./notices.js";
+import { attempted, call, followEvents } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, when } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
@@ -258,7 +259,7 @@ async function sendTest(channel) {
 
 async function shownHere() {
   if (Notification.permission === "default") await Notification.requestPermission();
-  return notifyHere({ id: "test", job: "", title: "This is a test message of the pool.", text: "" });
+  return notifyHere({ tag: "test", title: "This is a test message of the pool.", text: "" });
 }
 
 function drawState(channel, { waiting, state, at, problem }) {

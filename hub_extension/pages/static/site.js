@@ -1,5 +1,6 @@
 /** The common parts of all pages: the viewer, calls of the pool's API, and its event stream. */
 
+import { BrowserNotices } from "./notices.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
 import { callsOf } from "./visuals/live/api.js";
@@ -7,11 +8,12 @@ import { followStream } from "./visuals/live/event_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
 const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
-const EVENT_PAGES = { fault: "pool", workspace: "workspaces" };
 
 const { prefix, hub, xsrf, user, admin, administers, job } = document.querySelector('meta[name="springtide"]').dataset;
 
 let shownCode = null;
+
+const notices = new BrowserNotices(prefix);
 
 const administered = new Set(JSON.parse(administers));
 
@@ -75,7 +77,7 @@ export function followEvents(on, only = null, show = () => {}) {
   const query = only ? `?${new URLSearchParams({ job: only })}` : "";
   const open = (headers, signal) => request(`events${query}`, { headers, cache: "no-store", signal });
   const notification = (content) => {
-    if (content.channels.includes("browser")) notifyHere(content);
+    if (content.channels.includes("browser")) notices.hear(content);
     on.notification?.(content);
   };
   const connected = (state, problem) => {
@@ -96,23 +98,6 @@ export function followPool(only = null) {
     { pageOf: jobPath, compareOf: comparePath, boardOf: boardPath },
     viewer,
   );
-}
-
-/** Shows a browser notification if the user allowed it. Returns whether it was shown; all tabs share one. */
-export function notifyHere({ id, job: about, event, title, text }) {
-  if (!("Notification" in window) || Notification.permission !== "granted") return false;
-  try {
-    const notification = new Notification(clean(title), { body: clean(text), tag: id });
-    notification.addEventListener("click", () => {
-      window.focus();
-      if (about) window.location.assign(jobPath(about));
-      else if (event in EVENT_PAGES) window.location.assign(`${prefix}${EVENT_PAGES[event]}`);
-      notification.close();
-    });
-    return true;
-  } catch {
-    return false; // browsers of telephones show none of pages
-  }
 }
 
 /** Shows an error at the top of the page; nothing clears it. */

@@ -20,6 +20,8 @@ WORKER = "SPRINGTIDE_WORKER_PID"
 """Variable with the pid of the first process of the worker."""
 FILE = re.compile(r"/memfd:springtide-stack-(\d+) \(deleted\)")
 MOST_PROCESSES = 64
+MOST_FRAMES = 100
+"""Number of frames of a thread that are shown, the innermost ones; Python itself writes no more."""
 MOST_BYTES = 64 * 1024
 """Maximum size of the stacks of a process that are shown, in characters."""
 READ_BYTES = 16 * MOST_BYTES
@@ -148,6 +150,22 @@ def answer(pid: int, number: int, file: int) -> str:
     return shortened(DEEPER.sub(DEEP, text))
 
 
+def innermost(text: str) -> str:
+    """Return stacks with the innermost frames of each thread, and the number of those left out."""
+    lines, depth = [], 0
+    for line in [*text.splitlines(), ""]:
+        if line.startswith(" "):
+            depth += 1
+            if depth <= MOST_FRAMES:
+                lines.append(line)
+            continue
+        if depth > MOST_FRAMES:
+            lines.append(f"  … and the {depth - MOST_FRAMES} frames that called these.")
+        depth = 0
+        lines.append(line)
+    return "\n".join(lines[:-1])
+
+
 def shortened(text: str) -> str:
     """Return the first and the last lines of stacks that are too long, with the number of those left out."""
     if len(text) <= MOST_BYTES:
@@ -182,7 +200,7 @@ def read_by_py_spy(pid: int, hint: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{waits(pid)}\npy-spy does not work here: {error}\n{hint}."
-    said = shortened(done.stdout[:READ_BYTES].decode(errors="replace"))
+    said = shortened(innermost(done.stdout[:READ_BYTES].decode(errors="replace")))
     if done.returncode == 0:
         return said.partition("\nPython ")[2].partition("\n")[2].strip() or said.strip()
     last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it ended without a word"])[-1]

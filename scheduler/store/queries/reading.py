@@ -163,6 +163,13 @@ def newest_runs(connection: Connection, query: JobQuery, limit: int) -> list[Run
     return [found[job_id] for job_id in ids if job_id in found]
 
 
+def names(connection: Connection, user: str, stem: str) -> frozenset[str]:
+    """Return the names of a person's jobs that begin with ``stem``."""
+    jobs = schema.jobs.c
+    found = select(jobs.name).where(jobs.user == user, jobs.name.startswith(stem, autoescape=True)).distinct()
+    return frozenset(connection.execute(found).scalars())
+
+
 def jobs_by_id(connection: Connection, ids: Sequence[str]) -> list[JobRecord]:
     """Return the jobs with these ids, in their order."""
     found = {

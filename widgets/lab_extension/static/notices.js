@@ -1,25 +1,15 @@
 /** Notices of one's jobs in JupyterLab: one for each event over all open pages, and one for all events of a burst. */
 
-import { clean, count, listed } from "./visuals/base/words.js";
+import { burstWords, countsOf, GATHERED_MS, MOST_SINGLE } from "./visuals/base/bursts.js";
+import { clean } from "./visuals/base/words.js";
 
 const CHANNEL = "jupyterlab";
-const GATHERED_MS = 300;
-const MOST_SINGLE = 3;
 /** The number of bursts that no server has counted. */
 const UNSHARED = -1;
 const MOST_WAITING = 1000;
 const SHOWN_MS = 10_000;
 const FAILURE_SHOWN_MS = 30_000;
 const TYPES = { failed: "error", paused: "warning", "time-limit": "warning", fault: "warning", workspace: "warning" };
-const COUNTED = {
-  failed: "failed",
-  ended: "ended",
-  "succeeded-soon": "ended",
-  paused: "paused",
-  resumed: "resumed",
-  "time-limit": "near the time limit",
-};
-
 export class Notices {
   /**
    * @param Notification JupyterLab's manager of notifications
@@ -72,14 +62,8 @@ export class Notices {
 
   /** Counts the events of a burst in one notice, which changes while further ones follow and leaves the other pages. */
   #putBurst({ burst, counts }) {
-    const parts = new Map();
-    for (const [event, number] of Object.entries(counts)) {
-      const words = COUNTED[event] ?? "of the pool";
-      parts.set(words, (parts.get(words) ?? 0) + number);
-    }
-    const all = [...parts.values()].reduce((sum, number) => sum + number, 0);
-    const message = `${count(all, "event")} of your jobs: ${listed([...parts].map(([words, number]) => `${number} ${words}`))}.`;
-    const type = parts.has("failed") ? "error" : "info";
+    const message = burstWords(counts);
+    const type = counts.failed ? "error" : "info";
     const options = {
       actions: [{ label: "My Jobs", caption: "Open the table of your jobs", callback: () => this.open.jobs() }],
       autoClose: FAILURE_SHOWN_MS,
@@ -100,7 +84,9 @@ export class Notices {
 
 /** What a page shows that cannot ask the server: all it has heard. */
 function unshared(notices) {
-  const events = Map.groupBy(notices, ({ event }) => event);
-  const counts = Object.fromEntries([...events].map(([event, those]) => [event, those.length]));
-  return { ids: notices.map(({ id }) => id), burst: notices.length > MOST_SINGLE ? UNSHARED : 0, counts };
+  return {
+    ids: notices.map(({ id }) => id),
+    burst: notices.length > MOST_SINGLE ? UNSHARED : 0,
+    counts: countsOf(notices),
+  };
 }

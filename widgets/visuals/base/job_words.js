@@ -33,7 +33,7 @@ export function drawWhy(job, now) {
   return h(
     "details",
     { key: "why", class: "st-why", "data-testid": "job-why" },
-    h("summary", { key: "summary" }, "Why?"),
+    h("summary", { key: "summary" }, "Whole reason"),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, words),
   );
 }

@@ -46,7 +46,8 @@ export class RerunEditor {
     const turn = (this.opened += 1);
     this.changed();
     try {
-      const form = await this.call("GET", `${this.path}/rerun`);
+      const query = checkpoint ? `?${new URLSearchParams({ checkpoint: checkpoint.name })}` : "";
+      const form = await this.call("GET", `${this.path}/rerun${query}`);
       if (turn === this.opened) this.#fill(form);
     } catch (error) {
       if (turn === this.opened) Object.assign(this, { isOpen: false, notice: error.message });

@@ -45,7 +45,9 @@ const GROUPED = {
   tag: "by tag",
 };
 /** Whether a search is a condition on arguments, metrics and columns, rather than words. */
-const IS_CONDITION = /[<>=~]|^\s*not\s/i;
+const IS_CONDITION = /[<>=~≤≥≠]|^\s*not\s/i;
+/** The time zone in which people of this browser write dates. */
+const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
 const SETTLED_MS = 200;
 const REFUSED = "springtide-search-refused";
 const LONGEST_SEARCH = 500;
@@ -67,7 +69,9 @@ export function queryOf(filters, now = null) {
   const query = new URLSearchParams();
   const { show, everybody, state, project, within, search, tag, archived, group, order } = filters;
   if (project) query.set("project", project);
-  if (search) query.set(now !== null && IS_CONDITION.test(search) ? "where" : "search", search);
+  const isCondition = now !== null && IS_CONDITION.test(search);
+  if (search) query.set(isCondition ? "where" : "search", search);
+  if (isCondition) query.set("zone", ZONE);
   if (tag) query.set("tag", tag);
   if (archived) query.set("archived", archived);
   if (now === null) {

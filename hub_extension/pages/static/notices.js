@@ -1,0 +1,137 @@
+/** Notifications of the browser: one for each event over all open pages, and one for all events of a burst. */
+
+import { burstWords, GATHERED_MS, MOST_SINGLE } from "./visuals/base/bursts.js";
+import { clean } from "./visuals/base/words.js";
+
+/** Time without notifications after which a burst is over. */
+const CALM_MS = 10_000;
+const MOST_KEPT = 2000;
+const NOTHING = { claimed: [], singles: [], burst: null };
+const EVENT_PAGES = { fault: "pool", workspace: "workspaces" };
+const JOBS = "?show=all&order=latest";
+
+/** Shows a notification if the user allowed it. Returns it, or null; a later one with the same `tag` takes its place. */
+export function notifyHere({ tag, title, text, address }) {
+  if (!("Notification" in window) || Notification.permission !== "granted") return null;
+  try {
+    const notification = new Notification(clean(title), { body: clean(text), tag });
+    notification.addEventListener("click", () => {
+      window.focus();
+      if (address) window.location.assign(address);
+      notification.close();
+    });
+    return notification;
+  } catch {
+    return null; // browsers of telephones show none of pages
+  }
+}
+
+/** The notifications of a page, which shares with the other pages of the pool in this browser what each has shown. */
+export class BrowserNotices {
+  /** @param prefix the address of the pool's pages */
+  constructor(prefix) {
+    this.prefix = prefix;
+    this.store = `springtide-notices ${prefix}`;
+    this.waiting = [];
+    this.timer = null;
+    this.shown = new Map();
+    this.pages = new BroadcastChannel(this.store);
+    this.pages.addEventListener("message", ({ data }) => this.#close(data));
+    window.addEventListener("pagehide", () => this.waiting.length && this.#put(this.#taken()));
+  }
+
+  hear(notice) {
+    this.waiting = [...this.waiting, notice].slice(-MOST_KEPT);
+    this.timer ??= setTimeout(() => this.#show(), GATHERED_MS);
+  }
+
+  /** Shows what no page has shown; one page at a time looks. */
+  async #show() {
+    this.timer = null;
+    if (navigator.locks) await navigator.locks.request(this.store, () => this.#put(this.#taken()));
+    else this.#put(this.#taken());
+  }
+
+  /** Takes what this page is to show of the notices that it has heard. */
+  #taken() {
+    const { claim, state } = claimed(this.waiting, Date.now(), stateIn(this.store));
+    this.waiting = [];
+    try {
+      localStorage.setItem(this.store, JSON.stringify(state));
+    } catch {
+      // without storage, tags alone keep a second page from showing the same notification
+    }
+    return claim;
+  }
+
+  #put({ notices, burst, replaced }) {
+    if (burst) this.#showBurst(burst);
+    for (const notice of notices) this.#showOne(notice);
+    if (!replaced.length) return;
+    this.pages.postMessage(replaced);
+    this.#close(replaced);
+  }
+
+  #showOne({ id, job, event, title, text }) {
+    const page = job ? `jobs/${encodeURIComponent(job)}` : EVENT_PAGES[event];
+    this.#keep(id, notifyHere({ tag: id, title, text, address: page && `${this.prefix}${page}` }));
+  }
+
+  #showBurst({ began, counts }) {
+    const address = `${this.prefix}${pageOfBurst(counts)}`;
+    const tag = `springtide-burst-${began}`;
+    this.#keep(tag, notifyHere({ tag, title: burstWords(counts), text: "Click to see them.", address }));
+  }
+
+  #keep(tag, notification) {
+    if (notification !== null) this.shown.set(tag, notification);
+    while (this.shown.size > MOST_KEPT) this.shown.delete(this.shown.keys().next().value);
+  }
+
+  /** Takes notifications off the screen that a burst has counted. */
+  #close(tags) {
+    for (const tag of tags) {
+      this.shown.get(tag)?.close();
+      this.shown.delete(tag);
+    }
+  }
+}
+
+function stateIn(store) {
+  try {
+    return { ...NOTHING, ...JSON.parse(localStorage.getItem(store)) };
+  } catch {
+    return NOTHING;
+  }
+}
+
+/**
+ * What a page is to show, and the state of all pages after that: single `notices`, or the `burst` with its counts and the
+ * ids of the single ones that it has `replaced`.
+ */
+export function claimed(notices, now, { claimed: before, singles: shown, burst: present }) {
+  const known = new Set(before);
+  const heard = new Map(notices.map((notice) => [notice.id, notice]));
+  const fresh = [...heard.values()].filter(({ id }) => !known.has(id));
+  const all = [...before, ...fresh.map(({ id }) => id)].slice(-MOST_KEPT);
+  const singles = shown.filter(({ at }) => now - at < CALM_MS && at <= now);
+  const goesOn = present !== null && now - present.at < CALM_MS && present.at <= now;
+  const nothing = { notices: [], burst: null, replaced: [] };
+  const state = { claimed: all, singles, burst: goesOn ? present : null };
+  if (!fresh.length) return { claim: nothing, state };
+  if (!goesOn && singles.length + fresh.length <= MOST_SINGLE) {
+    const more = fresh.map(({ id, event }) => ({ id, event, at: now }));
+    return { claim: { ...nothing, notices: fresh }, state: { ...state, singles: [...singles, ...more] } };
+  }
+  const counts = { ...(goesOn ? present.counts : {}) };
+  for (const { event } of [...(goesOn ? [] : singles), ...fresh]) counts[event] = (counts[event] ?? 0) + 1;
+  const burst = { began: goesOn ? present.began : now, at: now, counts };
+  const replaced = goesOn ? [] : singles.map(({ id }) => id);
+  return { claim: { ...nothing, burst, replaced }, state: { ...state, singles: [], burst } };
+}
+
+/** The page that has all events of a burst. */
+function pageOfBurst(counts) {
+  const [event, ...others] = Object.keys(counts);
+  return (others.length === 0 && EVENT_PAGES[event]) || JOBS;
+}
