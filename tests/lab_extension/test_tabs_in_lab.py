@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hub_people import until
 from lab_bench import Lab, card
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Response, expect
 from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
@@ -127,9 +127,14 @@ def test_tabs_of_jobs_the_table_and_the_panel_are_there_again_after_a_reload(
     expect(page.get_by_test_id("job-state")).to_contain_text("Succeeded")
 
 
-def reload(tab: Page) -> None:
-    """Load JupyterLab again once the server has its layout, which follows a change after about a second."""
-    with tab.expect_response(lambda answer: "/api/workspaces/" in answer.url and answer.request.method == "PUT"):
+def reload(tab: Page, kept: str = "") -> None:
+    """Load JupyterLab again once the server has its layout with ``kept``: about a second after a change."""
+
+    def has_it(answer: Response) -> bool:
+        sent = answer.request
+        return "/api/workspaces/" in answer.url and sent.method == "PUT" and kept in (sent.post_data or "")
+
+    with tab.expect_response(has_it):
         tab.evaluate(RUN, ["application:activate-next-tab", {}])
     tab.wait_for_timeout(1500)
     tab.goto(tab.url.partition("?")[0])
@@ -152,7 +157,7 @@ def test_restored_tabs_have_the_names_of_their_jobs_and_the_table_its_filters_an
         tab.get_by_test_id("sort-name").click()
         expect(tab.get_by_test_id("row-name")).to_have_text(["staying"])
         susan.delete(gone.id)
-        reload(tab)
+        reload(tab, kept="=staying")
         for job in (kept, gone):
             expect(tab.get_by_role("tab", name=job.name)).to_be_visible()
         tab.get_by_role("tab", name="My jobs").click()
