@@ -11,8 +11,10 @@ from springtide.scheduler.wire.pool import EndingView, ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
-EventName = Literal["paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace"]
-EventNames = Annotated[list[EventName], Meta(max_length=8)]
+EventName = Literal[
+    "paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace", "needs"
+]
+EventNames = Annotated[list[EventName], Meta(max_length=9)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 
