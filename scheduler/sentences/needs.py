@@ -84,7 +84,7 @@ def _drain(p: Params) -> Sentences:
 
 def _leaver(p: Params) -> Sentences:
     jobs = number(p, "jobs")
-    who = p.get("user")
+    who = quoted_name(p, "user")
     yield state(f"The person {who} is no longer a user of JupyterHub and has {count(jobs, 'unfinished job')}.")
     yield follows("Waiting jobs are on hold; running jobs continue to their end or their next pause.")
     yield change(
@@ -133,7 +133,7 @@ def _more(p: Params) -> Sentences:
 
 
 def _where(_: Params) -> Sentences:
-    yield change("See it, with what can be done, on the home page of the pool.")
+    yield change("See it, with what can be done, on the page Overview.")
 
 
 def _asked(p: Params) -> Sentences:

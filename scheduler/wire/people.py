@@ -227,9 +227,13 @@ class ChannelView(Answer, frozen=True, kw_only=True):
 
 
 class Notifications(Answer, frozen=True, kw_only=True):
-    """The events of which the caller is notified, by channel."""
+    """The events of which the caller is notified, by channel.
+
+    ``administers``: among them may be what needs administrators.
+    """
 
     channels: list[ChannelView]
+    administers: bool = False
 
 
 class NotificationsEdit(Request, frozen=True, kw_only=True):

@@ -99,7 +99,7 @@ async def test_each_entry_is_announced_once_and_those_that_come_together_in_one_
     await drained(pool, gpu=5)
     await looked(pool, DAY)
     assert (await told(pool))[1:] == [
-        "The GPU 5 of train is drained by “admin”. See it, with what can be done, on the home page of the pool."
+        "The GPU 5 of train is drained by “admin”. See it, with what can be done, on the page Overview."
     ]
 
 

@@ -7,7 +7,7 @@ import { followStream } from "./visuals/live/event_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
 const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
-const EVENT_PAGES = { fault: "pool", workspace: "workspaces" };
+const EVENT_PAGES = { fault: "pool", workspace: "workspaces", needs: "home" };
 
 const { prefix, hub, xsrf, user, admin, administers, job } = document.querySelector('meta[name="springtide"]').dataset;
 
@@ -61,7 +61,7 @@ export function comparePath(ids) {
 
 /** The address of the viewer's jobs that have a tag, ended ones too. */
 export function tagPath(tag) {
-  return `${prefix}?${new URLSearchParams({ tag, show: "all" })}`;
+  return `${prefix}jobs/?${new URLSearchParams({ tag, show: "all" })}`;
 }
 
 /**
