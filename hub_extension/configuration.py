@@ -264,6 +264,7 @@ class FirstPage:
     pages: str
 
     def __call__(self, handler: Any) -> str:
+        """Return the address of a user's first page, empty for that of JupyterHub."""
         user = handler.current_user
         return f"{self.pages.rstrip('/')}/home" if user is not None and user.admin else ""
 

@@ -29,11 +29,19 @@ def note_backup(state: Path, at: float) -> None:
 
 def latest_backup(state: Path, now: float) -> Backup:
     """Return when the state was saved last. The first call begins the watch of a state that was never saved."""
+    known = known_backup(state)
+    if known is not None:
+        return known
+    with suppress(OSError):
+        _write(state, _Mark(now))
+    return Backup(now, ever=False)
+
+
+def known_backup(state: Path) -> Backup | None:
+    """Return when the state was saved last, or since when that is watched; None before that."""
     mark = _read(state)
     if mark is None:
-        mark = _Mark(now)
-        with suppress(OSError):
-            _write(state, mark)
+        return None
     return Backup(mark.since, ever=False) if mark.saved is None else Backup(mark.saved, ever=True)
 
 

@@ -112,7 +112,7 @@ class Page(PageHandler):
 
 
 class FirstPage(Page):
-    """The page at the address of the service itself: that of the caller's jobs, and for administrators their home."""
+    """The page at the address of the service itself: that of the caller's jobs; administrators come home."""
 
     async def get(self, job: str = "") -> None:
         """Send the page, or the way to the home page unless a query asks for jobs."""

@@ -183,13 +183,18 @@ def _of_service(facts: Facts, now: float) -> Iterator[Need]:
     if facts.unrecorded:
         at_pool = [_page("open", "See the GPUs", "pool")]
         yield need_of(NeedKind.USAGE, "", {"detail": facts.unrecorded}, now, actions=at_pool)
-    backup = facts.backup
-    if backup is not None and now - backup.at > facts.backup_after:
-        yield need_of(NeedKind.BACKUP, "", {"ever": backup.ever}, backup.at + facts.backup_after)
+    if facts.backup is not None:
+        yield from backup_need(facts.backup, facts.backup_after, now)
     for channel, (since, why) in sorted(facts.channels.items()):
         params: dict[str, Param] = {"channel": channel, "detail": sentences.text(why)}
         at_choices = [_page("open", "Send a test message", "notifications")]
         yield need_of(NeedKind.CHANNEL, channel, params, since, actions=at_choices)
+
+
+def backup_need(backup: Backup, after: float, now: float) -> Iterator[Need]:
+    """Yield the entry of a backup that is older than so many seconds, or that is still missing by then."""
+    if now - backup.at > after:
+        yield need_of(NeedKind.BACKUP, "", {"ever": backup.ever}, backup.at + after)
 
 
 def _of_pool(pool: wire.PoolView, now: float) -> Iterator[Need]:

@@ -1,31 +1,30 @@
 /** The pool in five numbers, each with its last 30 days, and by GPU type on hover and focus. */
 
 import { h } from "../visuals/base/dom.js";
-import { amount, clean, duration } from "../visuals/base/words.js";
+import { amount, clean } from "../visuals/base/words.js";
 import { sparkline } from "../visuals/charts/sparkline.js";
+import { tenths, waitWords } from "./wait_words.js";
 
-const HOUR_S = 3_600;
-const DAY_S = 86_400;
 const NUMBERS = [
   { key: "held", title: "GPUs held", words: (of) => `${amount(of.held.now)} of ${amount(of.gpus)}`, line: "held" },
   { key: "used", title: "of these used", words: (of) => share(of.used.now), line: "used" },
   {
     key: "wait",
     title: "waited today: half, 95 %",
-    words: (of) => `${wait(of.wait_p50.now)}, ${wait(of.wait_p95.now)}`,
+    words: (of) => `${waitWords(of.wait_p50.now)}, ${waitWords(of.wait_p95.now)}`,
     line: "wait_p95",
   },
   { key: "idle", title: "idle although jobs wait", words: (of) => amount(of.idle.now), line: "idle" },
   { key: "people", title: "people with work", words: (of) => amount(of.people.now), line: "people" },
 ];
-const SHOWN = { held: amountOfDay, used: share, wait_p95: wait, idle: amountOfDay, people: amountOfDay };
+const SHOWN = { held: tenths, used: share, wait_p95: waitWords, idle: tenths, people: tenths };
 
 /** The cards of a `Home`. */
 export function drawNumberCards({ numbers, days, idle_since: idleSince }) {
   const all = numbers[""];
   const types = Object.entries(numbers).filter(([name]) => name);
   return h(
-    "dl",
+    "div",
     { key: "cards", class: "st-home-cards", "data-testid": "home-numbers" },
     NUMBERS.map((number) => drawCard(number, all, types, days, idleSince)),
   );
@@ -47,8 +46,8 @@ function drawCard({ key, title, words, line }, all, types, days, idleSince) {
       "data-tip": lines.join("\n"),
       "data-testid": `home-number-${key}`,
     },
-    h("dt", { key: "title" }, title),
-    h("dd", { key: "value" }, words(all)),
+    h("div", { key: "title", class: "st-home-title" }, title),
+    h("div", { key: "value", class: "st-home-value" }, words(all)),
     h("div", { key: "past", class: "st-home-past", "aria-hidden": "true" }, sparkline(curveOf(series), title)),
   );
 }
@@ -66,18 +65,6 @@ function pastWords(series, days, write) {
   return [`30 days: ${write(low.value)} (${low.day}) to ${write(high.value)} (${high.day})`];
 }
 
-function amountOfDay(value) {
-  return amount(Math.round(10 * value) / 10);
-}
-
 function share(part) {
   return part === null ? "–" : `${Math.round(100 * part)} %`;
-}
-
-/** A wait in one unit: `40 s`, `12 min`, `1.5 h`, `2.1 d`. */
-function wait(seconds) {
-  if (seconds === null) return "–";
-  if (seconds < HOUR_S) return duration(seconds);
-  const [unit, length] = seconds < DAY_S ? ["h", HOUR_S] : ["d", DAY_S];
-  return `${amountOfDay(seconds / length)} ${unit}`;
 }

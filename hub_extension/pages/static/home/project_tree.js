@@ -2,10 +2,11 @@
 
 import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
-import { amount, clean, duration } from "../visuals/base/words.js";
+import { amount, clean } from "../visuals/base/words.js";
 import { barScale, byType, projectBar } from "../visuals/charts/project_bar.js";
 import { sparkline } from "../visuals/charts/sparkline.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
+import { waitWords } from "./wait_words.js";
 
 /** Number of projects from which those inside others begin folded. */
 const FOLDED_FROM = 24;
@@ -37,7 +38,9 @@ export class ProjectTree {
         h(
           "tr",
           {},
-          heads.map((head) => h("th", { key: head, scope: "col", title: TITLES[head] ?? null }, head)),
+          heads.map((head) =>
+            h("th", { key: head, scope: "col", class: COLUMNS[head], title: TITLES[head] ?? null }, head),
+          ),
         ),
       ),
       h(
@@ -98,7 +101,7 @@ export class ProjectTree {
         ),
       ),
       h("td", { key: "used", class: "st-number" }, percentOf(more?.used)),
-      h("td", { key: "waits", class: "st-number" }, more?.longest_wait ? duration(more.longest_wait) : "–"),
+      h("td", { key: "waits", class: "st-number" }, waitWords(more?.longest_wait)),
       h(
         "td",
         { key: "trend", class: "st-home-trend" },
@@ -126,6 +129,13 @@ export class ProjectTree {
   }
 }
 
+const COLUMNS = {
+  project: "st-home-first",
+  used: "st-number",
+  waits: "st-number",
+  "4 weeks": "st-home-trend",
+  cost: "st-number",
+};
 const TITLES = {
   GPUs: "held against the quota; hatched: borrowed; dotted: lent; dashed: waiting",
   used: "of the GPUs held in the last week, the part in which they computed",

@@ -11,7 +11,7 @@ import { interventionForm } from "../visuals/views/intervention_form.js";
 
 const MOST = 8;
 const HEADS = ["waits", "job", "of", "asks for", "why", ""];
-const CLASSES = { why: "st-across st-reason", "": "st-home-acts" };
+const CLASSES = { why: "st-across st-reason", "": "st-across" };
 
 export class LongestWaits {
   /**
@@ -38,7 +38,7 @@ export class LongestWaits {
       "home-waits",
       HEADS,
       waiting.map(({ job, seconds }) => this.#row(job, seconds, projects)),
-      { classes: "st-home-waiting" },
+      { classes: "st-home-waiting", frame: "st-wide-table" },
     );
   }
 
