@@ -30,7 +30,11 @@ def drained(service: Service) -> Iterator[None]:
     service.run(engine.drain_node(wire.DrainRequest(node="train", gpu=7, why="a fan"), "admin"))
     (record,) = engine._state.gpu_drains.values()
     earlier = replace(record, since=record.since - 3 * DAY)
-    service.run(engine.needs._request(lambda change: change.gpu_drains.put(earlier)))
+
+    async def put() -> None:
+        await engine.needs._request(lambda change: change.gpu_drains.put(earlier))
+
+    service.run(put())
     yield
     if engine._state.gpu_drains:
         service.run(engine.undrain_node(wire.UndrainRequest(node="train", gpu=7), "admin"))
