@@ -60,7 +60,7 @@ class TestLeaving:
 
         job = await pool.job(waits.id)
         assert (job.state, job.user) == ("queued", FORMER)
-        assert f"The person “{FORMER}” is no longer a user of JupyterHub. Release it" in job.reason.text
+        assert f"{FORMER} is no longer a user of JupyterHub. Release it" in job.reason.text
 
     async def test_an_administrator_lets_it_run_nevertheless(self, pool, see, full):
         waits = await pool.submit("susan", gpus=6, name="waits")
@@ -255,5 +255,7 @@ class TestAnotherOwner:
         await see(WITHOUT_SUSAN, GROUPS_WITHOUT_SUSAN)
 
         [finding] = leavers(pool.store.url, pool.clock())
-        assert finding.said.startswith(f"{FORMER} is no longer a user of JupyterHub and has 1 unfinished job.")
+        assert finding.said.startswith(
+            f"The person “{FORMER}” is no longer a user of JupyterHub and has 1 unfinished job."
+        )
         assert "springtide release JOB --to USER" in finding.remedy
