@@ -84,6 +84,7 @@ COMMANDS = {
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
+    "needs": Entry(f"{HERE}.home:needs", "", "List what needs an administrator."),
     "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),

@@ -107,6 +107,8 @@ def _configure(c: Config, overrides: Mapping[str, object]) -> None:
     _extend(c.JupyterHub, "custom_scopes", CUSTOM_SCOPES)
     variables = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url), "SPRINGTIDE_PAGES": _pages_url(c)}
     _extend(_section(c, spawner, "environment"), "environment", variables)
+    if "default_url" not in c.JupyterHub or isinstance(c.JupyterHub.default_url, FirstPage):
+        c.JupyterHub.default_url = FirstPage(variables["SPRINGTIDE_PAGES"])
     c.BuildQuota.service_url = url
 
 
@@ -250,6 +252,21 @@ def _roles_with_admin_scope() -> list[dict[str, Any]]:
     if ADMIN_SCOPE in scope_definitions:
         next(role for role in found if role["name"] == "admin")["scopes"].append(ADMIN_SCOPE)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPage:
+    """Where people arrive who log in and asked for no other page: administrators at their home page.
+
+    All others arrive where JupyterHub has them arrive. ``pages`` is the address of the pool's pages.
+    """
+
+    pages: str
+
+    def __call__(self, handler: Any) -> str:
+        """Return the address of a user's first page, empty for that of JupyterHub."""
+        user = handler.current_user
+        return f"{self.pages.rstrip('/')}/home" if user is not None and user.admin else ""
 
 
 def _section(c: Config, cls: type, setting: str) -> Config:

@@ -1,4 +1,4 @@
-"""Notifications of jobs, workspaces and GPUs for people: events, channels, choices and deliveries."""
+"""Notifications of jobs, workspaces, GPUs and the pool for people: events, channels, choices and deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from springtide.scheduler.model import Reason
 
 
 class NotificationEvent(StrEnum):
-    """The events that people choose among: of their own jobs and workspaces, and faults of GPUs."""
+    """The events that people choose among: of their own jobs and workspaces, faults of GPUs, and the pool."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -26,7 +26,9 @@ class NotificationEvent(StrEnum):
     FAULT = "fault"
     """A GPU of the pool was drained because of a fault, with or without a job on it, or launching has stopped."""
     WORKSPACE = "workspace"
-    """A workspace of the person does not use its GPUs, or was stopped because of that."""
+    """A workspace of the person does not use its GPUs, or was stopped because of that; or an admin asks why."""
+    NEEDS = "needs"
+    """Something in the pool needs an administrator; only `NotificationSettings.fault_recipients` are notified."""
 
 
 SOON: Final = 60.0
@@ -57,8 +59,8 @@ def chosen_channels(event: NotificationEvent, chosen: ChannelEvents) -> tuple[Ch
 class NotificationSettings:
     """The channels that are set up, and the events of which people are notified who have not chosen for a channel.
 
-    People enter an address for the channels ``with_address``. ``fault_recipients`` are notified of faults as well,
-    through the other channels.
+    People enter an address for the channels ``with_address``. ``fault_recipients`` are notified of faults and of
+    what needs administrators as well, through the other channels.
     """
 
     channels: tuple[Channel, ...] = (BROWSER, JUPYTERLAB)
@@ -70,8 +72,8 @@ class NotificationSettings:
         """Return the events that a person gets through a channel: the chosen ones, else the defaults."""
         if channel in choice.events:
             return choice.events[channel]
-        faults = choice.user in self.fault_recipients and channel not in self.with_address
-        return self.defaults.get(channel, frozenset()) | ({NotificationEvent.FAULT} if faults else frozenset())
+        administers = choice.user in self.fault_recipients and channel not in self.with_address
+        return self.defaults.get(channel, frozenset()) | (OF_ADMINISTRATORS if administers else frozenset())
 
     def usable(self, choice: NotificationChoice) -> dict[Channel, Events]:
         """Return the events by channel, of channels that are set up and have the address they need."""
@@ -109,6 +111,10 @@ class Notification:
     title: str
     text: str
     channels: tuple[Channel, ...]
+
+
+OF_ADMINISTRATORS: Final = frozenset({NotificationEvent.FAULT, NotificationEvent.NEEDS})
+"""The events of which the `NotificationSettings.fault_recipients` are notified unless they choose otherwise."""
 
 
 class DeliveryState(StrEnum):

@@ -16,7 +16,7 @@ from pathlib import Path
 from playwright.sync_api import FloatRect, Locator, expect
 
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import Submission
+from springtide.scheduler.wire import ProjectEdit, Submission
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests" / "support"))
@@ -60,6 +60,7 @@ def main() -> None:
             picture_of_the_form(joe)
             go_on(hub)
             picture_of_the_pool(susan)
+            picture_of_the_home_page(hub, admin)
             picture_of_the_admin_page(admin)
             cancel_all(hub)
             picture_of_the_sweep(jemma)
@@ -122,6 +123,28 @@ def picture_of_the_pool(susan: Person) -> None:
     susan.tab.get_by_test_id("section-tide").locator("svg").first.wait_for()
     susan.tab.wait_for_timeout(2000)
     take("pool", susan.tab.locator("main h1"), susan.tab.get_by_test_id("section-tide"))
+
+
+def picture_of_the_home_page(hub: HubProcess, admin: Person) -> None:
+    """An administrator's home page with a change and a freeze that end this week, and jobs that wait."""
+    address, end = f"{hub.url}/services/springtide/", time.time() + 3 * 86_400
+    with Client(address, hub.token("admin")) as client:
+        client.edit_project("joe", ProjectEdit(limit=4, until=end))
+        client.freeze("jemma", "The budget is used up until the weekend.", until=end)
+    for user, gpus, name in (("susan", 6, "digits"), ("joe", 2, "faces"), ("joe", 4, "more faces")):
+        with Client(address, hub.token(user)) as client:
+            client.submit(Submission(argv=["sleep", "300"], gpus=gpus, name=name))
+    before = admin.tab.viewport_size
+    admin.tab.set_viewport_size({"width": 1280, "height": 800})
+    admin.goto("home")
+    admin.tab.get_by_test_id("home-wait").first.wait_for()
+    admin.tab.wait_for_timeout(3000)
+    take("home", admin.tab.locator("main h1"), admin.tab.get_by_test_id("section-waits"))
+    if before is not None:
+        admin.tab.set_viewport_size(before)
+    with Client(address, hub.token("admin")) as client:
+        client.edit_project("joe", ProjectEdit(limit=None))
+        client.unfreeze("jemma")
 
 
 def picture_of_the_admin_page(admin: Person) -> None:

@@ -182,6 +182,11 @@ def may_see_unmatched(caller: Caller) -> bool:
     return caller.spawner or visible_projects(caller) is None
 
 
+def may_see_needs(caller: Caller) -> bool:
+    """Return whether the caller may see what needs administrators; `doctor` may."""
+    return caller.spawner or caller.admin
+
+
 def may_see_all_workspaces(caller: Caller) -> bool:
     """Return whether the caller may list everybody's workspaces: an administrator, or the hub itself."""
     return caller.admin or caller.spawner

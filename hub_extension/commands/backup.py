@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 
 from springtide.hub_extension.backup.archive import BackupError, Manifest, said
 from springtide.hub_extension.backup.contents import DATABASE, JOBS
+from springtide.hub_extension.backup.mark import note_backup
 from springtide.hub_extension.backup.restoring import Restored
 from springtide.hub_extension.backup.restoring import restore as put_back
 from springtide.hub_extension.backup.saving import save
@@ -71,6 +72,8 @@ def backup(
     try:
         with _target(file) as target:
             manifest = save(state_dir.expanduser(), store, target, at, secrets=with_secrets, jobs=with_jobs)
+        if manifest.database:
+            note_backup(state_dir.expanduser(), at)
     except (BackupError, StoreError) as error:
         raise click.ClickException(one_line(str(error))) from error
     except OSError as error:

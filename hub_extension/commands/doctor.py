@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,20 +13,14 @@ import click
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.findings import Finding, Status, note, ok, problem, wrong
-from springtide.hub_extension.doctor.pool import (
-    datasets,
-    launches,
-    leavers,
-    running_notebooks,
-    secrets,
-    unmatched_gpus,
-    usage_records,
-)
+from springtide.hub_extension.doctor.needs import needs
+from springtide.hub_extension.doctor.pool import datasets, running_notebooks, secrets
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.setup import Setup
 from springtide.scheduler.executors.accounts import AccountError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.settings import SettingError
+from springtide.scheduler.store.ledger import HOUR
 from springtide.scheduler.store.opening import parse_url
 from springtide.scheduler.wording import count
 
@@ -92,8 +87,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     if setup.state_dir.is_dir():
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
-    yield from launches(setup.database_url)
-    yield from leavers(setup.database_url)
+    yield from needs(setup.state_dir, setup.database_url, time.time(), setup.engine.backup_hours * HOUR)
     yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()
@@ -137,8 +131,6 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
-        yield from unmatched_gpus(setup.state_dir)
-        yield from usage_records(setup.state_dir)
     yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
 
 

@@ -1,4 +1,4 @@
-"""Checks of a pool by its service and state: GPUs, launches, leavers, notebooks, datasets, secrets, database."""
+"""Checks of a pool by its service and state: notebooks, datasets, secrets, database."""
 
 from __future__ import annotations
 
@@ -14,78 +14,13 @@ from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.supervisor.secret_files import read_secret
-from springtide.scheduler.store import StoreError, StoreTooNewError, read_left_jobs, read_withheld
+from springtide.scheduler.store import StoreError, StoreTooNewError
 from springtide.scheduler.store.opening import check_schema, connect, parse_url
-from springtide.scheduler.wire import PoolUsage, PoolView, WorkspaceList
-from springtide.scheduler.wording import count, given, gpus, plural
+from springtide.scheduler.wire import WorkspaceList
+from springtide.scheduler.wording import count, given
 
 CHECK: Final = "datasets"
 SECRETS: Final = "secrets"
-
-
-def unmatched_gpus(state: Path) -> Iterator[Finding]:
-    """Check that all running work is on GPUs of the pool; no finding if the service does not answer."""
-    pool = answer_of_service(state, "pool", PoolView)
-    if pool is None:
-        return
-    for holder in pool.unmatched:
-        out = f" It keeps {gpus(len(holder.gpus))} out of the pool until it has ended." if holder.gpus else ""
-        yield problem(
-            "GPUs in use",
-            f"{holder.why}{out}",
-            f"{holder.change} On the page of the pool, or: springtide free {holder.holder} --end",
-        )
-    if not pool.unmatched:
-        yield ok("GPUs in use", "All running jobs and notebooks are on GPUs that have a place in the pool.")
-
-
-def usage_records(state: Path) -> Iterator[Finding]:
-    """Check that the use of GPUs is recorded; no finding if the service does not answer."""
-    usage = answer_of_service(state, "pool/gpus", PoolUsage)
-    if usage is None or not usage.measured:
-        return
-    if usage.unrecorded:
-        yield problem(
-            "usage records",
-            f"The use of GPUs is not recorded: {usage.unrecorded}",
-            "Correct the cause. Jobs are not affected; reports lack the use that was not recorded.",
-        )
-    else:
-        yield ok("usage records", "The use of GPUs is recorded.")
-
-
-def launches(database_url: str) -> Iterator[Finding]:
-    """Check that launching has not stopped; no finding if the store cannot be read."""
-    try:
-        withheld = read_withheld(database_url)
-    except (StoreError, ModuleNotFoundError):
-        return
-    for words, jobs in withheld.most_common():
-        yield problem(
-            "launches",
-            f"{count(jobs, 'job')} {plural(jobs, 'is', 'are')} not started, because several could not be: {words}",
-            "Allow the refused action there. Jobs start by themselves once a start works.",
-        )
-    if not withheld:
-        yield ok("launches", "Jobs can be launched.")
-
-
-def leavers(database_url: str) -> Iterator[Finding]:
-    """Report unfinished jobs of people who have left; no finding if the store cannot be read."""
-    try:
-        left = read_left_jobs(database_url)
-    except (StoreError, ModuleNotFoundError):
-        return
-    for name, jobs in sorted(left.items()):
-        yield note(
-            "leavers",
-            f"{name} is no longer a user of JupyterHub and has {count(jobs, 'unfinished job')}. "
-            "Waiting jobs are on hold; running jobs continue to their end or their next pause.",
-            f"On the page Quotas, under Jobs on hold, release or cancel {plural(jobs, 'it', 'them')}, or "
-            "`springtide release JOB --to USER` to give one to another member of its project.",
-        )
-    if not left:
-        yield ok("leavers", "Every unfinished job has an owner in JupyterHub.")
 
 
 def running_notebooks(state: Path, accounts: Accounts | None) -> Iterator[Finding]:

@@ -33,9 +33,9 @@ class MessageSettings:
 
     fault_recipients: tuple[str, ...] = setting(
         (),
-        "The users who are notified of faults of GPUs, in their browsers and by the channels that need no "
-        "address, unless they choose otherwise. By default the hub's Authenticator.admin_users, if the hub "
-        "runs the service.",
+        "The users who are notified of faults of GPUs and of what needs an administrator, in their browsers and "
+        "by the channels that need no address, unless they choose otherwise. By default the hub's "
+        "Authenticator.admin_users, if the hub runs the service.",
     )
     pages_url: str = setting(
         "",

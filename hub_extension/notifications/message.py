@@ -16,7 +16,11 @@ LISTED: Final = 20
 """Maximum number of notifications that one message spells out."""
 
 PAGES: Final[Mapping[NotificationEvent, str]] = MappingProxyType(
-    {NotificationEvent.FAULT: "pool", NotificationEvent.WORKSPACE: "workspaces"}
+    {
+        NotificationEvent.FAULT: "pool",
+        NotificationEvent.WORKSPACE: "workspaces",
+        NotificationEvent.NEEDS: "home",
+    }
 )
 """The pages that say more about events of no job."""
 

@@ -111,6 +111,30 @@ class Page(PageHandler):
         )
 
 
+class FirstPage(Page):
+    """The page at the address of the service itself: that of the caller's jobs; administrators come home."""
+
+    async def get(self, job: str = "") -> None:
+        """Send the page, or the way to the home page unless a query asks for jobs."""
+        caller = self.current_user
+        if caller.admin and not self.request.query:
+            self.redirect(f"{self._site.prefix}home")
+            return
+        await super().get(job)
+
+
+class HomePage(Page):
+    """The home page of administrators; those of a project have theirs instead."""
+
+    async def get(self, job: str = "") -> None:
+        """Send the page. Raises `Refusal` 403 for a caller who administers nothing."""
+        caller = self.current_user
+        if not caller.admin and caller.administers_some:
+            self.redirect(f"{self._site.prefix}admin")
+            return
+        await super().get(job)
+
+
 class NotFoundPage(Page):
     """Handler of unknown addresses: answers browsers with a page, and programs in the API's format."""
 
@@ -140,7 +164,9 @@ def page_handlers(
     site = Site(prefix, hub_prefix, hub_host, _templates(), digest([VISUALS, STATIC]))
     at = re.escape(prefix)
     return [
-        (rf"{at}(?:jobs/?)?", Page, {"site": site, "page": "jobs"}),
+        (at, FirstPage, {"site": site, "page": "jobs"}),
+        (rf"{at}jobs/?", Page, {"site": site, "page": "jobs"}),
+        (rf"{at}home", HomePage, {"site": site, "page": "home", "admins_only": True}),
         (rf"{at}jobs/([\w.~-]{{1,128}})", Page, {"site": site, "page": "job"}),
         (rf"{at}compare", Page, {"site": site, "page": "compare"}),
         (rf"{at}pool", Page, {"site": site, "page": "pool"}),

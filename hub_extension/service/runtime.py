@@ -23,6 +23,7 @@ from springtide.hub_extension.accounts import shared_notice
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.open_sessions import Sessions
 from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.backup.mark import latest_backup
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.hub_extension.notifications.deliverer import Deliverer
 from springtide.hub_extension.service.hub_users import HubUserWatch
@@ -37,6 +38,7 @@ from springtide.hub_extension.web.server import Server
 from springtide.scheduler import process_tuning
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine import ConfigurationError, Engine, open_engine
+from springtide.scheduler.engine.views.needs_view import Backup
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.credentials import Credentials
@@ -207,7 +209,12 @@ class Runtime:
         process_tuning.return_when_freed()
         with process_tuning.loading():
             engine = await open_engine(
-                store, executor, setup.engine, projects=setup.projects, clock=Clock(self._clock)
+                store,
+                executor,
+                setup.engine,
+                projects=setup.projects,
+                clock=Clock(self._clock),
+                backup=self._latest_backup if setup.engine.backup_hours else lambda: None,
             )
         self._stack.enter_context(process_tuning.short_collections(time.monotonic))
         self._stack.enter_context(process_tuning.short_interval())
@@ -217,6 +224,9 @@ class Runtime:
             intake = cluster.train_jobs(engine, chosen.train_jobs, chosen.train_job_policy)
             await self._stack.enter_async_context(intake)
         return engine
+
+    def _latest_backup(self) -> Backup:
+        return latest_backup(self._setup.state_dir, self._clock())
 
     async def _local_executor(self, credentials: Credentials | None) -> Executor:
         setup, settings = self._setup, self._setup.settings

@@ -606,6 +606,14 @@ class Client:
         """Let jobs start on a node or a GPU again."""
         self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node, gpu=gpu))
 
+    def needs(self) -> wire.NeedList:
+        """Return what needs an administrator. For administrators of the pool."""
+        return self._http.struct(wire.NeedList, "GET", "needs")
+
+    def leave_need(self, need: str, days: float = 7.0) -> wire.NeedList:
+        """Leave an entry of `needs`, by its id, as it is for so many days; return what is left to do."""
+        return self._http.struct(wire.NeedList, "POST", "needs/leave", body=wire.NeedLeave(id=need, days=days))
+
     def free_gpus(self, holder: str, *, end: bool = False) -> None:
         """Return the GPUs of something of `wire.PoolView.unmatched` that has ended to the pool, or ``end`` it."""
         self._http.raw("POST", "gpus/free", body=wire.FreeRequest(holder=holder, end=end))

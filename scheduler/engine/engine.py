@@ -152,6 +152,8 @@ class Engine:
         self.events = parts.events
         self.usage = parts.usage
         self.reports = parts.reports
+        self.needs = parts.needs
+        self.home = parts.home
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox

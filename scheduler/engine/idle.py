@@ -113,6 +113,15 @@ def rule_for(
     return IdleRule(_longest([each.tell_after for each in found]), _longest([each.notice for each in found]))
 
 
+def is_spared(
+    user: str, projects: Sequence[str], rules: Mapping[RuleKey, IdleRule], tree: Mapping[str, Project]
+) -> bool:
+    """Return whether a rule of a person, or of one of these projects, says that nobody is notified."""
+    own = rules.get((RuleScope.PERSON, user))
+    of = [own] if own is not None else [_nearest(name, rules, tree) for name in projects if name in tree]
+    return any(rule is not None and rule.tell_after is None for rule in of)
+
+
 def _nearest(name: str, rules: Mapping[RuleKey, IdleRule], tree: Mapping[str, Project]) -> IdleRule | None:
     found = (rules.get((RuleScope.PROJECT, above)) for above in _lineage(name, tree))
     return next((rule for rule in found if rule is not None), None)
@@ -338,6 +347,23 @@ class IdleWorkspaces:
         """Return the rule for a person in these projects; without a notice if nothing may be stopped."""
         found = rule_for(user, projects, self._rules(), self._state.policy_projects())
         return found if self._may_stop else replace(found, notice=None)
+
+    def unused(self, at_least: float, members: Mapping[str, Sequence[str]]) -> dict[WorkspaceKey, float]:
+        """Return since when workspaces have not used their GPUs, if that is so long and no rule notifies owners.
+
+        ``members`` are the members by project. Those whom a rule of their own or of a project spares are left out.
+        """
+        now, rules, tree = self._clock(), self._rules(), self._state.policy_projects()
+        found = {}
+        for user, server in self._state.workspaces:
+            projects = [name for name, people in members.items() if user in people]
+            decision = self.decide(user, server, projects)
+            if decision is None or decision.unused < at_least:
+                continue
+            rule = rule_for(user, projects, rules, tree)
+            if rule.tell_after is None and not is_spared(user, projects, rules, tree):
+                found[user, server] = now - decision.unused
+        return found
 
     def next_report(self, decision: Decision | None) -> float:
         """Return the seconds until a notebook server is to report again."""

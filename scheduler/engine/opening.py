@@ -23,6 +23,7 @@ from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forks import ForkCalls
 from springtide.scheduler.engine.gpu_faults import GpuFaults
+from springtide.scheduler.engine.home import Home
 from springtide.scheduler.engine.idle import IdleWorkspaces
 from springtide.scheduler.engine.job_times import JobTimes
 from springtide.scheduler.engine.loop import reconcile
@@ -36,6 +37,7 @@ from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.reconcile import match_gpus
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.loop.tick import TickBuilder
+from springtide.scheduler.engine.needs import Needs
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
@@ -65,12 +67,14 @@ from springtide.scheduler.engine.usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.events import EventHub, EventSource
+from springtide.scheduler.engine.views.needs_view import Backup
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
+from springtide.scheduler.store.ledger import HOUR
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobQuery, JobRecord
 from springtide.scheduler.store.tables import WorkspaceKey
@@ -134,12 +138,13 @@ async def open_engine(
     new_id: Callable[[], str] = new_job_id,
     planner: MakePlanner = Planner,
     jitter: Jitter = equal_jitter,
+    backup: Callable[[], Backup | None] = lambda: None,
 ) -> Engine:
     """Load the state, start the executor, settle every open intent, and return the running engine.
 
     ``projects`` maps names to fields of `wire.ProjectEdit`; a fresh store begins with them. ``clock``
-    is the machine's unless given; ``jitter`` randomises the delays after failures. Close the engine with
-    `Engine.stop`; the store stays open.
+    is the machine's unless given; ``jitter`` randomises the delays after failures. ``backup`` returns when the
+    state was saved last, None unless that is watched. Close the engine with `Engine.stop`; the store stays open.
 
     Raises `ConfigurationError`, `ExecutorError` or `StoreError`.
     """
@@ -175,6 +180,7 @@ async def open_engine(
             clock=clock,
             new_id=new_id,
             jitter=jitter,
+            backup=backup,
         )
         _settle_intents(parts, statuses)
         await parts.outbox.load()
@@ -248,6 +254,7 @@ def _compose(
     clock: Clock,
     new_id: Callable[[], str],
     jitter: Jitter,
+    backup: Callable[[], Backup | None],
 ) -> EngineParts:
     stats, job_times = Stats(), JobTimes()
     starts: dict[str, wire.Starts] = {}
@@ -334,6 +341,17 @@ def _compose(
             jitter=jitter,
         )
     )
+    gpu_usage = GpuUsage(
+        executor,
+        store,
+        read_model,
+        broadcast,
+        faults=GpuFaults(settings.faults, mailbox.request),
+        jobs=usage,
+        workspaces=workspaces,
+        clock=clock.wall,
+    )
+    idle_workspaces = IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request)
     record = ForecastRecord(store, clock.wall)
     forecasts = ForecastCache(
         read_model, run_history, starts, diagnoses, clock.wall, publish=broadcast.publish_jobs, record=record
@@ -386,21 +404,23 @@ def _compose(
             first=broadcast.first_event,
             stats=stats,
         ),
-        usage=GpuUsage(
-            executor,
-            store,
-            read_model,
-            broadcast,
-            faults=GpuFaults(settings.faults, mailbox.request),
-            jobs=usage,
-            workspaces=workspaces,
-            clock=clock.wall,
-        ),
+        usage=gpu_usage,
         reports=Reports(store, nodes, clock.wall),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
-        idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
+        idle_workspaces=idle_workspaces,
+        needs=Needs(
+            read_model,
+            gpu_usage,
+            idle_workspaces,
+            store,
+            request=mailbox.request,
+            clock=clock.wall,
+            backup=backup,
+            backup_after=settings.backup_hours * HOUR,
+        ),
+        home=Home(read_model, gpu_usage, store, clock.wall),
         actuator=actuator,
         populations=populations,
         start_checks=checks,
@@ -439,6 +459,7 @@ def _run(parts: EngineParts) -> Engine:
             running.create_task(parts.ledger_sums.run(), name="sums of the ledger"),
             running.create_task(load_history(), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
+            running.create_task(parts.needs.run(), name="needs of administrators"),
             running.create_task(parts.launch_probes.run(), name="launch stops"),
             running.create_task(
                 parts.node_requests.run(parts.broadcast.publish_jobs, parts.broadcast.publish_pool),

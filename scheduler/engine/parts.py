@@ -13,6 +13,7 @@ from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forks import ForkCalls
+from springtide.scheduler.engine.home import Home
 from springtide.scheduler.engine.idle import IdleWorkspaces
 from springtide.scheduler.engine.job_times import JobTimes
 from springtide.scheduler.engine.loop.actuator import Actuator
@@ -21,6 +22,7 @@ from springtide.scheduler.engine.loop.ledger_sums import LedgerSums
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.start_checks import StartChecks
+from springtide.scheduler.engine.needs import Needs
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.placements.placements import Placements
@@ -83,6 +85,8 @@ class EngineParts:
     events: EventSource
     usage: GpuUsage
     reports: Reports
+    needs: Needs
+    home: Home
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

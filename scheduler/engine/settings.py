@@ -142,6 +142,13 @@ class EngineSettings:
         "The price of a GPU-hour by GPU type, such as {'t4': 0.4, 'a100': 2.5}, in the currency of your choice, "
         "for the costs in reports. A new price counts from the restart with it on.",
     )
+    backup_hours: float = setting(
+        24.0,
+        "The age of the latest backup by `springtide backup` from which the home page and a notification tell "
+        "administrators; 0: never, for pools that are saved in another way.",
+        unit="hours",
+        ge=0,
+    )
     test_run_time: float = setting(
         120.0, "A test run that has run for this time without a failure has passed.", unit="seconds", ge=1
     )

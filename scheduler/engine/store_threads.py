@@ -57,6 +57,11 @@ class StoreThreads:
         """Whether the last write failed."""
         return self._trouble is not None
 
+    @property
+    def known_trouble(self) -> str:
+        """Why the last write failed, empty if it did not."""
+        return self._trouble or ""
+
     async def trouble(self) -> str | None:
         """Return why the store takes no writes, None if it does. That is tried, once for all who ask meanwhile."""
         if self._probing is None:

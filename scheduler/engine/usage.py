@@ -244,6 +244,10 @@ class GpuUsage:
         )
         return structs.replace(readings, unrecorded=self.unrecorded)
 
+    def unused(self, at_least: float) -> dict[str, float]:
+        """Return since when running jobs have hardly used their GPUs, of those for which that is so long."""
+        return {job: stretch.since for job, stretch in self._stretches.items() if stretch.length >= at_least}
+
     async def of_job(self, job_id: str, start: float, end: float) -> wire.UsageSeries:
         """Return the use of a job's GPUs in the intervals from ``start`` to ``end``, at most `MOST_POINTS`."""
         step = step_for(start, end, self._clock())

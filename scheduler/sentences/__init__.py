@@ -14,6 +14,7 @@ from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
 from springtide.scheduler.sentences.headlines import LONGEST_HEADLINE, headline, longer_headline
+from springtide.scheduler.sentences.needs import NEEDS
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
 from springtide.scheduler.sentences.reruns import fork_text, rerun_text
 from springtide.scheduler.sentences.running import RUNNING
@@ -65,6 +66,7 @@ _TABLE: Table = {
     **FAULTS,
     **ESTIMATES,
     **NOTIFICATIONS,
+    **NEEDS,
 }
 
 CODES = frozenset(_TABLE)

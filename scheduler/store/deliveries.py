@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, bindparam, delete, desc, func, select, update
 
+from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import (
     OPEN,
     Channel,
@@ -15,6 +16,8 @@ from springtide.scheduler.notifications import (
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.rows import Rows, as_json
 
+MOST_TRIED = 1_000
+"""Number of the latest deliveries that tell whether a channel fails."""
 _table = schema.deliveries
 _open_states = [state.value for state in OPEN]
 _settle = (
@@ -70,6 +73,26 @@ def latest(connection: Connection, user: str, channels: Sequence[Channel]) -> di
         query = select(_table).where(_table.c.user == user, _table.c.channel == channel, tried)
         for delivery in _rows.read(connection, query.order_by(desc(_table.c.at), desc(_table.c.event)).limit(1)):
             found[channel] = delivery
+    return found
+
+
+def failing(connection: Connection, since: float, own: Collection[str]) -> dict[Channel, tuple[float, Reason]]:
+    """Return since when no message by a channel has arrived, and why the latest did not, of those that fail.
+
+    Only what was tried after ``since`` counts; the reasons ``own`` are those of single people.
+    """
+    tried = (_table.c.state.in_([DeliveryState.SENT.value, DeliveryState.FAILED.value])) | _table.c.why.is_not(
+        None
+    )
+    query = select(_table).where(_table.c.at >= since, tried).order_by(desc(_table.c.at)).limit(MOST_TRIED)
+    found: dict[Channel, tuple[float, Reason]] = {}
+    arrived = set[Channel]()
+    for delivery in _rows.read(connection, query):
+        if delivery.state is DeliveryState.SENT:
+            arrived.add(delivery.channel)
+        elif delivery.channel not in arrived and delivery.why is not None and delivery.why.code not in own:
+            _, why = found.get(delivery.channel, (0.0, delivery.why))
+            found[delivery.channel] = delivery.at, why
     return found
 
 

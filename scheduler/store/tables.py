@@ -289,6 +289,36 @@ class IdleRecord:
         return replace(self, told=told, stops=stops, kept=kept, stopping=stopping, stopped=stopped)
 
 
+@dataclass(frozen=True, slots=True)
+class NeedRecord:
+    """Something that needs an administrator, ``since`` it was first seen; ``said`` says what, in sentences.
+
+    ``gone`` is when it was no more: it is forgotten some time later, so that what comes and goes is announced
+    once. ``told`` is when ``told_by`` told its owner ``user``; ``left_by`` leaves it until ``left_until``.
+    """
+
+    id: str
+    kind: str
+    since: float
+    said: str
+    user: str = ""
+    job: str = ""
+    gone: float | None = None
+    told: float | None = None
+    told_by: str = ""
+    left_until: float | None = None
+    left_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleWhileWaiting:
+    """The GPU-seconds of a type, on a ``day`` that begins then, that were idle while jobs waited for as many."""
+
+    day: int
+    gpu_type: str
+    gpu_seconds: float
+
+
 class Tables:
     """All kinds of keyed state.
 
@@ -426,6 +456,28 @@ class Tables:
         Column("at", Double, nullable=False),
         Column("ended", Double, nullable=False),
         Column("files", Text, nullable=False),
+    )
+    needs = Table[str, NeedRecord](
+        "needs",
+        NeedRecord,
+        Column("id", String(512), primary_key=True),
+        Column("kind", String(16), nullable=False),
+        Column("since", Double, nullable=False),
+        Column("said", Text, nullable=False),
+        Column("user", String(255), nullable=False),
+        Column("job", String(64), nullable=False),
+        Column("gone", Double, nullable=True),
+        Column("told", Double, nullable=True),
+        Column("told_by", String(255), nullable=False),
+        Column("left_until", Double, nullable=True),
+        Column("left_by", String(255), nullable=False),
+    )
+    idle_while_waiting = Table[tuple[int, str], IdleWhileWaiting](
+        "idle_while_waiting",
+        IdleWhileWaiting,
+        Column("day", Integer, primary_key=True),
+        Column("gpu_type", String(128), primary_key=True),
+        Column("gpu_seconds", Double, nullable=False),
     )
     recent_use = Table[tuple[str, str, bool], RecentUse](
         "recent_use",

@@ -11,8 +11,10 @@ from springtide.scheduler.wire.pool import EndingView, ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
-EventName = Literal["paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace"]
-EventNames = Annotated[list[EventName], Meta(max_length=8)]
+EventName = Literal[
+    "paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace", "needs"
+]
+EventNames = Annotated[list[EventName], Meta(max_length=9)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 
@@ -225,9 +227,13 @@ class ChannelView(Answer, frozen=True, kw_only=True):
 
 
 class Notifications(Answer, frozen=True, kw_only=True):
-    """The events of which the caller is notified, by channel."""
+    """The events of which the caller is notified, by channel.
+
+    ``administers``: among them may be what needs administrators.
+    """
 
     channels: list[ChannelView]
+    administers: bool = False
 
 
 class NotificationsEdit(Request, frozen=True, kw_only=True):

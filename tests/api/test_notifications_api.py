@@ -239,6 +239,8 @@ def test_a_message_of_a_fault_leads_to_the_page_of_the_pool() -> None:
         message_of([fault], "https://hub/services/springtide/").lines[-1] == "https://hub/services/springtide/pool"
     )
     assert len(message_of([fault]).lines) == 1
+    needs = replace(fault, event=NotificationEvent.NEEDS)
+    assert message_of([needs], "https://hub/springtide/").lines[-1] == "https://hub/springtide/home"
 
 
 async def test_services_and_strangers_have_no_notifications(service: Any) -> None:

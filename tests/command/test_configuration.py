@@ -451,3 +451,24 @@ class TestHubOnKubernetes:
         assert issubclass(made, pods)
         assert made.__mro__.index(pods) < made.__mro__.index(OwnKubeSpawner)
         assert made.__mro__.index(OwnKubeSpawner) < made.__mro__.index(KubeSpawner)
+
+
+class Arrival:
+    """A request of somebody who logs in."""
+
+    def __init__(self, *, admin: bool) -> None:
+        self.current_user = type("User", (), {"admin": admin})()
+
+
+def test_administrators_arrive_at_their_home_page_and_others_where_the_hub_has_them(c: Config) -> None:
+    configure(c)
+    configure(c)
+    first = c.JupyterHub.default_url
+    assert first(Arrival(admin=True)) == "/services/springtide/home"
+    assert not first(Arrival(admin=False))
+
+
+def test_a_first_page_of_the_file_stays(c: Config) -> None:
+    c.JupyterHub.default_url = "/hub/home"
+    configure(c)
+    assert c.JupyterHub.default_url == "/hub/home"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
-from springtide.hub_extension.doctor import pool as doctor
+from springtide.hub_extension.doctor import needs as doctor
 from springtide.hub_extension.doctor.findings import Status
 from springtide.scheduler.engine.loop import launch_stops
 from springtide.scheduler.engine.settings import EngineSettings, Retries

@@ -6,7 +6,7 @@ import pytest
 from all_channels import WEBHOOK
 
 from springtide.hub_extension.doctor.findings import Status
-from springtide.hub_extension.doctor.pool import leavers
+from springtide.hub_extension.doctor.needs import leavers
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.requests.hub_users import Seen
@@ -250,10 +250,12 @@ class TestAnotherOwner:
 
     @pytest.mark.usefixtures("full")
     async def test_doctor_finds_the_jobs_of_who_has_left(self, pool, see):
-        assert [each.status for each in leavers(pool.store.url)] == [Status.OK]
+        assert [each.status for each in leavers(pool.store.url, pool.clock())] == [Status.OK]
         await pool.submit("susan", gpus=6, name="waits")
         await see(WITHOUT_SUSAN, GROUPS_WITHOUT_SUSAN)
 
-        [finding] = leavers(pool.store.url)
-        assert finding.said.startswith(f"{FORMER} is no longer a user of JupyterHub and has 1 unfinished job.")
+        [finding] = leavers(pool.store.url, pool.clock())
+        assert finding.said.startswith(
+            f"The person “{FORMER}” is no longer a user of JupyterHub and has 1 unfinished job."
+        )
         assert "springtide release JOB --to USER" in finding.remedy

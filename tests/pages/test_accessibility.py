@@ -14,7 +14,7 @@ from springtide.hub_extension.web.hub import Server
 
 Visit = Callable[..., Page]
 
-PAGES = ("", "pool", "workspaces", "report", "notifications", "admin", "job", "nothing-here")
+PAGES = ("home", "jobs/", "pool", "workspaces", "report", "notifications", "admin", "job", "nothing-here")
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_r
 ) -> None:
     """A theme changes colours only; so do the states of a button."""
     found: list[str] = []
-    page = visit("admin")
-    home = page.url
+    page = visit("admin", "home")
+    home = page.url.removesuffix("home")
     for path in PAGES:
         page.goto(home + (f"jobs/{busy.running}" if path == "job" else path))
         show_theme(page, "light")
@@ -48,7 +48,13 @@ def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_r
         if path != "nothing-here":
             expect(page.locator("#page:not([aria-busy])")).to_be_visible()
         found += untabbed(page)
-        if path == "":
+        if path == "home":
+            page.get_by_test_id("open-vision").click()
+            expect(page.get_by_test_id("project-panel")).to_be_focused()
+            found += violations(page)
+            page.keyboard.press("Escape")
+            expect(page.get_by_test_id("open-vision")).to_be_focused()
+        if path == "jobs/":
             page.get_by_test_id("filter-everybody").check()
             page.get_by_test_id("open-card").first.click()
             page.get_by_test_id("select-all").check()
@@ -119,23 +125,23 @@ CUT_OFF = """() => {
 def test_nothing_is_cut_off_or_covered_at_any_width(visit: Visit, busy: BusyPool) -> None:
     """A table of jobs with many columns scrolls below the button of a row, which stays in sight."""
     found: list[str] = []
-    page = visit("admin")
-    home = page.url
+    page = visit("admin", "home")
+    home = page.url.removesuffix("home")
     compared = "compare?" + "&".join(f"job={job}" for job in (busy.trained, busy.running, busy.failed))
     jobs = [f"jobs/{job}" for job in busy.of_each_kind().values()]
-    for path in ("", "pool", "workspaces", "report", "admin", "notifications", compared, *jobs):
+    for path in ("home", "jobs/", "pool", "workspaces", "report", "admin", "notifications", compared, *jobs):
         page.goto(home + path)
         expect(page.locator("#page:not([aria-busy])")).to_be_visible()
-        if path == "":
+        if path == "jobs/":
             page.get_by_test_id("filter-everybody").check()
             expect(page.get_by_test_id("job-row")).to_have_count(16)
         if path == "admin":
             page.get_by_test_id("delete-vision").click()
         for width in (400, 1000, 1600):
             page.set_viewport_size({"width": width, "height": 900})
-            if path == "":
+            if path == "jobs/":
                 expect(page.get_by_test_id("open-card").first).to_be_in_viewport(ratio=1)
-            if path != "" or width == 400:
+            if path != "jobs/" or width == 400:
                 found += page.evaluate(CUT_OFF)
         page.set_viewport_size({"width": 360, "height": 780})
         expect(page.locator("html"), "on a phone").to_have_js_property("scrollWidth", 360)

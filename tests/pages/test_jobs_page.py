@@ -164,7 +164,7 @@ def test_a_phone_sorts_and_selects_too(visit: Visit, service: Service) -> None:
 
 def test_everybodys_jobs_are_titled_so_and_say_whose_they_are(visit: Visit, service: Service) -> None:
     job = service.submit("susan", name="digits")
-    page = visit("admin")
+    page = visit("admin", "jobs/")
     expect(page.get_by_role("heading", level=1)).to_have_text("My jobs")
     expect(page.get_by_test_id("empty")).to_be_visible()
     expect(row(page, job)).to_have_count(0)

@@ -11,6 +11,8 @@ MOST_HEIGHT = 72
 """Maximum height of a navigation in one line, in pixels."""
 LINKS = ["Home", "My jobs", "Pool", "Workspaces", "Report", "Notifications"]
 """The navigation that everyone has, before the link to tokens."""
+OF_ADMINS = [LINKS[0], "Overview", *LINKS[1:], "Projects and quotas", "Admin", "Token"]
+"""The navigation of administrators."""
 
 
 def expect_one_line(page: Page, width: int) -> None:
@@ -42,11 +44,11 @@ def test_every_page_has_the_products_name_and_the_whole_navigation(
     visit: Callable[..., Page], service: Service
 ) -> None:
     page = visit("admin", "nowhere")
-    for path in ("nowhere", "", "pool", "workspaces", "report", "admin", "notifications"):
+    for path in ("nowhere", "home", "jobs/", "pool", "workspaces", "report", "admin", "notifications"):
         if path != "nowhere":
             page.goto(service.url + path)
         expect(page.locator("#springtide-brand")).to_have_text("Springtide")
-        expect(page.locator("nav .nav-link")).to_have_text([*LINKS, "Projects and quotas", "Admin", "Token"])
+        expect(page.locator("nav .nav-link")).to_have_text(OF_ADMINS)
         assert page.locator("script:not([src])").count() == 0
     for width in (1200, 1600):
         expect_one_line(page, width)

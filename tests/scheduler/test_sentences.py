@@ -294,6 +294,33 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-ran": [{"seconds": (1.0, 7500.0)}],
     "notify-many": [{"count": (1, 2, 1200)}, {"count": (50,), "failed": (49,), "succeeded-soon": (1,)}],
     "notify-more": [{"count": (1, 2, 1200)}],
+    "notify-needs": [{"count": (2, 1200)}],
+    "notify-needs-more": [{"count": (1, 12)}],
+    "notify-needs-where": [{}],
+    "notify-asked": [{"by": NAMES}],
+    "need-store": [{"detail": "The disk is full."}],
+    "need-launch": [{"jobs": (1, 12), "detail": "Pods are forbidden."}],
+    "need-unmatched": [
+        {
+            "detail": "The job “bert” of “susan” runs on GPU-1, which no node has.",
+            "gpus": (0, 1, 8),
+            "change": "Have it leave them.",
+            "holder": "job1.1",
+        }
+    ],
+    "need-usage": [{"detail": "The disk is full."}],
+    "need-nodes": [{"name": "big", "detail": "The quota of the cloud is used up."}],
+    "need-backup": [{"ever": (True, False)}],
+    "need-channel": [{"channel": "email", "detail": "The mail server refused the message with code 550."}],
+    "need-quotas": [{"over": (1, 8), "room": (0, 1, 64), **TYPED}],
+    "need-drain": [
+        {"node": "n1", "gpu": (None, 0, 3), "by": "admin", "fault": (False, True), "detail": ("", "a fan")}
+    ],
+    "need-leaver": [{"user": NAMES, "jobs": (1, 3)}],
+    "need-stays": [{"what": "quota", "subject": ("", *NAMES), "detail": "It does not fit."}],
+    "need-ending": [{"what": "build quota", "subject": ("", *NAMES)}],
+    "need-workspace": [{"user": NAMES, "server": ("", "b"), "gpus": (1, 2)}],
+    "need-job": [{"user": NAMES, "name": NAMES, "gpus": (1, 8)}],
     **{f"notify-{what}": [{}] for what in ("test", "undelivered", "again")},
     "delivery-answered": [{"host": "hooks.slack.com", "status": (302, 404, 503)}],
     **{f"delivery-{why}": [{"host": "hooks.slack.com"}] for why in REFUSED},
@@ -350,7 +377,7 @@ def test_a_reason_is_whole_sentences(code: str) -> None:
         assert sentences.joined(said) == sentences.text(Reason(code, params))
 
 
-NO_JOB = ("notify-", "delivery-", "estimate-", "advice-", "engine-starts-", "gpu-", "faulty-", "slow-")
+NO_JOB = ("notify-", "need-", "delivery-", "estimate-", "advice-", "engine-starts-", "gpu-", "faulty-", "slow-")
 """Beginnings of the codes that are no reason of a job."""
 JOB_CODES = [code for code in SAMPLES if not code.startswith(NO_JOB)]
 LONG = "the third of many runs with a rate of 0.0003 and a batch of 512"

@@ -30,7 +30,9 @@ from springtide.scheduler.store.tables import (
     HubUser,
     IdleRecord,
     IdleRuleRecord,
+    IdleWhileWaiting,
     JobRanges,
+    NeedRecord,
     PersonRecord,
     ProjectRecord,
     RuleScope,
@@ -92,6 +94,11 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
         PoolFact(FactKind.QUOTA, "vision", "a100", None, 1.5),
         PoolFact(FactKind.PRICE, "", "t4", 0.5, 2.5),
     ),
+    Tables.needs: (
+        NeedRecord("drain.GPU-0.5", "drain", 1.5, "The GPU 0 of “train” is drained."),
+        NeedRecord("job.a.1", "job", 2.5, "täst 🌊", "susan", "a", 3.0, 4.0, "admin", 5.0, "admin"),
+    ),
+    Tables.idle_while_waiting: (IdleWhileWaiting(86_400, "t4", 1.5), IdleWhileWaiting(172_800, "", 0.0)),
     Tables.recent_use: (RecentUse("vision", "t4", True, 1.5, 2, 3.0), RecentUse("vision")),
 }
 

@@ -48,7 +48,7 @@ class Person:
         tab.get_by_label("Username").fill(name)
         tab.get_by_label("Password").fill(hub.password)
         tab.get_by_role("button", name="Sign in").click()
-        tab.wait_for_url(re.compile("/hub/(home|spawn)|/user/"))
+        tab.wait_for_url(re.compile("/hub/(home|spawn)|/user/|/services/springtide/home"))
         return cls(name, hub.url, tab)
 
     def start_notebook(self) -> None:

@@ -108,7 +108,10 @@ def _view(call: Call, choice: NotificationChoice, latest: Mapping[str, Delivery]
             problem="" if last is None else _problem(last),
         )
 
-    return Notifications(channels=[view(channel) for channel in call.pool.channels.channels])
+    return Notifications(
+        channels=[view(channel) for channel in call.pool.channels.channels],
+        administers=choice.user in outbox.settings.fault_recipients,
+    )
 
 
 def _problem(delivery: Delivery) -> str:

@@ -14,9 +14,14 @@ const EVENTS = [
   ["paused", "A job was paused", "by the pool or by another user"],
   ["resumed", "A job resumed", "after a pause that was not yours"],
   ["time-limit", "A job is near its time limit", null],
-  ["workspace", "Your workspace does not use its GPUs", "or was stopped because of that"],
+  [
+    "workspace",
+    "Your workspace does not use its GPUs",
+    "or was stopped because of that, or an admin asks about a job that does not",
+  ],
   ["fault", "A GPU of the pool was drained", "because of a fault"],
 ];
+const OF_ADMINISTRATORS = [["needs", "Something in the pool needs you", "as the page Overview lists it, once each"]];
 const LOOK_AGAIN_MS = 10_000;
 
 const shown = { view: null, addresses: {}, busy: new Set(), results: {}, saving: 0, saved: "" };
@@ -81,7 +86,7 @@ function drawMatrix(channels) {
     h(
       "tbody",
       {},
-      EVENTS.map(([event, words, more]) =>
+      [...EVENTS, ...(shown.view.administers ? OF_ADMINISTRATORS : [])].map(([event, words, more]) =>
         h(
           "tr",
           { key: event },

@@ -63,7 +63,7 @@ export function comparePath(ids) {
 
 /** The address of the viewer's jobs that have a tag, ended ones too. */
 export function tagPath(tag) {
-  return `${prefix}?${new URLSearchParams({ tag, show: "all" })}`;
+  return `${prefix}jobs/?${new URLSearchParams({ tag, show: "all" })}`;
 }
 
 /**

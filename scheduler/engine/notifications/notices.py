@@ -1,8 +1,8 @@
-"""Notices of changed jobs for users, of faults for administrators, of idle workspaces for owners; pure."""
+"""Notices of changed jobs for users, of faults and needs for administrators, of idle GPUs for owners; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,10 +20,12 @@ from springtide.scheduler.notifications import (
 )
 from springtide.scheduler.sentences.sentence import Params
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
-from springtide.scheduler.store.tables import POOL, IdleRecord
+from springtide.scheduler.store.tables import POOL, IdleRecord, NeedRecord
 
 HELD = Reason("notify-held")
 """The next event after a pause by a person."""
+MOST_NEEDS = 5
+"""Number of things that one notification names; the others are counted."""
 INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 
 
@@ -91,6 +93,68 @@ def fault_notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents
             channels=channels,
         )
         for fault in found
+    ]
+
+
+def arisen(transaction: Transaction, besides: Collection[str]) -> list[NeedRecord]:
+    """Return what the transaction records as needing administrators for the first time, of other kinds."""
+    return [
+        record
+        for key, record in transaction.needs.changes.items()
+        if record is not None and key not in transaction.state.needs and record.kind not in besides
+    ]
+
+
+def need_notifications(
+    user: str, found: Sequence[NeedRecord], chosen: ChannelEvents, now: float
+) -> Sequence[Notification]:
+    """Return an administrator's one notification of what has come: none without a chosen channel."""
+    channels = chosen_channels(NotificationEvent.NEEDS, chosen)
+    if not channels or not found:
+        return ()
+    texts = [record.said for record in found[:MOST_NEEDS]]
+    more = len(found) - len(texts)
+    if more:
+        texts.append(sentences.text(Reason("notify-needs-more", {"count": more})))
+    title = texts[0] if len(found) == 1 else sentences.text(Reason("notify-needs", {"count": len(found)}))
+    return [
+        Notification(
+            id=f"needs.{now:.3f}.{found[0].id}",
+            user=user,
+            job="",
+            event=NotificationEvent.NEEDS,
+            title=title,
+            text=sentences.text(Reason("notify-needs-where")) if len(found) == 1 else " ".join(texts),
+            channels=channels,
+        )
+    ]
+
+
+def asked(transaction: Transaction) -> list[NeedRecord]:
+    """Return the records of the transaction whose owner an administrator tells of unused GPUs."""
+    found = []
+    for key, record in transaction.needs.changes.items():
+        before = transaction.state.needs.get(key)
+        if record is not None and record.told is not None and (before is None or before.told != record.told):
+            found.append(record)
+    return found
+
+
+def asked_notifications(record: NeedRecord, chosen: ChannelEvents) -> Sequence[Notification]:
+    """Return the owner's notification that an administrator asks about unused GPUs."""
+    channels = chosen_channels(NotificationEvent.WORKSPACE, chosen)
+    if not channels:
+        return ()
+    return [
+        Notification(
+            id=f"asked.{record.id}.{record.told:.3f}",
+            user=record.user,
+            job=record.job,
+            event=NotificationEvent.WORKSPACE,
+            title=record.said,
+            text=sentences.text(Reason("notify-asked", {"by": record.told_by})),
+            channels=channels,
+        )
     ]
 
 

@@ -26,6 +26,7 @@ from springtide.scheduler.notifications import (
 from springtide.scheduler.store import deliveries
 from springtide.scheduler.store.records import EventRecord
 from springtide.scheduler.store.tables import HubStanding
+from springtide.scheduler.wire import ANNOUNCED_AS_FAULTS
 
 MAX_WAITING = 500
 """Maximum number of deliveries of one person that wait for one channel; further ones are left out."""
@@ -78,7 +79,18 @@ class Outbox:
                     found += notices.job_notifications(before, job, chosen, transaction.now)
         for record in notices.changed(transaction):
             found += notices.idle_notifications(record, self._wanted(record.user))
-        return found + self._of_faults(transaction)
+        for asked in notices.asked(transaction):
+            found += notices.asked_notifications(asked, self._wanted(asked.user))
+        return found + self._of_faults(transaction) + self._of_needs(transaction)
+
+    def _of_needs(self, transaction: Transaction) -> list[Notification]:
+        """Return the notifications of what has come to need administrators, for the `fault_recipients` alone."""
+        arisen = notices.arisen(transaction, ANNOUNCED_AS_FAULTS)
+        return [
+            notice
+            for user in (sorted(self.settings.fault_recipients) if arisen else ())
+            for notice in notices.need_notifications(user, arisen, self._wanted(user), transaction.now)
+        ]
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:
         """Return the notifications of faults, for the `fault_recipients` and all who chose them."""

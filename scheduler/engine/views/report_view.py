@@ -182,15 +182,15 @@ def _shown(by: Sequence[ReportBy], key: Key, row: _Row, *, with_lent: bool = Fal
         idle_held_hours=sums.idle / HOUR if sums.measured else None,
         jobs=sums.jobs,
         people=row.account.people,
-        wait_p50_s=_percentile(waits, 50),
-        wait_p95_s=_percentile(waits, 95),
+        wait_p50_s=percentile(waits, 50),
+        wait_p95_s=percentile(waits, 95),
         pauses=sums.pauses,
         lost_gpu_hours=sums.lost / HOUR,
         cost=sums.cost if sums.priced else None,
     )
 
 
-def _percentile(waits: Sequence[float], percent: int) -> float | None:
+def percentile(waits: Sequence[float], percent: int) -> float | None:
     """Return the shortest wait that ``percent`` of the jobs have not exceeded, in seconds; None without jobs."""
     return waits[max(0, math.ceil(len(waits) * percent / 100) - 1)] if waits else None
 

@@ -24,6 +24,7 @@ export function byType(project) {
 export function standingWords(project) {
   const parts = [`${amount(project.held)} held`];
   if (project.borrowed) parts.push(`${amount(project.borrowed)} borrowed`);
+  if (project.lent) parts.push(`${amount(project.lent)} lent`);
   if (project.waiting) parts.push(`${amount(project.waiting)} waiting`);
   if (project.quota === null) parts.push("quota unlimited");
   else if (project.quota !== undefined) parts.push(`quota ${amount(project.quota)}`);
@@ -32,10 +33,10 @@ export function standingWords(project) {
 
 /**
  * The bar alone, as a description for other drawings. `scale` is the number of GPUs across its width; `units` tells
- * whether it is divided into these.
+ * whether it is divided into these. `project.lent` is unused quota that others hold, if that is known.
  */
 export function projectBar(project, scale, key = "bar", units = scale <= UNITS_SHOWN) {
-  const { quota, held, borrowed, waiting } = project;
+  const { quota, held, borrowed, waiting, lent } = project;
   const share = (gpus) => `${(100 * Math.min(gpus, scale)) / scale}%`;
   const shown = Math.max(0, Math.min(waiting, scale - held));
   return h(
@@ -55,6 +56,14 @@ export function projectBar(project, scale, key = "bar", units = scale <= UNITS_S
       style: { width: share(borrowed) },
     }),
     h("div", { key: "waiting", class: "st-part st-waiting", style: { width: share(shown) } }),
+    lent > 0 &&
+      Number.isFinite(quota) &&
+      h("div", {
+        key: "lent",
+        class: "st-lent",
+        "data-testid": "bar-lent",
+        style: { left: share(Math.max(0, quota - lent)), width: share(Math.min(lent, quota)) },
+      }),
     units && h("div", { key: "units", class: "st-units" }),
     Number.isFinite(quota) &&
       h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${amount(quota)}` }),

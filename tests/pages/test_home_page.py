@@ -1,0 +1,190 @@
+"""The home page of administrators: what needs them and its actions, numbers, projects, nodes, days and waits."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pages_service import Service
+from playwright.sync_api import Locator, Page, Route, expect
+
+from springtide.scheduler import wire
+
+Visit = Callable[..., Page]
+DAY = 86_400.0
+
+
+def ready(page: Page) -> Page:
+    expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+    return page
+
+
+@pytest.fixture
+def drained(service: Service) -> Iterator[None]:
+    """A GPU that was drained three days ago."""
+    engine = service.engine
+    service.run(engine.drain_node(wire.DrainRequest(node="train", gpu=7, why="a fan"), "admin"))
+    (record,) = engine._state.gpu_drains.values()
+    earlier = replace(record, since=record.since - 3 * DAY)
+
+    async def put() -> None:
+        await engine.needs._request(lambda change: change.gpu_drains.put(earlier))
+
+    service.run(put())
+    yield
+    if engine._state.gpu_drains:
+        service.run(engine.undrain_node(wire.UndrainRequest(node="train", gpu=7), "admin"))
+
+
+def need(page: Page, kind: str) -> Locator:
+    return page.get_by_test_id(f"need-{kind}")
+
+
+def test_administrators_arrive_here_and_others_at_their_jobs(visit: Visit, service: Service) -> None:
+    page = ready(visit("admin"))
+    expect(page).to_have_url(f"{service.url}home")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    expect(page.get_by_test_id("needs")).to_contain_text("Nothing needs you.")
+    page.get_by_role("link", name="My jobs").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("My jobs")
+    susan = visit("susan")
+    expect(susan.get_by_role("heading", level=1)).to_have_text("My jobs")
+    expect(susan.get_by_role("link", name="Overview")).to_have_count(0)
+    susan.goto(f"{service.url}home")
+    expect(susan.locator("main")).to_contain_text("Only administrators")
+
+
+def test_who_leads_a_project_is_led_to_its_page(visit: Visit, service: Service) -> None:
+    service.people.administers["susan"] = frozenset({"vision"})
+    page = visit("susan", "home")
+    expect(page).to_have_url(f"{service.url}admin")
+    del service.people.administers["susan"]
+
+
+@pytest.mark.usefixtures("drained")
+def test_an_entry_asks_before_its_action_and_goes_when_it_is_done(visit: Visit, service: Service) -> None:
+    page = ready(visit("admin", "home"))
+    entry = need(page, "drain")
+    expect(entry).to_contain_text("The GPU 7 of train is drained by “admin”: a fan. 3 d ago")
+    entry.get_by_test_id("need-undrain").click()
+    expect(entry.get_by_test_id("need-question")).to_contain_text("Let jobs start on GPU 7 of train again?")
+    entry.get_by_test_id("need-not-now").click()
+    assert service.engine._state.gpu_drains
+    entry.get_by_test_id("need-undrain").click()
+    entry.get_by_test_id("need-confirm").click()
+    expect(page.get_by_test_id("needs")).to_contain_text("Nothing needs you.")
+    assert not service.engine._state.gpu_drains
+
+
+@pytest.mark.usefixtures("drained")
+def test_an_entry_is_left_for_now_and_shown_again(visit: Visit) -> None:
+    page = ready(visit("admin", "home"))
+    need(page, "drain").get_by_test_id("need-leave").click()
+    expect(need(page, "drain")).to_have_count(0)
+    page.get_by_test_id("needs-left").click()
+    left = page.get_by_test_id("need-left")
+    expect(left).to_contain_text("Left by admin until")
+    left.get_by_test_id("need-show").click()
+    expect(need(page, "drain")).to_be_visible()
+    expect(page.get_by_test_id("needs-left")).to_have_count(0)
+
+
+@pytest.mark.usefixtures("drained")
+def test_a_refused_action_says_why_at_its_entry(visit: Visit) -> None:
+    page = ready(visit("admin", "home"))
+    problem = {"code": "busy", "message": "The store takes no writes.", "hint": "Try again."}
+    page.route("**/api/v1/nodes/undrain", lambda route: route.fulfill(status=503, json=problem))
+    need(page, "drain").get_by_test_id("need-undrain").click()
+    need(page, "drain").get_by_test_id("need-confirm").click()
+    expect(need(page, "drain").get_by_role("alert")).to_have_text("The store takes no writes. Try again.")
+
+
+def test_numbers_projects_nodes_and_waits_follow_the_pool(visit: Visit, service: Service) -> None:
+    page = ready(visit("admin", "home"))
+    expect(page.get_by_test_id("home-number-held")).to_contain_text("0 of 11")
+    expect(page.get_by_test_id("home-waits")).to_have_count(0)
+    job = service.submit("susan", gpus=2, name="digits")
+    service.until(job.id, lambda job: job.state == "running")
+    expect(page.get_by_test_id("home-number-held")).to_contain_text("2 of 11")
+    expect(page.get_by_test_id("home-number-people")).to_contain_text("1")
+    bar = page.get_by_test_id("home-project-vision").get_by_role("img").first
+    expect(bar).to_have_accessible_name("vision: 2 held · quota 2")
+    expect(page.get_by_test_id("home-node")).to_have_count(2)
+    waits = service.submit("joe", gpus=8, name="too much")
+    row = page.get_by_test_id("home-wait")
+    expect(row).to_contain_text("too much")
+    row.get_by_test_id("wait-hold").click()
+    page.get_by_test_id("intervention-reason").fill("a review")
+    page.get_by_test_id("intervention-send").click()
+    expect(page.get_by_test_id("home-wait")).to_have_count(0)
+    assert service.run(service.engine.job(waits.id)).hold is not None
+
+
+def test_a_project_opens_beside_with_its_members_limits_and_freeze(visit: Visit, service: Service) -> None:
+    page = ready(visit("admin", "home"))
+    page.get_by_test_id("open-nlp").click()
+    panel = page.get_by_test_id("project-panel")
+    expect(panel).to_be_focused()
+    expect(panel).to_contain_text("joe")
+    expect(panel).to_contain_text("priority 0 to 100")
+    panel.get_by_test_id("freeze-nlp").click()
+    panel.get_by_test_id("freeze-why").fill("a review")
+    panel.get_by_test_id("freeze-confirm").click()
+    expect(panel.get_by_test_id("frozen-nlp")).to_contain_text("Frozen by admin: a review")
+    expect(page.get_by_test_id("home-project-nlp")).to_contain_text("frozen")
+    panel.get_by_test_id("unfreeze-nlp").click()
+    expect(panel.get_by_test_id("frozen-nlp")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(page.get_by_test_id("open-nlp")).to_be_focused()
+
+
+def test_what_ends_soon_is_under_its_day(visit: Visit, service: Service) -> None:
+    until = time.time() + 2 * DAY
+    members = service.run(service.people.members())
+    service.run(service.engine.freeze("nlp", wire.FreezeRequest(until=until), "admin", members=members))
+    page = ready(visit("admin", "home"))
+    calendar = page.get_by_test_id("home-calendar")
+    expect(calendar.get_by_role("link")).to_have_text("The freeze of “nlp” ends.")
+    service.run(service.engine.unfreeze("nlp", "admin", members=members))
+    expect(calendar).to_contain_text("Nothing begins or ends by itself.")
+
+
+def test_all_of_it_is_on_one_screen_and_a_large_pool_is_folded(visit: Visit) -> None:
+    page = visit("admin", "home")
+    page.route("**/api/v1/pool", large_pool)
+    page.route("**/api/v1/events*", lambda route: route.abort())
+    for width, height in ((1280, 800), (1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.reload()
+        ready(page)
+        expect(page.get_by_test_id("home-node")).to_have_count(200)
+        inside = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+        assert inside == [width, height]
+    lines = page.get_by_test_id("home-projects").locator("tbody tr")
+    expect(lines).to_have_count(10)
+    page.get_by_test_id("fold-team 0").click()
+    expect(lines).to_have_count(15)
+    expect(page.get_by_test_id("home-node").first).to_have_attribute(
+        "data-tip", "node 0 (simulated)\n1 of 1 GPU held, none idle"
+    )
+
+
+def large_pool(route: Route) -> None:
+    """A pool of 60 projects, ten of which hold the others, and 200 nodes."""
+    pool: dict[str, Any] = route.fetch().json()
+    node = next(each for each in pool["nodes"] if each["environment"] == "train")
+    cell = node["gpus"][0] | {"holder": {"kind": "job", "user": "susan", "project": "team 0"}}
+    pool["nodes"] = [node | {"name": f"node {at}", "gpus": [cell], "free": {}} for at in range(200)]
+    project = pool["projects"][0]
+    pool["projects"] = [
+        json.loads(json.dumps(project))
+        | {"name": f"team {at}", "parent": f"team {at - at % 6}" if at % 6 else None}
+        for at in range(60)
+    ]
+    pool["seq"] = 10**9
+    route.fulfill(json=pool)
