@@ -131,6 +131,7 @@ class Engine:
         self.events = parts.events
         self.usage = parts.usage
         self.reports = parts.reports
+        self.past = parts.past
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox

@@ -39,6 +39,7 @@ from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
+from springtide.scheduler.engine.past.calls import PastCalls
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.populations import Populations
@@ -397,6 +398,7 @@ def _compose(
             clock=clock.wall,
         ),
         reports=Reports(store, nodes, clock.wall),
+        past=PastCalls(store, state, nodes, settings, clock.wall),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),

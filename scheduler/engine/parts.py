@@ -23,6 +23,7 @@ from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
+from springtide.scheduler.engine.past.calls import PastCalls
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.reports import Reports
@@ -83,6 +84,7 @@ class EngineParts:
     events: EventSource
     usage: GpuUsage
     reports: Reports
+    past: PastCalls
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

@@ -61,7 +61,7 @@ def _amounts(document: Document) -> Iterator[tuple[str, Amount]]:
         yield f"projects[{at}].limit", project.limit
     for at, change in enumerate(document.changes):
         for place, amounts in (("quota", change.quota), ("limit", change.limit)):
-            yield from ((f"changes[{at}].{kind}.{name}", amount) for name, amount in amounts.items())
+            yield from ((f"changes[{at}].{place}.{name}", amount) for name, amount in amounts.items())
 
 
 def some(names: Iterable[str]) -> str:
