@@ -85,6 +85,7 @@ COMMANDS = {
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
     "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
+    "what-if": Entry(f"{HERE}.what_if:what_if", "", "Simulate the last weeks with other nodes, quotas or rules."),
     "history": Entry(f"{HERE}.history:history", "", "Export the pool's past as a scenario to simulate."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),

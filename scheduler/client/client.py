@@ -510,6 +510,20 @@ class Client:
         query = {"start": start, "end": end, "anonymous": "true" if anonymous else None}
         return self._http.raw("GET", "history/scenario", query=query, timeout=PAST_TIMEOUT_S)
 
+    def past_what_if(self, question: wire.PastWhatIf) -> wire.PastRun:
+        """Begin to calculate what would have been if the pool had been another; for admins of pool or projects."""
+        return self._http.struct(
+            wire.PastRun, "POST", "history/what-if", body=question, timeout=PAST_TIMEOUT_S, repeat=True
+        )
+
+    def past_run(self, run_id: str) -> wire.PastRun:
+        """Return how far a calculation of yours is, and its answer."""
+        return self._http.struct(wire.PastRun, "GET", _path("history", "what-if", run_id))
+
+    def cancel_past_run(self, run_id: str) -> wire.PastRun:
+        """Cancel a calculation of yours."""
+        return self._http.struct(wire.PastRun, "DELETE", _path("history", "what-if", run_id))
+
     def events(
         self, job: str | None = None, last_event_id: int | None = None, *, stop: threading.Event | None = None
     ) -> Iterator[wire.Event]:

@@ -156,6 +156,7 @@ class Engine:
         parts = self._parts
         parts.loop.stop()
         await parts.forecasts.stop()
+        await parts.past.runs.stop()
         await asyncio.gather(self._loop_task, return_exceptions=True)
         for task in tasks:
             task.cancel()

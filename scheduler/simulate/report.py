@@ -140,7 +140,9 @@ def _figures(courses: Sequence[Course], room: float, span: tuple[float, float], 
 def _held(courses: Iterable[Course], start: float, end: float) -> float:
     """Return the GPU-seconds held between two times."""
     return math.fsum(
-        max(0.0, min(to, end) - max(since, start)) * gpus for course in courses for since, to, gpus in course.spans
+        max(0.0, min(to, end) - max(since, start)) * gpus
+        for course in courses
+        for since, to, gpus, _ in course.spans
     )
 
 

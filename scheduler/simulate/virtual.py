@@ -102,8 +102,8 @@ class Course:
     finish: float | None = None
     timed_out: bool = False
     cancelled: bool = False
-    spans: list[tuple[float, float, int]] = field(default_factory=list)
-    """Ended attempts: start, end, number of GPUs."""
+    spans: list[tuple[float, float, int, str]] = field(default_factory=list)
+    """Ended attempts: start, end, number of GPUs, and the node of the first worker."""
 
     @property
     def rate(self) -> float:
@@ -130,7 +130,7 @@ class Course:
     def end_attempt(self, now: float) -> None:
         """Add the live attempt to the ended ones."""
         assert self.job.started is not None
-        self.spans.append((self.job.started, now, self.job.held_gpus))
+        self.spans.append((self.job.started, now, self.job.held_gpus, self.job.placement[0].node))
         self.ran += now - self.job.started
 
     def interrupt(self, now: float, checkpoint_every: float | None) -> None:

@@ -130,6 +130,16 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
+from springtide.scheduler.wire.past import (
+    MoreNodes,
+    PastChanges,
+    PastComparison,
+    PastFigures,
+    PastOutcome,
+    PastRun,
+    PastWhatIf,
+    PoolPast,
+)
 from springtide.scheduler.wire.reports import REPORT_COLUMNS, Report, ReportBy, ReportRow
 from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.sessions import (
@@ -289,6 +299,7 @@ __all__ = [
     "MeasuredPlacement",
     "Metric",
     "MetricList",
+    "MoreNodes",
     "NodeEdit",
     "NodeGroupView",
     "NodeView",
@@ -301,11 +312,18 @@ __all__ = [
     "OutputFile",
     "OutputList",
     "OutputOpener",
+    "PastChanges",
+    "PastComparison",
+    "PastFigures",
+    "PastOutcome",
+    "PastRun",
+    "PastWhatIf",
     "PersonEdit",
     "PersonNumbers",
     "PersonView",
     "Point",
     "Points",
+    "PoolPast",
     "PoolUsage",
     "PoolView",
     "PopulationView",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, func, or_, select
 
 from springtide.scheduler.store import codec, schema
-from springtide.scheduler.store.ledger import EndedFact, LedgerEntry
+from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.queries import ledger, reading
 from springtide.scheduler.store.records import AuditRecord, JobRecord
+from springtide.scheduler.store.tables import Tables
 
 CHANGES = (
     "node.drain",
@@ -68,3 +69,14 @@ def past(connection: Connection, start: float, end: float, now: float) -> Past:
         ledger.facts(connection, now),
         codec.audit.read(connection, changes.order_by(audit.c.id)),
     )
+
+
+def recorded_since(connection: Connection) -> float | None:
+    """Return since when the numbers of GPUs are recorded, in seconds since the epoch; None if they are not."""
+    kinds = [FactKind.GPUS.value]
+    ended, present = schema.ledger_facts.c, Tables.pool_facts.sql.c
+    starts = (
+        connection.execute(select(func.min(ended.start)).where(ended.kind.in_(kinds))).scalar(),
+        connection.execute(select(func.min(present.since)).where(present.kind.in_(kinds))).scalar(),
+    )
+    return min((float(at) for at in starts if at is not None), default=None)

@@ -10,6 +10,7 @@ import random
 import sqlite3
 from dataclasses import dataclass
 
+from msgspec import structs
 from simulation.pool import Pool
 from simulation.script import node
 from simulation.store import StoreBed
@@ -24,7 +25,7 @@ HOUR = 60.0
 DAY = 24 * HOUR
 LENGTH = 30 * DAY
 PROJECTS = {"vision": {"quota": 8}, "speech": {"quota": 6}, "robots": {"quota": 2, "weight": 2}}
-NODES = (node("one", 8), node("two", 8))
+NODES = tuple(structs.replace(node(name, 8), gpu_type="v100") for name in ("one", "two"))
 FREEZE = wire.FreezeRequest(why="budget")
 SHAPES = ((1, 1), (1, 1), (1, 2), (1, 4), (1, 8), (2, 4), (2, 8))
 """Workers, and GPUs of each."""
@@ -92,7 +93,7 @@ async def _job(pool: Pool, draw: float, at: float, number: int) -> None:
     program = Program(work=work, save_every=rng.choice((HOUR / 6, HOUR / 2)), deaf=rng.random() < 0.1)
     project = rng.choice(("vision", "vision", "speech", "robots"))
     await asyncio.sleep(at)
-    job = await pool.submit(f"train {number}", project, program, workers=workers, gpus=gpus, grace=10.0)
+    job = await pool.submit(f"train {number}", project, program, workers=workers, gpus=gpus, grace=2.0)
     luck = rng.random()
     if luck < 0.05:
         await asyncio.sleep(HOUR)
