@@ -60,12 +60,15 @@ class PastCalls:
         A person's next question ends the one before. Raises `Refusal` if nothing was recorded in that time, for a
         time that ends before it starts, and for changes that the pool cannot have.
         """
-        prepared = await self._prepared(*self._span(question))
+        since = await self._threads.read(recorded_since)
+        prepared = await self._prepared(*self._span(question, since))
         return self.runs.begin(person, question, None if known is None else sorted(known), prepared)
 
-    def _span(self, question: wire.PastWhatIf) -> tuple[float, float]:
+    def _span(self, question: wire.PastWhatIf, since: float | None) -> tuple[float, float]:
         now = self._clock()
-        end = floor(now / STEP) * STEP if question.end is None else min(question.end, now)
+        full = floor(now / STEP) * STEP
+        latest = full if since is not None and full - since > STEP else now
+        end = latest if question.end is None else min(question.end, now)
         start = end - question.days * DAY if question.start is None else question.start
         if not start < end:
             raise invalid_field("start", "The time ends before it starts.", "Give a start that is before the end.")
