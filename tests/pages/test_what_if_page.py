@@ -36,7 +36,7 @@ def test_more_nodes_are_asked_about_by_a_slider_and_answered_in_a_sentence(visit
     nodes.press("ArrowRight")
     nodes.press("ArrowRight")
     expect(page.get_by_test_id("comparison")).to_contain_text("2 nodes of")
-    expect(page.get_by_test_id("comparison")).to_contain_text("Both pools are simulated.")
+    expect(page.get_by_test_id("comparison")).to_contain_text("Both pools are calculated from the recorded jobs.")
     expect(page.get_by_test_id("totals").locator("dd").filter(has_text="→").first).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="vision")).to_be_visible()
     page.get_by_test_id("reset").click()

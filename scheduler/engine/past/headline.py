@@ -26,7 +26,7 @@ def _parts(before: PastFigures, after: PastFigures) -> Iterator[str]:
     finished = after.finished - before.finished
     if finished:
         word = "job finishes" if abs(finished) == 1 else "jobs finish"
-        yield f"{amount(abs(finished))} {word} {'more' if finished > 0 else 'less'}"
+        yield f"{amount(abs(finished))} {'more' if finished > 0 else 'fewer'} {word}"
     if before.cost is not None and after.cost is not None and round(after.cost) != round(before.cost):
         yield f"cost {amount(round(before.cost))} → {amount(round(after.cost))}"
 

@@ -26,7 +26,7 @@ export function drawComparison({ start, end, headline, unchanged, changed, notes
     h(
       "p",
       { class: "st-muted" },
-      `${words || "The same pool"}, from ${days[0]} to ${days[1]}. Both pools are simulated. `,
+      `${words || "The same pool"}, from ${days[0]} to ${days[1]}. Both pools are calculated from the recorded jobs. `,
       simulatedMark(simulated),
     ),
     drawTotals(unchanged.total, changed.total),
