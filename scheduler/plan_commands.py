@@ -19,10 +19,10 @@ from springtide.scheduler.process_tuning import loading
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
 from springtide.scheduler.scenario.shape import SettingsPart
 from springtide.scheduler.simulate import run
+from springtide.scheduler.simulate.load import Load, load_of, settings_of
 from springtide.scheduler.simulate.plan_report import planned
 from springtide.scheduler.simulate.report import JOB_COLUMNS, job_rows
 from springtide.scheduler.simulate.run import Policy, Result
-from springtide.scheduler.simulate.load import Load, load_of, settings_of
 from springtide.scheduler.simulate.settle import opening
 from springtide.scheduler.simulate.trace import jobs_of, parse_nodes, read_quotas, read_trace
 from springtide.scheduler.simulate.virtual import Costs

@@ -20,13 +20,13 @@ def history() -> None:
 
 @history.command()
 @click.option("--from", "start", type=Moment(), metavar="TIME", help="The beginning, such as 2026-01-31.")
-@click.option("--to", "end", type=LastMoment(), metavar="TIME", help="The end; a day is part of it.  [default: now]")
+@click.option(
+    "--to", "end", type=LastMoment(), metavar="TIME", help="The end; a day is part of it.  [default: now]"
+)
 @click.option("--anonymous", is_flag=True, help="Make up all names of people, jobs, projects and nodes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write.")
 @json_option
-def export(
-    *, start: float | None, end: float | None, anonymous: bool, output: Path | None, as_json: bool
-) -> None:
+def export(*, start: float | None, end: float | None, anonymous: bool, output: Path | None, as_json: bool) -> None:
     """Export the past as a scenario for `springtide simulate`, the last day by default.
 
     For admins of the pool; admins of projects get other projects and their people under made-up names.

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.interventions import NO_VALUE as NO_BOUND
+from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.text import json_option, print_json, print_table, say
 from springtide.hub_extension.commands.times import LastMoment, Moment, local
 from springtide.scheduler.client import Client
@@ -72,9 +72,15 @@ class AmountOfProject(click.ParamType[tuple[str, Any]]):
 @click.command("what-if")
 @click.option("--last", type=Duration(), metavar="TIME", help="How long a past, such as 30d.  [default: 30d]")
 @click.option("--from", "start", type=Moment(), metavar="TIME", help="Its beginning, such as 2026-01-31.")
-@click.option("--to", "end", type=LastMoment(), metavar="TIME", help="Its end; a day is part of it.  [default: now]")
 @click.option(
-    "--nodes", type=NodesOfType(), multiple=True, metavar="TYPE=+N", help="More or fewer nodes; of a new type +NxGPUS."
+    "--to", "end", type=LastMoment(), metavar="TIME", help="Its end; a day is part of it.  [default: now]"
+)
+@click.option(
+    "--nodes",
+    type=NodesOfType(),
+    multiple=True,
+    metavar="TYPE=+N",
+    help="More or fewer nodes; of a new type +NxGPUS.",
 )
 @click.option("--quota", type=AmountOfProject(), multiple=True, metavar="PROJECT=N", help="Another quota.")
 @click.option("--limit", type=AmountOfProject(), multiple=True, metavar="PROJECT=N", help="Another limit.")
@@ -121,7 +127,7 @@ def what_if(
 
 
 def _followed(client: Client, run: PastRun, *, quiet: bool) -> PastRun:
-    """Return the calculation once it has ended, and show how far it is; cancel it if the command is interrupted."""
+    """Return the calculation once it has ended, and show how far it is; cancel it on an interruption."""
     shown = click.get_text_stream("stderr")
     try:
         with click.progressbar(length=100, label="Simulating", file=shown, hidden=quiet) as bar:
@@ -136,7 +142,9 @@ def _followed(client: Client, run: PastRun, *, quiet: bool) -> PastRun:
 
 
 def _show(found: PastComparison) -> None:
-    click.echo(f"From {local(found.start)} to {local(found.end)}, simulated: the pool as it was → as it would have been.")
+    click.echo(
+        f"From {local(found.start)} to {local(found.end)}, simulated: the pool as it was → as it would have been."
+    )
     click.echo(found.headline)
     click.echo("")
     header = ("PROJECT", "WAIT 50 %", "WAIT 95 %", "FINISHED", "GPU h", "UTILISATION", "PAUSES", "LOST h", "COST")

@@ -28,14 +28,12 @@ USUAL = Circumstances()
 
 def circumstances_of(part: JobPart) -> Circumstances | None:
     """Return the circumstances of a job, None for the usual ones."""
-    own = Circumstances(
-        part.worked, part.started, part.away, part.cancelled, part.saves, part.checkpoint_every
-    )
+    own = Circumstances(part.worked, part.started, part.away, part.cancelled, part.saves, part.checkpoint_every)
     return None if own == USUAL else own
 
 
 def check_past(document: Document, shown: str) -> None:
-    """Check spans of time, and that changes are about nodes and projects that are there. Raises `ScenarioError`."""
+    """Check spans of time, and that changes are about known nodes and projects. Raises `ScenarioError`."""
     for field, (start, end) in _stretches(document):
         if end < start:
             raise ScenarioError(shown, field, f"expected an end that is not before {start:g}, got {end:g}")

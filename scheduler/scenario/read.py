@@ -71,6 +71,9 @@ def some(names: Iterable[str]) -> str:
     return f"{listed}, … ({len(shown)} in all)" if len(shown) > 8 else listed or "(there are none)"
 
 
+USUAL_SETTINGS = SettingsPart()
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A pool at one moment. ``durations`` are the given run times in seconds, by job id.
@@ -89,7 +92,7 @@ class Scenario:
     circumstances: Mapping[str, Circumstances] = field(default_factory=dict)
     span: tuple[float, float] | None = None
     changes: tuple[ChangePart, ...] = ()
-    settings: SettingsPart = SettingsPart()
+    settings: SettingsPart = USUAL_SETTINGS
     prices: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ class Load:
     """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them.
 
     ``gpu_types`` is the pool's order of GPU types; ``surplus`` is the rule for GPUs that quotas leave. ``span`` is
-    when it begins and ends, ``changes`` those of the pool in order, ``circumstances`` those of jobs that have some.
+    when it begins and ends, ``changes`` those of the pool, ``circumstances`` those of jobs that have some.
     """
 
     nodes: tuple[Node, ...]

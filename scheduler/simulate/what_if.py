@@ -13,7 +13,7 @@ from springtide.scheduler.model import Amount, Job, Node, Phase
 from springtide.scheduler.scenario import Scenario
 from springtide.scheduler.scenario.shape import ChangePart
 from springtide.scheduler.simulate.changes import presence
-from springtide.scheduler.simulate.load import Load, load_of, settings_of
+from springtide.scheduler.simulate.load import load_of, settings_of
 from springtide.scheduler.simulate.run import simulate
 from springtide.scheduler.simulate.virtual import Costs, Course
 from springtide.scheduler.wire.past import MoreNodes, PastChanges, PastFigures, PastOutcome
@@ -75,7 +75,9 @@ def _amount(
         return {**before, **wanted} if len(types) > 1 else wanted[types[0]]
     if wanted and len(types) > 1:
         example = ", ".join(types)
-        raise ImpossibleError(f"The pool had several GPU types ({example}); say of which {given(name)} has {wanted}.")
+        raise ImpossibleError(
+            f"The pool had several GPU types ({example}); say of which {given(name)} has {wanted}."
+        )
     return wanted
 
 

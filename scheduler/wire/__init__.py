@@ -79,6 +79,16 @@ from springtide.scheduler.wire.jobs import (
     TrackerLinks,
 )
 from springtide.scheduler.wire.options import BadOption, Option, Surface
+from springtide.scheduler.wire.past import (
+    MoreNodes,
+    PastChanges,
+    PastComparison,
+    PastFigures,
+    PastOutcome,
+    PastRun,
+    PastWhatIf,
+    PoolPast,
+)
 from springtide.scheduler.wire.people import (
     Admin,
     AuditEntry,
@@ -130,16 +140,6 @@ from springtide.scheduler.wire.pool import (
     UnmatchedView,
 )
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.past import (
-    MoreNodes,
-    PastChanges,
-    PastComparison,
-    PastFigures,
-    PastOutcome,
-    PastRun,
-    PastWhatIf,
-    PoolPast,
-)
 from springtide.scheduler.wire.reports import REPORT_COLUMNS, Report, ReportBy, ReportRow
 from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.sessions import (

@@ -41,7 +41,7 @@ class PastChanges(Request, frozen=True, kw_only=True):
 
 
 class PastWhatIf(Request, frozen=True, kw_only=True):
-    """A question about a span of the past, by default the last ``days`` days: what if the pool had been another?
+    """A question about a span of the past, by default the last ``days`` days, had the pool been another.
 
     ``start`` and ``end`` are in seconds since the epoch.
     """

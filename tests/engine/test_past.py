@@ -26,7 +26,9 @@ START, END = 1_000.0, 2_000.0
 NODES = (Node("one", 8, "v100"), Node("two", 8, "v100"))
 
 
-def past(*jobs: JobRecord, facts: Sequence[EndedFact] = (), audit: Sequence[AuditRecord] = (), **more: Any) -> Past:
+def past(
+    *jobs: JobRecord, facts: Sequence[EndedFact] = (), audit: Sequence[AuditRecord] = (), **more: Any
+) -> Past:
     return Past(list(jobs), more.get("forgotten", []), [fact("", 16), *facts], list(audit))
 
 
@@ -140,9 +142,7 @@ def test_a_node_that_joined_is_there_from_then_on() -> None:
 
 def test_a_node_that_left_is_known_by_the_jobs_that_ran_there() -> None:
     old = {"placement": (Worker(0, "old", (6, 7)),)}
-    found = replace(
-        past(sent(1, 1100, (1200, 1300, old))), facts=[fact("", 24, 0, 1500), fact("", 16, 1500)]
-    )
+    found = replace(past(sent(1, 1100, (1200, 1300, old))), facts=[fact("", 24, 0, 1500), fact("", 16, 1500)])
     made = document(found)
     assert {part.name: part.gpus for part in made.nodes} == {"one": 8, "two": 8, "old": 8}
     assert [(change.at, change.gpus) for change in made.changes] == [(500, {"old": 0})]

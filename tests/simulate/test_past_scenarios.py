@@ -13,7 +13,7 @@ HOUR = 3600.0
 def played(written, scenario, simulated, tmp_path):
     """Simulates jobs of susan and joe on a node of 4 GPUs; returns the outcome, and start and end by job."""
 
-    def play(*jobs: dict, **past):
+    def play(*jobs: dict, **past: object):
         nodes = past.pop("nodes", [{"name": "dgx", "gpus": 4}])
         pool = scenario(*jobs, nodes=nodes, projects=[{"name": "susan", "quota": 2}, {"name": "joe", "quota": 2}])
         table = tmp_path / "jobs.csv"
@@ -25,7 +25,7 @@ def played(written, scenario, simulated, tmp_path):
     return play
 
 
-def job(name: str, project: str = "susan", **more):
+def job(name: str, project: str = "susan", **more: object):
     return {"name": name, "project": project, "gpus": 2, "duration": 1000, **more}
 
 

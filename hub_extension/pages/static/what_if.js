@@ -127,7 +127,11 @@ function drawPage(pool) {
       drawChanges(pool, shown.changes, { now: shown.period === "now", change: edit }),
       button("reset", "Reset", reset, { disabled: !changeWords(shown.changes) }),
     ),
-    h("div", { key: "answer", class: "st-whatif-answer", "aria-live": "polite", "data-testid": "answer" }, drawAnswer()),
+    h(
+      "div",
+      { key: "answer", class: "st-whatif-answer", "aria-live": "polite", "data-testid": "answer" },
+      drawAnswer(),
+    ),
   );
 }
 

@@ -24,10 +24,9 @@ from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
 from springtide.scheduler.store.queries.past import past, recorded_since
 
-
 DAY = 86_400.0
 STEP = 600.0
-"""Seconds to whose multiples the end of a past is rounded down, so that the same question is the same for a while."""
+"""Seconds to whose multiples the end of a past is rounded down, so that a question stays the same for a while."""
 LONGEST = 400 * DAY
 SCENARIOS = 4
 """Number of scenarios that are kept."""
@@ -52,9 +51,7 @@ class PastCalls:
         self.runs = PastRuns()
         self._scenarios: LruCache[tuple[float, float], Prepared] = LruCache(SCENARIOS)
 
-    async def begin(
-        self, person: str, question: wire.PastWhatIf, known: Collection[str] | None
-    ) -> wire.PastRun:
+    async def begin(self, person: str, question: wire.PastWhatIf, known: Collection[str] | None) -> wire.PastRun:
         """Begin a calculation for a person, with figures of projects that are ``known`` (None: of all).
 
         A person's next question ends the one before. Raises `Refusal` if nothing was recorded in that time, for a
@@ -122,7 +119,7 @@ class PastCalls:
         )
 
     async def scenario(self, start: float, end: float) -> Document:
-        """Return the past from ``start`` to ``end`` as a scenario. Raises `Refusal` if nothing was recorded then."""
+        """Return the past from ``start`` to ``end`` as a scenario. Raises `Refusal` if nothing was recorded."""
         now = self._clock()
         since = await self._threads.read(recorded_since)
         start, end = max(start, since if since is not None and since < end else start), min(end, now)

@@ -59,7 +59,7 @@ class JobParts:
 def job_parts(
     jobs: Iterable[JobRecord], forgotten: Iterable[LedgerEntry], span: Span, stops: Stops, types: Sequence[str]
 ) -> JobParts:
-    """Return the jobs of a span. GPU ``types`` that the scenario does not have are left out of what jobs accept."""
+    """Return the jobs of a span. Of the types that they accept those stay that are among the ``types`` of then."""
     running = [job for job in jobs if job.rules.runs]
     ends = {job.id: job.standing.ended for job in running}
     known = _run_times(running)
@@ -71,7 +71,9 @@ def job_parts(
         guess = not job.state.final or not work.total
         guessed += guess
         restarts += work.restarts
-        parts.append(_part(job, span, work, away, known.usual(job.spec) if guess else None, types))
+        parts.append(
+            _part(job, span, work, away=away, usual=known.usual(job.spec) if guess else None, types=types)
+        )
     deleted = list(_deleted(forgotten, span, types))
     return JobParts([*parts, *deleted], _notes(guessed, held, len(deleted)), restarts)
 
@@ -138,6 +140,7 @@ def _part(
     job: JobRecord,
     span: Span,
     work: _Work,
+    *,
     away: tuple[tuple[float, float], ...],
     usual: float | None,
     types: Sequence[str],

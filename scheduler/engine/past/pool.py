@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from springtide.scheduler.engine.past.jobs import Stops
@@ -70,9 +71,9 @@ def past_nodes(
     for at, gpu_type, missing in steps:
         before = dict(gpus)
         if missing > 0:
-            _take(gpus, types, gpu_type, missing, seen, at)
+            _take(gpus, types, gpu_type, missing, seen=seen, at=at)
         else:
-            _return(gpus, types, gpu_type, -missing, gone, at)
+            _return(gpus, types, gpu_type, -missing, gone=gone, at=at)
         changed = {name: before.get(name, 0) for name in gpus if gpus[name] != before.get(name, 0)}
         if changed:
             later.append((at, changed))
@@ -92,7 +93,7 @@ def _steps(facts: Iterable[EndedFact], span: Span) -> Iterator[tuple[float, str,
             by_type[fact.gpu_type].append(fact)
     for gpu_type, own in by_type.items():
         own.sort(key=lambda fact: fact.start)
-        for before, after in zip(own, own[1:], strict=False):
+        for before, after in pairwise(own):
             difference = int((after.value or 0) - (before.value or 0))
             if difference and after.start > span.start:
                 yield after.start, gpu_type, difference
@@ -103,6 +104,7 @@ def _take(
     types: Mapping[str, str],
     gpu_type: str,
     missing: int,
+    *,
     seen: Mapping[str, _Seen],
     at: float,
 ) -> None:
@@ -123,6 +125,7 @@ def _return(
     types: dict[str, str],
     gpu_type: str,
     number: int,
+    *,
     gone: Mapping[str, _Seen],
     at: float,
 ) -> None:
@@ -229,7 +232,7 @@ def past_projects(
 
 def _amount(
     known: Mapping[str, Sequence[EndedFact]], at: float, types: Sequence[str], missing: int | None
-) -> int | None | dict[str, int | None]:
+) -> int | dict[str, int | None] | None:
     """Return a quota or a limit at a time, as a scenario has it.
 
     What was not recorded yet is the first recorded amount.

@@ -81,7 +81,7 @@ class _Run:
 
 
 class PastRuns:
-    """Calculates in a process of its own, one calculation at a time; a person's next question ends the one before."""
+    """Calculates in processes, one at a time; a person's next question ends the one before."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = command
