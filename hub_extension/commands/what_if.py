@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -128,16 +129,19 @@ def what_if(
 
 def _followed(client: Client, run: PastRun, *, quiet: bool) -> PastRun:
     """Return the calculation once it has ended, and show how far it is; cancel it on an interruption."""
-    shown = click.get_text_stream("stderr")
+    shows = not quiet and sys.stderr.isatty()
     try:
-        with click.progressbar(length=100, label="Simulating", file=shown, hidden=quiet) as bar:
-            while run.state in {"waiting", "running"}:
-                time.sleep(INTERVAL)
-                run = client.past_run(run.id)
-                bar.update(int(100 * run.progress) - bar.pos)
+        while run.state in {"waiting", "running"}:
+            time.sleep(INTERVAL)
+            run = client.past_run(run.id)
+            if shows:
+                click.echo(f"\rSimulating the past: {run.progress:4.0%}", nl=False, err=True)
     except KeyboardInterrupt:
         client.cancel_past_run(run.id)
         raise
+    finally:
+        if shows:
+            click.echo(err=True)
     return run
 
 

@@ -94,9 +94,10 @@ def simulate(
     for job, duration in arriving:
         pool.add(_course(job, duration, own.get(job.id, USUAL)))
     schedule_changes(pool, load)
-    for part in range(1, PARTS + 1) if load.span is not None and passed is not None else ():
-        pool.run(start + (end - start) * part / PARTS)
-        passed(part / PARTS)
+    if load.span is not None and passed is not None:
+        for part in range(1, PARTS + 1):
+            pool.run(start + (end - start) * part / PARTS)
+            passed(part / PARTS)
     pool.run(end)
     if load.span is not None:
         pool.cut(end)

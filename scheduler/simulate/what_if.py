@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -186,7 +186,7 @@ class _Figures:
         courses = list(courses)
         sent = [course for course in courses if course.job.submitted >= self._start]
         waits = sorted(wait for course in sent if (wait := self._wait(course)) is not None)
-        held: Counter[str] = Counter()
+        held: dict[str, float] = defaultdict(float)
         for course in courses:
             for since, to, gpus, node in course.spans:
                 held[self._types[node]] += max(0.0, min(to, self._end) - max(since, self._start)) * gpus

@@ -227,7 +227,8 @@ def past_projects(
         parts.append(
             ProjectPart(name=name, parent=parent, weight=project.weight, priority=project.priority, **amounts)
         )
-    return parts, [ChangePart(at=span.time(at), **values) for at, values in sorted(changes.items())]
+    found = sorted(changes.items())
+    return parts, [ChangePart(at=span.time(at), quota=each["quota"], limit=each["limit"]) for at, each in found]
 
 
 def _amount(
