@@ -1,6 +1,6 @@
 /** What if the pool had other nodes, quotas or rules: now, or in the last weeks, simulated beside what was. */
 
-import { changesAsked, changeWords, drawChanges, noChanges } from "./past/changes.js";
+import { changesAsked, changesOfNow, changeWords, drawChanges, noChanges } from "./past/changes.js";
 import { drawComparison } from "./past/comparison.js";
 import { shiftWords } from "./quotas/what_if.js";
 import { attempted, call, section } from "./site.js";
@@ -36,6 +36,10 @@ function choose(change) {
   later();
 }
 
+function choosePeriod(period) {
+  choose({ period, changes: period === "now" ? changesOfNow(shown.changes) : shown.changes });
+}
+
 function edit(change) {
   Object.assign(shown.changes, change);
   later();
@@ -65,7 +69,7 @@ async function ask() {
 async function askNow(fresh) {
   const { nodes, quota } = shown.changes;
   const added = Object.entries(nodes).flatMap(([type, number]) =>
-    Array.from({ length: Math.max(0, number) }, (_, place) => [
+    Array.from({ length: number }, (_, place) => [
       `more-${type}-${place + 1}`,
       { gpus: shown.pool.gpus[type], gpu_type: type },
     ]),
@@ -149,7 +153,7 @@ function drawPeriod(pool) {
         class: "form-select",
         value: shown.period,
         "data-testid": "period",
-        on: { change: ({ target }) => choose({ period: target.value }) },
+        on: { change: ({ target }) => choosePeriod(target.value) },
       },
       Object.entries(periods()).map(([name, words]) =>
         h("option", { key: name, value: name, selected: name === shown.period }, words),
@@ -168,7 +172,7 @@ function youngWords(days) {
 
 function drawAnswer() {
   const { run, refused, now, words } = shown;
-  if (refused) return emptyState(refused.message, refused.hint ?? "");
+  if (refused) return emptyState("This cannot be calculated.", refused.message);
   if (now) return h("p", { key: "now", class: "st-whatif-headline", "data-testid": "headline" }, now);
   if (!run) return h("p", { key: "loading", class: "st-muted" }, "Loading…");
   if (run.comparison) return drawComparison(run.comparison, words);

@@ -10,7 +10,7 @@ import secrets
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -74,6 +74,10 @@ class _Run:
             comparison=self.comparison,
         )
 
+    def forget_scenario(self) -> None:
+        """Drop the scenario, which is large, once it is no longer needed."""
+        self.prepared = replace(self.prepared, scenario=b"")
+
     @property
     def over(self) -> bool:
         """Whether it has ended."""
@@ -101,6 +105,7 @@ class PastRuns:
         self._runs.put(person, run)
         if (answer := self._answers.get(_key(run, question.changes))) is not None:
             run.state, run.progress, run.comparison = "done", 1.0, answer
+            run.forget_scenario()
             return run.view
         run.task = asyncio.get_running_loop().create_task(self._calculate(run))
         self._tasks.add(run.task)
@@ -155,6 +160,8 @@ class PastRuns:
         except Exception:
             logger.exception("What would have been could not be calculated.")
             run.state, run.why = "failed", FAILED
+        finally:
+            run.forget_scenario()
 
     async def _ask(self, run: _Run) -> None:
         prepared, baseline = run.prepared, _key(run)

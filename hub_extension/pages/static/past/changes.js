@@ -27,13 +27,23 @@ export function changesAsked({ nodes, quota, order, surplus }) {
 export function changeWords({ nodes, quota, order, surplus }) {
   const words = Object.entries(nodes)
     .filter(([, number]) => number)
-    .map(([type, number]) => `${count(Math.abs(number), "node")} of ${clean(type)} ${number > 0 ? "more" : "less"}`);
+    .map(([type, number]) => nodeWords(Math.abs(number), number > 0 ? "more" : "fewer", clean(type)));
   for (const [project, types] of Object.entries(quota))
     for (const [type, number] of Object.entries(types))
       words.push(`quota of ${clean(project)}: ${amount(number)} ${clean(type)}`);
   if (order) words.push(ORDERS[order]);
   if (surplus) words.push(`idle GPUs ${SURPLUSES[surplus]}`);
   return words.join(", ");
+}
+
+function nodeWords(number, which, type) {
+  return `${amount(number)} ${which} ${number === 1 ? "node" : "nodes"} of ${type}`;
+}
+
+/** The changes without those that the forecast of the present cannot answer. */
+export function changesOfNow(changes) {
+  const added = Object.entries(changes.nodes).filter(([, number]) => number > 0);
+  return { ...noChanges(), nodes: Object.fromEntries(added), quota: changes.quota };
 }
 
 /**

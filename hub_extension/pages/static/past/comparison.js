@@ -5,6 +5,7 @@ import { simulatedMark } from "../visuals/base/glyphs.js";
 import { amount, clean, duration } from "../visuals/base/words.js";
 
 const UNIT_DIGITS = 10;
+const LONGEST_HEADLINE = 90;
 const FIGURES = {
   wait_p50_s: ["median wait", duration, "half of the jobs did not wait longer for their first start"],
   wait_p95_s: ["95 % wait", duration, "95 % of the jobs did not wait longer for their first start"],
@@ -22,7 +23,7 @@ export function drawComparison({ start, end, headline, unchanged, changed, notes
   return h(
     "div",
     { key: "comparison", "data-testid": "comparison" },
-    h("h2", { class: "st-whatif-headline", "data-testid": "headline" }, clean(headline)),
+    h("h2", { class: "st-whatif-headline", "data-testid": "headline" }, headlineWords(clean(headline), words)),
     h(
       "p",
       { class: "st-muted" },
@@ -42,6 +43,12 @@ export function drawComparison({ start, end, headline, unchanged, changed, notes
       ),
     ),
   );
+}
+
+/** The sentence of an answer after what is asked, if both are short enough for a headline. */
+function headlineWords(headline, words) {
+  const whole = `${words}: ${headline[0].toLowerCase()}${headline.slice(1)}`;
+  return words && whole.length <= LONGEST_HEADLINE ? `${whole[0].toUpperCase()}${whole.slice(1)}` : headline;
 }
 
 function known(before, after) {
