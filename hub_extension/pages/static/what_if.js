@@ -11,7 +11,12 @@ import { count } from "./visuals/base/words.js";
 const DAY_S = 86_400;
 const ASK_AFTER_MS = 700;
 const LOOK_AFTER_MS = 700;
-const PERIODS = { now: "Now", 7: "Last 7 days", 30: "Last 30 days", 90: "Last 90 days" };
+const PERIODS = [
+  ["now", "Now"],
+  ["7", "Last 7 days"],
+  ["30", "Last 30 days"],
+  ["90", "Last 90 days"],
+];
 
 const shown = { pool: null, period: "30", changes: noChanges(), run: null, words: "", now: "", refused: null };
 let timer = null;
@@ -27,8 +32,7 @@ async function start() {
 }
 
 function periods() {
-  const { pool } = shown;
-  return Object.fromEntries(Object.entries(PERIODS).filter(([name]) => name !== "now" || pool.whole));
+  return PERIODS.filter(([name]) => name !== "now" || shown.pool.whole);
 }
 
 function choose(change) {
@@ -155,9 +159,7 @@ function drawPeriod(pool) {
         "data-testid": "period",
         on: { change: ({ target }) => choosePeriod(target.value) },
       },
-      Object.entries(periods()).map(([name, words]) =>
-        h("option", { key: name, value: name, selected: name === shown.period }, words),
-      ),
+      periods().map(([name, words]) => h("option", { key: name, value: name, selected: name === shown.period }, words)),
     ),
     short && h("p", { key: "short", class: "st-muted", "data-testid": "young" }, youngWords(days)),
     !pool.whole &&
