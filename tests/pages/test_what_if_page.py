@@ -77,13 +77,21 @@ def test_a_calculation_shows_how_far_it_is_and_can_be_cancelled(visit: Visit) ->
     expect(page.get_by_test_id("cancel")).to_have_count(0)
 
 
+def test_the_report_leads_there_for_those_who_administer(visit: Visit) -> None:
+    visit("joe", "report").get_by_test_id("report-print").wait_for()
+    expect(visit("joe", "report").get_by_test_id("what-if")).to_have_count(0)
+    page = visit("admin", "report")
+    page.get_by_test_id("what-if").click()
+    expect(page.get_by_role("heading", name="What if", exact=True)).to_be_visible()
+
+
 def test_people_who_administer_nothing_do_not_get_the_page(visit: Visit) -> None:
     page = visit("joe", "what-if")
     expect(page.get_by_text("Only administrators of the pool or of a project see this page.")).to_be_visible()
 
 
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize("width", [1000, 1440, 1920])
+@pytest.mark.parametrize("width", [1000, 1200, 1440, 1920])
 def test_the_page_fits_and_can_be_read_by_everyone(visit: Visit, width: int, tmp_path: Path) -> None:
     page = answered(visit("admin", "what-if"))
     page.set_viewport_size({"width": width, "height": 900})
