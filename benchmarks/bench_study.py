@@ -198,7 +198,7 @@ def outcome(team: Team, people: Sequence[Person], pool: VirtualPool, end: float)
 
 def _held(course: Course, end: float) -> float:
     """Return the GPU-seconds that the experiment held until the end."""
-    ended = sum((until - since) * gpus for since, until, gpus in course.spans)
+    ended = sum((until - since) * gpus for since, until, gpus, _ in course.spans)
     started = course.job.started
     live = course.job.held_gpus * (end - started) if course.finish is None and started is not None else 0.0
     return ended + live

@@ -31,7 +31,7 @@ def figure(scenario: Path) -> str:
     load = load_of(read(scenario))
     courses = simulate(load).courses
     colours = dict(zip((project.name for project in load.projects), COLOURS, strict=True))
-    end = max(stop for course in courses for _, stop, _ in course.spans)
+    end = max(stop for course in courses for _, stop, *_ in course.spans)
     height = TOP + sum(_height(course) for course in courses) + FOOT
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
@@ -47,7 +47,7 @@ def figure(scenario: Path) -> str:
 
 def gpus_of(course: Course) -> int:
     """Return the number of GPUs of a job with all its workers."""
-    return max(gpus for _, _, gpus in course.spans)
+    return max(gpus for _, _, gpus, _ in course.spans)
 
 
 def _height(course: Course) -> int:
@@ -71,11 +71,11 @@ def _row(course: Course, colour: str, top: int, end: float) -> Iterator[str]:
     middle = top + thick / 2
     words = escape(f"{job.id} of {job.project}, {gpus_of(course)} GPUs")
     yield f'<text x="12" y="{middle + 4}">{words}</text>'
-    for (_, paused, _), (resumed, _, _) in zip(course.spans, course.spans[1:], strict=False):
+    for (_, paused, *_), (resumed, *_) in zip(course.spans, course.spans[1:], strict=False):
         first, last = _x(paused, end), _x(resumed, end)
         yield f'<path d="M{first} {middle}H{last}" stroke="{colour}" stroke-width="2" stroke-dasharray="4 4"/>'
         yield f'<text x="{(first + last) / 2}" y="{middle - 6}" text-anchor="middle">paused</text>'
-    for start, stop, gpus in course.spans:
+    for start, stop, gpus, _ in course.spans:
         x = _x(start, end)
         size = f'width="{round(_x(stop, end) - x, 1)}" height="{gpus * GPU_HEIGHT}"'
         yield f'<rect x="{x}" y="{top}" {size} rx="3" fill="{colour}"/>'

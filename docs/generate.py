@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, Struct, inspect
 from traitlets import TraitType
 from traitlets.config import Configurable
 
@@ -23,7 +23,7 @@ from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
 from springtide.scheduler.executors.rendezvous import GANG, LAUNCHER, Rendezvous, template, worker_environment
 from springtide.scheduler.gpu_reading import METRICS
-from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart
+from springtide.scheduler.scenario.shape import KEYS, Document
 from springtide.scheduler.wire import OPTIONS, Option
 from springtide.scheduler.wire.options import Kind
 from springtide.spawner.local import LocalNotebook
@@ -93,7 +93,7 @@ CONFIGURABLES: dict[type[Configurable], str] = {
     BuildQuota: "Notebooks with a build quota, on one machine and on a cluster.",
     LocalNotebook: "Notebooks on one machine.",
 }
-PARTS_OF_SCENARIOS = {"": Document, "nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+PARTS_OF_SCENARIOS = {"": Document, **KEYS}
 
 
 def configuration_tables() -> list[str]:
@@ -153,6 +153,8 @@ def _words(kind: inspect.Type) -> str:
     match kind:
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return f"list of {_words(item)}"
+        case inspect.TupleType(item_types=items):
+            return f"list of {len(items)}: {', '.join(_words(item) for item in items)}"
         case inspect.DictType(value_type=value):
             return f"table of {_words(value)}"
         case inspect.UnionType(types=types):
@@ -182,6 +184,8 @@ def _default(field: inspect.Field) -> str:
         return "empty"
     if isinstance(field.default, bool) or field.default is None:
         return {True: "true", False: "false", None: "null"}[field.default]
+    if isinstance(field.default, Struct):
+        return "empty"
     return f"`{field.default}`" if field.default not in ("", ()) else "empty"
 
 

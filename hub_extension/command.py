@@ -86,6 +86,8 @@ COMMANDS = {
     "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
     "needs": Entry(f"{HERE}.home:needs", "", "List what needs an administrator."),
     "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
+    "what-if": Entry(f"{HERE}.what_if:what_if", "", "Simulate the last weeks with other nodes, quotas or rules."),
+    "history": Entry(f"{HERE}.history:history", "", "Export the pool's past as a scenario to simulate."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Explain why a job waits, runs or has ended."),
     "mcp": Entry(f"{HERE}.mcp:mcp", "mcp", "Let an AI assistant use the pool in your name, as its MCP server."),

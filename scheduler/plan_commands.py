@@ -17,10 +17,12 @@ from springtide.scheduler.forecast import Window, forecast
 from springtide.scheduler.model import Order, Settings, Surplus
 from springtide.scheduler.process_tuning import loading
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
+from springtide.scheduler.scenario.shape import SettingsPart
 from springtide.scheduler.simulate import run
+from springtide.scheduler.simulate.load import Load, load_of, settings_of
 from springtide.scheduler.simulate.plan_report import planned
 from springtide.scheduler.simulate.report import JOB_COLUMNS, job_rows
-from springtide.scheduler.simulate.run import Load, Policy, Result, load_of
+from springtide.scheduler.simulate.run import Policy, Result
 from springtide.scheduler.simulate.settle import opening
 from springtide.scheduler.simulate.trace import jobs_of, parse_nodes, read_quotas, read_trace
 from springtide.scheduler.simulate.virtual import Costs
@@ -119,8 +121,7 @@ def _from(window: Window, now: float) -> dict[str, float | None]:
 @click.option(
     "--order",
     type=click.Choice([order.value for order in Order]),
-    default=Settings().order.value,
-    show_default=True,
+    help=f"The order of jobs.  [default: as the SCENARIO says, or {Settings().order}]",
 )
 @click.option(
     "--surplus",
@@ -136,9 +137,7 @@ def _from(window: Window, now: float) -> dict[str, float | None]:
 @click.option(
     "--restart-cost",
     type=Seconds(),
-    default=0.0,
-    show_default=True,
-    help="How much longer each resumed attempt runs.",
+    help="How much longer each resumed attempt runs.  [default: as the SCENARIO says, or 0]",
 )
 @click.option(
     "--checkpoint-every",
@@ -148,9 +147,7 @@ def _from(window: Window, now: float) -> dict[str, float | None]:
 @click.option(
     "--min-runtime",
     type=Seconds(),
-    default=Settings().min_runtime,
-    show_default=True,
-    help="How long a started job is left alone.",
+    help="How long a started job is left alone.  [default: as the SCENARIO says, or 0]",
 )
 @click.option("--jobs-out", type=PATH, help="Write a table of all jobs to this file.")
 @JSON_OPTION
@@ -160,31 +157,32 @@ def simulate(
     trace: Path | None,
     quotas: Path | None,
     nodes: str | None,
-    order: str,
+    order: str | None,
     surplus: str | None,
     policy: str,
-    restart_cost: float,
+    restart_cost: float | None,
     checkpoint_every: float | None,
-    min_runtime: float,
+    min_runtime: float | None,
     jobs_out: Path | None,
     as_json_: bool,
 ) -> None:
     """Run a SCENARIO, or a trace of jobs, through virtual time and print the outcome as one JSON object."""
     del as_json_
     try:
-        load = _load(scenario, trace, quotas, nodes)
+        load, given = _load(scenario, trace, quotas, nodes)
     except ScenarioError as error:
         _fail(str(error), BAD_INPUT)
     result = run.simulate(
         load,
         Policy(policy),
-        Settings(
-            order=Order(order),
+        settings_of(
+            load,
+            given,
+            order=Order(order) if order else None,
+            surplus=Surplus(surplus) if surplus else None,
             min_runtime=min_runtime,
-            surplus=Surplus(surplus) if surplus else load.surplus,
-            gpu_types=load.gpu_types,
         ),
-        Costs(restart_cost, checkpoint_every),
+        Costs(given.restart_cost if restart_cost is None else restart_cost, checkpoint_every),
     )
     if jobs_out is not None:
         _write_jobs(jobs_out, result)
@@ -193,7 +191,9 @@ def simulate(
     click.echo(json.dumps(result.report.as_json(), ensure_ascii=False))
 
 
-def _load(scenario: Path | None, trace: Path | None, quotas: Path | None, nodes: str | None) -> Load:
+def _load(
+    scenario: Path | None, trace: Path | None, quotas: Path | None, nodes: str | None
+) -> tuple[Load, SettingsPart]:
     given = (trace, quotas, nodes)
     if scenario is not None:
         if any(part is not None for part in given):
@@ -207,15 +207,16 @@ def _load(scenario: Path | None, trace: Path | None, quotas: Path | None, nodes:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
     projects = read_quotas(quotas, machines)
     jobs = tuple(jobs_of(read_trace(trace), projects, machines, trace))
-    return Load(machines, projects, jobs, tuple(dict.fromkeys(node.gpu_type for node in machines)))
+    load = Load(machines, projects, jobs, tuple(dict.fromkeys(node.gpu_type for node in machines)))
+    return load, SettingsPart()
 
 
-def _from_scenario(file: Path) -> Load:
+def _from_scenario(file: Path) -> tuple[Load, SettingsPart]:
     scenario = read(file)
     for at, job in enumerate(scenario.jobs):
         if job.id not in scenario.durations:
             raise ScenarioError(str(file), f"jobs[{at}].duration", "missing, expected seconds to simulate with")
-    return load_of(scenario)
+    return load_of(scenario), scenario.settings
 
 
 def _write_jobs(file: Path, result: Result) -> None:

@@ -69,7 +69,7 @@ async def idle(call: Call) -> Idle:
 @route("GET", "/history", Who.LOGGED_IN)
 async def history(call: Call, query: HistoryQuery) -> History:
     """Return the GPUs held over time by project. Raises `Refusal` 422 for an invalid time span."""
-    return await call.pool.engine.history(*_span(query, call.pool.clock()))
+    return await call.pool.engine.history(*span(query, call.pool.clock()))
 
 
 @route("GET", "/pool/gpus", Who.LOGGED_IN, jobs=True)
@@ -84,7 +84,7 @@ async def usage(call: Call, query: UsageQuery) -> UsageReport:
 
     Raises `Refusal` 422 for an invalid time span.
     """
-    report = await call.pool.engine.usage.report(query.by, *_span(query, call.pool.clock()))
+    report = await call.pool.engine.usage.report(query.by, *span(query, call.pool.clock()))
     if query.by in {"gpu", "project"}:
         return report
     return replace(
@@ -117,7 +117,7 @@ async def _report(call: Call, query: ReportQuery) -> Report:
     return await call.pool.engine.reports.report(query.start, query.end, query.by, sight)
 
 
-def _span(query: HistoryQuery, now: float) -> tuple[float, float]:
+def span(query: HistoryQuery, now: float) -> tuple[float, float]:
     """Return begin and end of a query's span. Raises `Refusal` 422 for an invalid one."""
     end = now if query.end is None else query.end
     start = max(0.0, end - DAY_S) if query.start is None else query.start

@@ -171,6 +171,7 @@ def page_handlers(
         (rf"{at}compare", Page, {"site": site, "page": "compare"}),
         (rf"{at}pool", Page, {"site": site, "page": "pool"}),
         (rf"{at}report", Page, {"site": site, "page": "report"}),
+        (rf"{at}what-if", Page, {"site": site, "page": "what_if", "admins_only": True}),
         (rf"{at}workspaces", Page, {"site": site, "page": "workspaces"}),
         (rf"{at}notifications", Page, {"site": site, "page": "notifications"}),
         (rf"{at}admin", Page, {"site": site, "page": "projects", "admins_only": True}),

@@ -39,6 +39,8 @@ FILES_TIMEOUT_S = 90.0
 """Time for a request that reads folders of a job, in seconds."""
 COPY_TIMEOUT_S = 1800.0
 """Time for a request that copies a checkpoint, in seconds."""
+PAST_TIMEOUT_S = 300.0
+"""Time for the past of a pool to arrive, in seconds."""
 MOST_ENTRIES = 200
 """Number of entries of the audit trail that are asked for at a time."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
@@ -499,6 +501,31 @@ class Client:
         """
         query = {"start": start, "end": end, "by": ",".join(by)}
         return self._http.struct(wire.Report, "GET", "report", query=query)
+
+    def past_scenario(
+        self, start: float | None = None, end: float | None = None, *, anonymous: bool = False
+    ) -> bytes:
+        """Return the pool's past as a scenario for `springtide simulate`; only for admins of the pool or projects.
+
+        The times are in seconds since the epoch, by default those of the last day. With ``anonymous`` all names
+        are made up.
+        """
+        query = {"start": start, "end": end, "anonymous": "true" if anonymous else None}
+        return self._http.raw("GET", "history/scenario", query=query, timeout=PAST_TIMEOUT_S)
+
+    def past_what_if(self, question: wire.PastWhatIf) -> wire.PastRun:
+        """Begin to calculate what would have been if the pool had been another; for admins of pool or projects."""
+        return self._http.struct(
+            wire.PastRun, "POST", "history/what-if", body=question, timeout=PAST_TIMEOUT_S, repeat=True
+        )
+
+    def past_run(self, run_id: str) -> wire.PastRun:
+        """Return how far a calculation of yours is, and its answer."""
+        return self._http.struct(wire.PastRun, "GET", _path("history", "what-if", run_id))
+
+    def cancel_past_run(self, run_id: str) -> wire.PastRun:
+        """Cancel a calculation of yours."""
+        return self._http.struct(wire.PastRun, "DELETE", _path("history", "what-if", run_id))
 
     def events(
         self, job: str | None = None, last_event_id: int | None = None, *, stop: threading.Event | None = None

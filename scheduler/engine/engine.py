@@ -154,6 +154,7 @@ class Engine:
         self.reports = parts.reports
         self.needs = parts.needs
         self.home = parts.home
+        self.past = parts.past
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox
@@ -178,6 +179,7 @@ class Engine:
         parts = self._parts
         parts.loop.stop()
         await parts.forecasts.stop()
+        await parts.past.runs.stop()
         await asyncio.gather(self._loop_task, return_exceptions=True)
         for task in tasks:
             task.cancel()

@@ -41,6 +41,7 @@ from springtide.scheduler.engine.needs import Needs
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
+from springtide.scheduler.engine.past.calls import PastCalls
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.populations import Populations
@@ -406,6 +407,7 @@ def _compose(
         ),
         usage=gpu_usage,
         reports=Reports(store, nodes, clock.wall),
+        past=PastCalls(store, state, nodes, settings, clock.wall),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),

@@ -25,6 +25,7 @@ from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.needs import Needs
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
+from springtide.scheduler.engine.past.calls import PastCalls
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.reports import Reports
@@ -87,6 +88,7 @@ class EngineParts:
     reports: Reports
     needs: Needs
     home: Home
+    past: PastCalls
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,16 @@ from springtide.scheduler.model import Amount, Job, Node, Phase, Placement, Proj
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
-from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart, shaped
+from springtide.scheduler.scenario.past import Circumstances, check_past, circumstances_of
+from springtide.scheduler.scenario.shape import (
+    ChangePart,
+    Document,
+    JobPart,
+    NodePart,
+    ProjectPart,
+    SettingsPart,
+    shaped,
+)
 from springtide.scheduler.wire.options import BadOption
 from springtide.scheduler.wire.submission import OPTIONS
 from springtide.scheduler.wording import given
@@ -34,18 +43,25 @@ def check_amounts(document: Document, types: Sequence[str], shown: str) -> None:
 
     Tables name types of the pool; if it has several, plain numbers other than 0 are ambiguous.
     """
+    for place, amount in _amounts(document):
+        if isinstance(amount, Mapping):
+            unknown = next((name for name in amount if name not in types), None)
+            if unknown is not None:
+                message = f"no node has GPUs of type {given(unknown)}, expected one of {some(types)}"
+                raise ScenarioError(shown, place, message)
+        elif amount and len(types) > 1:
+            example = ", ".join(f'"{name}": {amount}' for name in types[:2])
+            message = f"expected a table by GPU type ({some(types)}) such as {{{example}}}, got {amount}"
+            raise ScenarioError(shown, place, message)
+
+
+def _amounts(document: Document) -> Iterator[tuple[str, Amount]]:
     for at, project in enumerate(document.projects):
-        amounts: tuple[tuple[str, Amount], ...] = (("quota", project.quota), ("limit", project.limit))
-        for field, amount in amounts:
-            if isinstance(amount, Mapping):
-                unknown = next((name for name in amount if name not in types), None)
-                if unknown is not None:
-                    message = f"no node has GPUs of type {given(unknown)}, expected one of {some(types)}"
-                    raise ScenarioError(shown, f"projects[{at}].{field}", message)
-            elif amount and len(types) > 1:
-                example = ", ".join(f'"{name}": {amount}' for name in types[:2])
-                message = f"expected a table by GPU type ({some(types)}) such as {{{example}}}, got {amount}"
-                raise ScenarioError(shown, f"projects[{at}].{field}", message)
+        yield f"projects[{at}].quota", project.quota
+        yield f"projects[{at}].limit", project.limit
+    for at, change in enumerate(document.changes):
+        for place, amounts in (("quota", change.quota), ("limit", change.limit)):
+            yield from ((f"changes[{at}].{place}.{name}", amount) for name, amount in amounts.items())
 
 
 def some(names: Iterable[str]) -> str:
@@ -55,12 +71,16 @@ def some(names: Iterable[str]) -> str:
     return f"{listed}, … ({len(shown)} in all)" if len(shown) > 8 else listed or "(there are none)"
 
 
+USUAL_SETTINGS = SettingsPart()
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A pool at one moment. ``durations`` are the given run times in seconds, by job id.
 
     A job's id is its name. Jobs are in the file's order; those with workers in ``placed`` are running.
-    ``gpu_types`` are those of the nodes in the pool's order.
+    ``gpu_types`` are those of the nodes in the pool's order. ``circumstances`` are those of jobs that have some
+    of their own, ``changes`` the later ones of the pool, in order; ``span`` is when a simulation begins and ends.
     """
 
     nodes: tuple[Node, ...]
@@ -69,6 +89,11 @@ class Scenario:
     durations: Mapping[str, float]
     gpu_types: tuple[str, ...] = ("",)
     surplus: Surplus = Surplus.FAIR
+    circumstances: Mapping[str, Circumstances] = field(default_factory=dict)
+    span: tuple[float, float] | None = None
+    changes: tuple[ChangePart, ...] = ()
+    settings: SettingsPart = USUAL_SETTINGS
+    prices: Mapping[str, float] = field(default_factory=dict)
 
 
 def read(path: Path) -> Scenario:
@@ -91,6 +116,7 @@ def checked(data: Any, shown: str) -> Scenario:
     types = types_of(document, shown)
     check_amounts(document, types, shown)
     _check_jobs(document, shown)
+    check_past(document, shown)
     return Scenario(
         nodes=tuple(_node(part) for part in document.nodes),
         projects=tuple(_project(part, age) for age, part in enumerate(document.projects)),
@@ -98,6 +124,11 @@ def checked(data: Any, shown: str) -> Scenario:
         durations={part.name: part.duration for part in document.jobs if part.duration is not None},
         gpu_types=types,
         surplus=document.surplus,
+        circumstances={part.name: own for part in document.jobs if (own := circumstances_of(part)) is not None},
+        span=document.span,
+        changes=tuple(sorted(document.changes, key=lambda change: change.at)),
+        settings=document.settings,
+        prices=document.prices,
     )
 
 
@@ -199,34 +230,34 @@ def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
     kinds = {node.name: node.gpu_type for node in document.nodes}
     jobs = []
     for at, part in enumerate(document.jobs):
-        field = f"jobs[{at}].placed"
+        place = f"jobs[{at}].placed"
         running = [name for name in part.placed if name is not None]
         least = part.least_workers
         if len(part.placed) > part.workers:
             raise ScenarioError(
-                shown, field, f"expected one entry per worker ({part.workers}), got {len(part.placed)}"
+                shown, place, f"expected one entry per worker ({part.workers}), got {len(part.placed)}"
             )
         if 0 < len(running) < least:
             raise ScenarioError(
-                shown, field, f"expected no worker or at least {least} on nodes, got {len(running)}"
+                shown, place, f"expected no worker or at least {least} on nodes, got {len(running)}"
             )
         for name in running:
             if name not in free:
-                raise ScenarioError(shown, field, f"no node {given(name)}, expected one of {some(free)} or null")
+                raise ScenarioError(shown, place, f"no node {given(name)}, expected one of {some(free)} or null")
             if part.gpu_types and kinds[name] not in part.gpu_types:
                 wanted = some(part.gpu_types)
                 raise ScenarioError(
-                    shown, field, f"node {given(name)} is of type {given(kinds[name])}, expected {wanted}"
+                    shown, place, f"node {given(name)} is of type {given(kinds[name])}, expected {wanted}"
                 )
         mixed = {kinds[name] for name in running}
         if len(mixed) > 1:
-            raise ScenarioError(shown, field, f"expected all workers on GPUs of one type, got {some(mixed)}")
-        jobs.append(_job(part, _seated(part, running, free, field, shown)))
+            raise ScenarioError(shown, place, f"expected all workers on GPUs of one type, got {some(mixed)}")
+        jobs.append(_job(part, _seated(part, running, free, place, shown)))
     return tuple(jobs)
 
 
 def _seated(
-    part: JobPart, nodes: Sequence[str], free: Mapping[str, Iterable[int]], field: str, shown: str
+    part: JobPart, nodes: Sequence[str], free: Mapping[str, Iterable[int]], place: str, shown: str
 ) -> Placement:
     """Return the workers on the lowest free GPUs of their nodes."""
     seats = []
@@ -237,7 +268,7 @@ def _seated(
                 f"{part.gpus} GPUs on node {given(name)} for job {given(part.name)}, but only {len(gpus)} are "
                 "left there"
             )
-            raise ScenarioError(shown, field, f"expected free GPUs: {message}")
+            raise ScenarioError(shown, place, f"expected free GPUs: {message}")
         seats.append(Worker(rank, name, gpus))
     return tuple(seats)
 
@@ -258,5 +289,7 @@ def _job(part: JobPart, placement: Placement) -> Job:
         submitted=part.submitted,
         phase=Phase.RUNNING if placement else Phase.WAITING,
         placement=placement,
-        attempts=1 if placement else 0,
+        attempts=1 if placement or part.worked else 0,
+        served=part.worked * part.workers * part.gpus,
+        usual_runtime=part.usual_runtime,
     )

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from springtide.scheduler.model import Surplus
+from springtide.scheduler.model import Order, Surplus
 from springtide.scheduler.scenario.document import ScenarioError
-from springtide.scheduler.wire.shapes import Count, Positive
+from springtide.scheduler.wire.shapes import MAX_GPUS, Count, Positive
 from springtide.scheduler.wire.submission import CoresText, GivenOptions, MemoryText
 from springtide.scheduler.wording import given
 
@@ -21,6 +21,9 @@ Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Cores = Annotated[float, Meta(ge=0.001, le=1e9)] | CoresText
 Bytes = Annotated[int, Meta(ge=1)] | MemoryText
 Priority = Annotated[int, Meta(ge=0, le=1_000_000)]
+Quantity = Count | dict[Label, Count | None]
+Stretch = tuple[Seconds, Seconds]
+Indices = Annotated[list[Count], Meta(max_length=MAX_GPUS)]
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,14 +54,20 @@ class ProjectPart(Part, frozen=True, kw_only=True):
 
     name: Name
     parent: Name | None = None
-    quota: Count | dict[Label, Count | None] | None = 0
-    limit: Count | dict[Label, Count | None] | None = None
+    quota: Quantity | None = 0
+    limit: Quantity | None = None
     weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     priority: Priority = 100
 
 
 class JobPart(GivenOptions, frozen=True, kw_only=True):
-    """A job with its options. ``placed`` names each running worker's node, ``duration`` is its whole run time."""
+    """A job with its options. ``placed`` names each running worker's node, ``duration`` is its whole run time.
+
+    Of that it had ``worked`` a part before the scenario begins, and was ``started`` first at that time. In each
+    stretch of ``away`` people or a test run kept it from running; it was ``cancelled`` at that time if it had not
+    ended. If it ``saves``, a pause loses nothing, or what came after the last checkpoint if it saves only every
+    ``checkpoint_every`` seconds. ``usual_runtime`` is the run time that jobs like it had.
+    """
 
     name: Name
     project: Name
@@ -67,19 +76,68 @@ class JobPart(GivenOptions, frozen=True, kw_only=True):
     submitted: Seconds = 0.0
     duration: Seconds | None = None
     placed: tuple[Name | None, ...] = ()
+    worked: Seconds = 0.0
+    started: Seconds | None = None
+    away: tuple[Stretch, ...] = ()
+    cancelled: Seconds | None = None
+    saves: bool = True
+    checkpoint_every: Annotated[float, Meta(gt=0, le=1e12)] | None = None
+    usual_runtime: Seconds | None = None
+
+
+class ChangePart(Part, frozen=True, kw_only=True):
+    """A change of the pool ``at`` a time: quotas and limits by project, the rest by node.
+
+    A node has ``gpus`` from then on, 0 if it is not there, and is ``available`` for new attempts or not; ``taken``
+    are indices of its GPUs that nobody gets. Jobs on the nodes that it ``empties`` are paused.
+    """
+
+    at: Seconds
+    quota: dict[Name, Quantity | None] = {}
+    limit: dict[Name, Quantity | None] = {}
+    gpus: dict[Name, Count] = {}
+    available: dict[Name, bool] = {}
+    taken: dict[Name, Indices] = {}
+    empties: tuple[Name, ...] = ()
+
+
+class SettingsPart(Part, frozen=True, kw_only=True):
+    """Settings of the pool for `springtide simulate`, whose options go before them; times are in seconds."""
+
+    order: Order | None = None
+    min_runtime: Seconds | None = None
+    restart_cost: Seconds = 0.0
+    use_half_life: Annotated[float, Meta(ge=60, le=1e12)] | None = None
 
 
 class Document(Part, frozen=True, kw_only=True):
-    """A whole scenario. Projects are listed oldest first, ``gpu_types`` the cheapest first."""
+    """A whole scenario. Projects are listed oldest first, ``gpu_types`` the cheapest first.
+
+    ``span`` are the times at which the simulation begins and ends; else it begins with the first submission and
+    ends with the last job. ``origin`` is the time 0 in seconds since the epoch, ``prices`` are those of a GPU-hour
+    by GPU type, and ``notes`` say what the scenario leaves out.
+    """
 
     nodes: list[NodePart]
     projects: list[ProjectPart]
     jobs: list[JobPart] = []
     gpu_types: list[Label] = []
     surplus: Surplus = Surplus.FAIR
+    span: Stretch | None = None
+    changes: list[ChangePart] = []
+    settings: SettingsPart = SettingsPart()
+    origin: Seconds | None = None
+    prices: dict[Label, Annotated[float, Meta(ge=0, le=1e12)]] = {}
+    notes: list[str] = []
 
 
-KEYS: dict[str, type[Struct]] = {"nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+KEYS: dict[str, type[Struct]] = {
+    "nodes": NodePart,
+    "projects": ProjectPart,
+    "jobs": JobPart,
+    "changes": ChangePart,
+    "settings": SettingsPart,
+}
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _KEY = re.compile(r"^(?P<what>.*?) - at `key` in `\$(?P<path>[^`]*)`$", re.DOTALL)
@@ -120,7 +178,7 @@ def _join(path: str, key: str) -> str:
 
 
 def _keys_at(path: str) -> str:
-    part = KEYS.get(path.partition("[")[0], Document)
+    part = KEYS.get(re.split(r"[.\[]", path)[0], Document)
     return ", ".join(part.__struct_fields__)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from springtide.scheduler.simulate.virtual import Course
@@ -64,22 +64,29 @@ class Report:
 
 def summarize(
     courses: Sequence[Course],
-    gpus: int,
+    present: Callable[[float, float], float],
     violations: Mapping[str, float],
     *,
     left_out: int,
     breaches: int,
     wall_s: float,
+    span: tuple[float, float] | None = None,
 ) -> Report:
-    """Return the report of a finished run on ``gpus`` GPUs; ``violations`` are seconds of broken guarantee."""
+    """Return the report of a run; ``violations`` are seconds of broken guarantee.
+
+    ``present`` returns the GPU-seconds that the pool had between two times, ``span`` is that of the run, the time
+    of submissions unless given.
+    """
     submits = [course.job.submitted for course in courses]
-    span = (min(submits), max(submits)) if submits else (0.0, 0.0)
+    if span is None:
+        span = (min(submits), max(submits)) if submits else (0.0, 0.0)
+    room = present(*span)
     by_project: dict[str, list[Course]] = {name: [] for name in violations}
     for course in courses:
         by_project.setdefault(course.job.project, []).append(course)
     return Report(
-        total=_figures(courses, gpus, span, sum(violations.values())),
-        projects={name: _figures(own, gpus, span, violations.get(name, 0.0)) for name, own in by_project.items()},
+        total=_figures(courses, room, span, sum(violations.values())),
+        projects={name: _figures(own, room, span, violations.get(name, 0.0)) for name, own in by_project.items()},
         left_out=left_out,
         breaches=breaches,
         gpu_hours=_hours(_held(courses, -math.inf, math.inf)),
@@ -107,14 +114,13 @@ def job_rows(courses: Iterable[Course]) -> list[tuple[str, str, float, float | s
     ]
 
 
-def _figures(courses: Sequence[Course], gpus: int, span: tuple[float, float], violation: float) -> Figures:
+def _figures(courses: Sequence[Course], room: float, span: tuple[float, float], violation: float) -> Figures:
     finished = [
         (course.job.submitted, course.first_start, course.finish)
         for course in courses
         if course.finish is not None and course.first_start is not None
     ]
     queues = sorted(start - submitted for submitted, start, _ in finished)
-    room = gpus * (span[1] - span[0])
     return Figures(
         jobs=len(courses),
         finished=len(finished),
@@ -134,7 +140,9 @@ def _figures(courses: Sequence[Course], gpus: int, span: tuple[float, float], vi
 def _held(courses: Iterable[Course], start: float, end: float) -> float:
     """Return the GPU-seconds held between two times."""
     return math.fsum(
-        max(0.0, min(to, end) - max(since, start)) * gpus for course in courses for since, to, gpus in course.spans
+        max(0.0, min(to, end) - max(since, start)) * gpus
+        for course in courses
+        for since, to, gpus, _ in course.spans
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +11,19 @@ from enum import StrEnum
 from msgspec import structs
 
 from springtide.scheduler.history.run_times import ExpectedRunTimes, RunTimes
-from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot, Surplus
+from springtide.scheduler.model import Job, Settings, Snapshot
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import Breach, Watch
-from springtide.scheduler.scenario import Scenario
+from springtide.scheduler.scenario.past import USUAL, Circumstances
+from springtide.scheduler.simulate.changes import presence, schedule_changes
+from springtide.scheduler.simulate.load import Load
 from springtide.scheduler.simulate.report import Report, summarize
 from springtide.scheduler.simulate.static import StaticPlanner
 from springtide.scheduler.simulate.virtual import FREE, Costs, Course, VirtualPool, course_of
 
 DEFAULTS = Settings()
+PARTS = 100
+"""Number of times that a simulation of a span says how far it is."""
 
 
 class Policy(StrEnum):
@@ -31,37 +36,12 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them.
-
-    ``gpu_types`` is the pool's order of GPU types; ``surplus`` is the rule for GPUs that quotas leave.
-    """
-
-    nodes: tuple[Node, ...]
-    projects: tuple[Project, ...]
-    jobs: tuple[tuple[Job, float], ...]
-    gpu_types: tuple[str, ...] = ()
-    surplus: Surplus = Surplus.FAIR
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """The result of a simulation."""
 
     report: Report
     courses: Sequence[Course]
     breaches: tuple[Breach, ...]
-
-
-def load_of(scenario: Scenario) -> Load:
-    """Return the jobs of a scenario with their durations. Raises `KeyError` with the id of a job without one."""
-    return Load(
-        scenario.nodes,
-        scenario.projects,
-        tuple((job, scenario.durations[job.id]) for job in scenario.jobs),
-        scenario.gpu_types,
-        scenario.surplus,
-    )
 
 
 def simulate(
@@ -72,16 +52,19 @@ def simulate(
     *,
     clock: Callable[[], float] = time.monotonic,
     expected: ExpectedRunTimes | None = None,
+    checked: bool = True,
+    passed: Callable[[float], None] | None = None,
 ) -> Result:
     """Run a load through virtual time. ``clock`` measures the real time that this takes, in seconds.
 
     ``expected`` estimates how long jobs run, by default from those that have ended in the simulation.
     ``settings`` that name no GPU types take those of the load. Under `Policy.STATIC`, jobs larger than their
-    project's quota are left out, because they could never run.
+    project's quota are left out, because they could never run. Unless ``checked`` no promise is. ``passed`` hears
+    now and then which part of the span of a load has passed.
     """
     began = clock()
     settings = settings if settings.gpu_types else replace(settings, gpu_types=load.gpu_types)
-    start = min((job.submitted for job, _ in load.jobs), default=0.0)
+    start, end = load.begins, math.inf if load.span is None else load.span[1]
     running = tuple(
         (structs.replace(job, started=start), duration) for job, duration in load.jobs if job.placement
     )
@@ -97,29 +80,46 @@ def simulate(
         arriving = fitting
     else:
         planner = Planner(snapshot)
-        watch = Watch(snapshot, standing=planner.standing)
+        watch = Watch(snapshot, standing=planner.standing) if checked else None
+    own = load.circumstances
     pool = VirtualPool(
         planner,
         now=start,
         costs=costs,
         witness=watch,
-        running=[course_of(job, duration, first_start=start) for job, duration in running],
+        running=[_course(job, duration, own.get(job.id, USUAL), start) for job, duration in running],
         use_half_life=settings.use_half_life,
         expected=ExpectedRunTimes(RunTimes()) if expected is None else expected,
     )
     for job, duration in arriving:
-        pool.submit(job, duration)
-    pool.run()
+        pool.add(_course(job, duration, own.get(job.id, USUAL)))
+    schedule_changes(pool, load)
+    if load.span is not None and passed is not None:
+        for part in range(1, PARTS + 1):
+            pool.run(start + (end - start) * part / PARTS)
+            passed(part / PARTS)
+    pool.run(end)
+    if load.span is not None:
+        pool.cut(end)
     if watch is not None:
-        watch.finish(pool.now, over=True)
+        watch.finish(pool.now, over=load.span is None)
     courses = tuple(pool.courses.values())
     report = summarize(
         courses,
-        sum(node.gpus for node in load.nodes),
+        lambda since, until: sum(presence(load, since, until).values()),
         dict.fromkeys((project.name for project in load.projects), 0.0)
         | (watch.meter.violations if watch else {}),
         left_out=left_out,
         breaches=(watch.count if watch else 0) + pool.unsettled,
         wall_s=clock() - began,
+        span=load.span,
     )
     return Result(report, courses, tuple(watch.breaches) if watch else ())
+
+
+def _course(job: Job, duration: float, own: Circumstances, first_start: float | None = None) -> Course:
+    """Return the course of a running or arriving job."""
+    course = course_of(job, duration, first_start if own.started is None else own.started)
+    course.saves, course.checkpoint_every = own.saves, own.checkpoint_every
+    course.done = course.ran = min(own.worked, duration)
+    return course

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from springtide.scheduler.model import (
     JobRemoved,
     Move,
     Pause,
+    Phase,
     Plan,
     RecentUse,
     Settings,
@@ -27,7 +29,7 @@ from springtide.scheduler.model import (
     UseChanged,
     UseKey,
 )
-from springtide.scheduler.simulate.carry_out import carried_out
+from springtide.scheduler.simulate.carry_out import carried_out, paused
 
 ROUNDS_AT_ONCE = 50
 """Number of plans at one instant that counts as an endless loop of the policy."""
@@ -80,12 +82,15 @@ class Course:
     """The course of a job.
 
     In seconds, ``duration`` is its run time with all workers, ``done`` the saved part, ``limit`` the longest total
-    run time of its attempts, and ``ran`` the total of the ended ones. ``timed_out``: the limit ended it.
+    run time of its attempts, and ``ran`` the total of the ended ones. ``timed_out``: the limit ended it. A pause
+    loses all that a job that never ``saves`` has done; ``checkpoint_every`` is as in `Costs`, for this job alone.
     """
 
     job: Job
     duration: float
     limit: float = math.inf
+    saves: bool = True
+    checkpoint_every: float | None = None
     done: float = 0.0
     ran: float = 0.0
     overhead: float = 0.0
@@ -96,8 +101,9 @@ class Course:
     first_start: float | None = None
     finish: float | None = None
     timed_out: bool = False
-    spans: list[tuple[float, float, int]] = field(default_factory=list)
-    """Ended attempts: start, end, number of GPUs."""
+    cancelled: bool = False
+    spans: list[tuple[float, float, int, str]] = field(default_factory=list)
+    """Ended attempts: start, end, number of GPUs, and the node of the first worker."""
 
     @property
     def rate(self) -> float:
@@ -124,7 +130,7 @@ class Course:
     def end_attempt(self, now: float) -> None:
         """Add the live attempt to the ended ones."""
         assert self.job.started is not None
-        self.spans.append((self.job.started, now, self.job.held_gpus))
+        self.spans.append((self.job.started, now, self.job.held_gpus, self.job.placement[0].node))
         self.ran += now - self.job.started
 
     def interrupt(self, now: float, checkpoint_every: float | None) -> None:
@@ -133,7 +139,8 @@ class Course:
         assert self.job.started is not None
         elapsed = now - self.job.started
         worked = max(0.0, elapsed - self.overhead)
-        kept = worked if checkpoint_every is None else worked - worked % checkpoint_every
+        every = checkpoint_every if self.checkpoint_every is None else self.checkpoint_every
+        kept = (worked if every is None else worked - worked % every) if self.saves else 0.0
         self.done += kept * self.rate
         self.lost += (elapsed - kept) * self.job.held_gpus
         self.pauses += 1
@@ -179,7 +186,7 @@ class VirtualPool:
         self.unsettled = 0
         """Number of instants at which the policy reached `ROUNDS_AT_ONCE`."""
         self._events: list[tuple[float, int, int, str, int]] = []
-        self._changes: list[Change] = []
+        self._acts: list[Callable[[], None]] = []
         self._use = {use.key: use for use in recent_use}
         self._use_half_life = use_half_life
         self._expected = expected
@@ -197,13 +204,71 @@ class VirtualPool:
 
     def submit(self, job: Job, duration: float) -> None:
         """Schedule the arrival of a job at its time of submission."""
-        self.courses[job.id] = course_of(job, duration)
-        self._push(job.submitted, ARRIVE, job.id)
+        self.add(course_of(job, duration))
+
+    def add(self, course: Course) -> None:
+        """Schedule the arrival of the job of a course at its time of submission, or now if that has passed."""
+        self.courses[course.job.id] = course
+        self._push(max(course.job.submitted, self.now), ARRIVE, course.job.id)
 
     def change(self, at: float, change: Change) -> None:
         """Schedule a change of projects, nodes or settings."""
-        self._changes.append(change)
-        self._push(at, CHANGE, "", len(self._changes) - 1)
+        self.act(at, partial(self._apply, change))
+
+    def act(self, at: float, act: Callable[[], None]) -> None:
+        """Schedule a call, or one of now if its time has passed; what it does is planned for at that instant."""
+        self._acts.append(act)
+        self._push(max(at, self.now), CHANGE, "", len(self._acts) - 1)
+
+    def change_now(self, change: Change) -> None:
+        """Make a change at this instant."""
+        self._apply(change)
+
+    def drop(self, job_id: str) -> None:
+        """Cancel the reservation of a job."""
+        course = self.courses[job_id]
+        self._set(course, replace(course.job, reserved=(), turn=False))
+
+    def hold(self, job_id: str) -> None:
+        """Pause a job, and let it not start again until it is released."""
+        course = self.courses[job_id]
+        if course.finish is None:
+            self.pause(job_id)
+            self._set(course, replace(course.job, phase=Phase.HELD, reserved=(), turn=False))
+
+    def release(self, job_id: str) -> None:
+        """Let a held job wait in line again."""
+        course = self.courses[job_id]
+        if course.finish is None and course.job.phase is Phase.HELD:
+            self._set(course, replace(course.job, phase=Phase.WAITING))
+
+    def pause(self, job_id: str) -> None:
+        """Pause a job that runs; it waits in line again."""
+        course = self.courses[job_id]
+        if course.finish is None and course.job.phase is Phase.RUNNING:
+            course.interrupt(self.now, self.costs.checkpoint_every)
+            self._live -= 1
+            self._set(course, paused(course.job, self.now))
+
+    def cancel(self, job_id: str) -> None:
+        """End a job for good; it counts as cancelled."""
+        course = self.courses[job_id]
+        if course.finish is not None:
+            return
+        if course.job.phase is Phase.RUNNING:
+            course.end_attempt(self.now)
+            self._live -= 1
+        course.finish, course.cancelled = self.now, True
+        course.version += 1
+        self._apply(JobRemoved(job_id))
+        if self._expected is not None:
+            self._expected.remove(job_id, course.job)
+
+    def cut(self, now: float) -> None:
+        """Count what live attempts have held until the end of the simulation; nothing may run after it."""
+        for course in self.courses.values():
+            if course.finish is None and course.job.started is not None:
+                course.end_attempt(now)
 
     def run(self, until: float = math.inf, enough: Callable[[], bool] = lambda: False) -> None:
         """Process events up to and including the time ``until``; stop early when ``enough`` returns true."""
@@ -244,7 +309,7 @@ class VirtualPool:
                 woken = woken or self._wake is not None
                 self._wake = None
             elif kind == CHANGE:
-                self._apply(self._changes[version])
+                self._acts[version]()
                 news = True
             elif kind == ARRIVE:
                 self._arrive(self.courses[name])
@@ -255,7 +320,8 @@ class VirtualPool:
 
     def _arrive(self, course: Course) -> None:
         if self._expected is not None:
-            course.job = replace(course.job, usual_runtime=self._expected.of(course.job))
+            known = self._expected.of(course.job)
+            course.job = replace(course.job, usual_runtime=course.job.usual_runtime if known is None else known)
             self._expect(course)
         self._apply(JobChanged(course.job))
 
@@ -337,9 +403,9 @@ class VirtualPool:
         self._await_save(course)
 
     def _await_save(self, course: Course) -> None:
-        every = self.costs.checkpoint_every
+        every = self.costs.checkpoint_every if course.checkpoint_every is None else course.checkpoint_every
         job = course.job
-        if every is None or job.started is None:
+        if every is None or job.started is None or not course.saves:
             return
         due = (job.started + course.overhead if job.saved is None else job.saved) + every
         if due < course.ends:

@@ -4,7 +4,7 @@ import { drawBars, drawTide, projectsOf, unusedQuotas } from "./report/charts.js
 import { daysOf, PERIODS, tideColumn } from "./report/period.js";
 import { rounded } from "./report/rounding.js";
 import { drawRows } from "./report/rows.js";
-import { attempted, call, openFile, section } from "./site.js";
+import { attempted, call, openFile, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, emptyState, simulatedMark } from "./visuals/base/glyphs.js";
 import { inOrder } from "./visuals/base/pace.js";
@@ -182,6 +182,12 @@ function drawChoice() {
       button("report-csv", "CSV", () => download("report.csv", "csv")),
       button("report-json", "JSON", () => download("report", "json")),
       button("report-print", "Print", () => window.print()),
+      site.administersSome &&
+        h(
+          "a",
+          { key: "what-if", class: "st-button", href: `${site.prefix}what-if`, "data-testid": "what-if" },
+          "What if…",
+        ),
     ),
   );
 }

@@ -23,6 +23,7 @@ export const site = {
   hub,
   user,
   admin: admin === "yes",
+  administersSome: admin === "yes" || administered.size > 0,
   administers: (project) => admin === "yes" || administered.has(project) || administered.has(""),
   job,
 };

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 
 import msgspec
 
+from springtide.scheduler.engine.worker_environment import environment_of_worker
 from springtide.scheduler.forecast import Outlook
 from springtide.scheduler.forecast_worker import LENGTH_BYTES, ForecastReply, ForecastRequest, JobBatch, framed
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Snapshot
 
 COMMAND = (sys.executable, "-P", "-m", "springtide.scheduler.forecast_worker")
-PRIVATE_PREFIXES = ("JUPYTERHUB_", "SPRINGTIDE_", "CONFIGPROXY_")
-"""Prefixes of environment variables, among them secrets, that the process does not get."""
 JOBS_PER_BATCH = 200
 """Number of jobs encoded at once; the event loop runs between batches."""
 REPLY_TIMEOUT = 120.0
@@ -133,9 +131,8 @@ class ForecastClient:
             raise EOFError("it was stopped")
         if self._process is not None and self._process.returncode is None:
             return self._process
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE_PREFIXES)}
         self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=PIPE, stdout=PIPE, env=environment
+            *self._command, stdin=PIPE, stdout=PIPE, env=environment_of_worker()
         )
         return self._process
 

@@ -116,7 +116,7 @@ def accounts(
         total,
         unpriced,
         _lots(connection, intervals.steps(), fresh) if lots else {},
-        [each for each in _facts(connection, now) if each.end > start and each.start < end],
+        [each for each in facts(connection, now) if each.end > start and each.start < end],
     )
 
 
@@ -287,7 +287,8 @@ def _held(connection: Connection, now: float) -> list[LedgerEntry]:
     return [each for holding in Tables.holdings.load(connection).values() for each in holding.entries(now)]
 
 
-def _facts(connection: Connection, now: float) -> list[EndedFact]:
+def facts(connection: Connection, now: float) -> list[EndedFact]:
+    """Return all facts of the pool; those that still hold end ``now``."""
     table = schema.ledger_facts
     ended = codec.ledger_facts.read(connection, select(table).order_by(table.c.id))
     return ended + [_until(each, now) for each in Tables.pool_facts.load(connection).values()]

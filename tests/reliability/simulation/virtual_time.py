@@ -46,7 +46,7 @@ class _Selector(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[Any]:
         self._rounds = 0 if timeout else self._rounds + 1
-        if timeout is None or self.loop.now > MAX_TIME or self._rounds > MAX_ROUNDS:
+        if timeout is None or self.loop.now > self.loop.until or self._rounds > MAX_ROUNDS:
             raise StalledError
         self.loop.now += timeout
         return []
@@ -56,14 +56,15 @@ class _Selector(selectors.BaseSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose time, ``now`` in seconds, passes only while it would wait.
+    """A loop whose time, ``now`` in seconds, passes only while it would wait, and never beyond ``until``.
 
     Work for threads runs in the loop, after ``latency`` seconds, and its result arrives after ``latency`` seconds
     more. Work for one thread runs in the order in which it was asked for. `begun` lists all tasks, oldest first.
     """
 
-    def __init__(self, latency: Latency = lambda: 0.0) -> None:
+    def __init__(self, latency: Latency = lambda: 0.0, until: float = MAX_TIME) -> None:
         self.now = 0.0
+        self.until = until
         self.latency = latency
         self._free_at: dict[int, float] = {}
         self._begun: list[asyncio.Task[Any]] = []
@@ -120,9 +121,13 @@ def _settle(result: asyncio.Future[T], error: Exception | None, value: Any) -> N
         result.set_exception(error)
 
 
-def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]], latency: Latency = lambda: 0.0) -> T:
+def run(
+    main: Callable[[VirtualLoop], Coroutine[Any, Any, T]],
+    latency: Latency = lambda: 0.0,
+    until: float = MAX_TIME,
+) -> T:
     """Run a program on a loop of its own. Raises `StalledError` if it waits for something that cannot happen."""
-    loop = VirtualLoop(latency)
+    loop = VirtualLoop(latency, until)
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(main(loop))

@@ -49,15 +49,16 @@ export class WhatIf {
   }
 }
 
-function shiftWords(shifts) {
+/** The effects of changes in a sentence that begins with `change`. */
+export function shiftWords(shifts, change = "Saved like this") {
   const said = [
     ["pause", shifts.filter((shift) => shift.kind === "paused")],
     ["move", shifts.filter((shift) => shift.kind === "moved")],
     ["start", shifts.filter((shift) => shift.kind === "started")],
   ].filter(([, jobs]) => jobs.length);
-  if (!said.length) return "Saved like this, no job would be paused or started right away.";
+  if (!said.length) return `${change}, no job would be paused or started right away.`;
   const words = said.map(([verb, jobs]) => `${verb} ${listed(jobs.map(jobWords).map(clean), NAMED)}`);
-  return `Saved like this, the pool would ${words.join(", and ")}.`;
+  return `${change}, the pool would ${words.join(", and ")}.`;
 }
 
 function jobWords({ name, user, project, gpus }) {

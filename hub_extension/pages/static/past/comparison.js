@@ -1,0 +1,132 @@
+/** The pool as it was beside the pool that might have been. */
+
+import { h } from "../visuals/base/dom.js";
+import { simulatedMark } from "../visuals/base/glyphs.js";
+import { amount, clean, duration } from "../visuals/base/words.js";
+
+const UNIT_DIGITS = 10;
+const LONGEST_HEADLINE = 90;
+const FIGURES = {
+  wait_p50_s: ["median wait", duration, "half of the jobs did not wait longer for their first start"],
+  wait_p95_s: ["95 % wait", duration, "95 % of the jobs did not wait longer for their first start"],
+  finished: ["finished", amount, "jobs that ended by themselves"],
+  utilization: ["utilisation", percent, "GPU-hours held of those that the pool had"],
+  gpu_hours: ["GPU-hours", hours, "GPU-hours held"],
+  pauses: ["pauses", amount, "jobs that were paused for others"],
+  lost_gpu_hours: ["lost h", hours, "GPU-hours of resumed and paused attempts that came to nothing"],
+  cost: ["cost", (value) => amount(Math.round(value)), "of the nodes; of a project that of what it held"],
+};
+
+/** Draws an answer: its sentence, the figures of the pool, and those of each project. */
+export function drawComparison({ start, end, headline, unchanged, changed, notes, simulated }, words) {
+  const days = [start, end].map((at) => new Date(at * 1000).toLocaleDateString());
+  return h(
+    "div",
+    { key: "comparison", "data-testid": "comparison" },
+    h("h2", { class: "st-whatif-headline", "data-testid": "headline" }, headlineWords(clean(headline), words)),
+    h(
+      "p",
+      { class: "st-muted" },
+      `${words || "The same pool"}, from ${days[0]} to ${days[1]}. Both pools are calculated from the recorded jobs. `,
+      simulatedMark(simulated),
+    ),
+    drawTotals(unchanged.total, changed.total),
+    drawProjects(unchanged, changed),
+    h(
+      "details",
+      { class: "st-whatif-notes" },
+      h("summary", {}, "What the simulation leaves out"),
+      h(
+        "ul",
+        { "data-testid": "notes" },
+        notes.map((note) => h("li", { key: note }, clean(note))),
+      ),
+    ),
+  );
+}
+
+/** The sentence of an answer after what is asked, if both are short enough for a headline. */
+function headlineWords(headline, words) {
+  const whole = `${words}: ${headline[0].toLowerCase()}${headline.slice(1)}`;
+  return words && whole.length <= LONGEST_HEADLINE ? `${whole[0].toUpperCase()}${whole.slice(1)}` : headline;
+}
+
+function known(before, after) {
+  return Object.keys(FIGURES).filter((name) => before[name] !== null || after[name] !== null);
+}
+
+function drawTotals(before, after) {
+  return h(
+    "dl",
+    { key: "totals", class: "st-report-numbers", "data-testid": "totals" },
+    known(before, after).map((name) => {
+      const [title, , hint] = FIGURES[name];
+      return h(
+        "div",
+        { key: name, title: hint },
+        h("dt", {}, title),
+        h("dd", {}, pair(name, before[name], after[name])),
+      );
+    }),
+  );
+}
+
+function drawProjects(before, after) {
+  const rows = Object.keys(after.projects).map((name) => [clean(name), before.projects[name], after.projects[name]]);
+  if (after.others) rows.push(["all others", before.others, after.others]);
+  const columns = known(before.total, after.total);
+  return h(
+    "div",
+    {
+      key: "projects",
+      class: "table-responsive st-report-frame",
+      tabindex: 0,
+      role: "region",
+      "aria-label": "By project",
+    },
+    h(
+      "table",
+      { class: "table st-table st-report-table", "data-testid": "projects" },
+      h("caption", { class: "visually-hidden" }, "By project: as it was, and as it would have been"),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "project"),
+          columns.map((name) =>
+            h("th", { key: name, scope: "col", class: "st-number", title: FIGURES[name][2] }, FIGURES[name][0]),
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map(([title, was, now]) =>
+          h(
+            "tr",
+            { key: title },
+            h("th", { scope: "row" }, title),
+            columns.map((name) => h("td", { key: name, class: "st-number" }, pair(name, was[name], now[name]))),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Two values, or one if both read the same; what has changed stands out. */
+function pair(name, before, after) {
+  const words = [before, after].map((value) => (value === null ? "–" : FIGURES[name][1](value)));
+  if (words[0] === words[1]) return words[0];
+  return [`${words[0]} → `, h("strong", {}, words[1])];
+}
+
+function percent(part) {
+  return `${(100 * part).toFixed(1)} %`;
+}
+
+function hours(value) {
+  return amount(value < UNIT_DIGITS ? Math.round(value * UNIT_DIGITS) / UNIT_DIGITS : Math.round(value));
+}

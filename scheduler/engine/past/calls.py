@@ -1,0 +1,153 @@
+"""Questions about the pool's past, and what would have been if the pool had been another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from math import floor
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.past.anonymous import anonymous
+from springtide.scheduler.engine.past.runs import PastRuns, Prepared
+from springtide.scheduler.engine.past.scenario import Present, scenario_of
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.views.pool_view import is_simulated
+from springtide.scheduler.gpu_types import quota_of
+from springtide.scheduler.lru_cache import LruCache
+from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.scenario.shape import Document
+from springtide.scheduler.scenario.write import written
+from springtide.scheduler.store.queries.past import past, recorded_since
+
+DAY = 86_400.0
+STEP = 600.0
+"""Seconds to whose multiples the end of a past is rounded down, so that a question stays the same for a while."""
+LONGEST = 400 * DAY
+SCENARIOS = 4
+"""Number of scenarios that are kept."""
+
+
+class PastCalls:
+    """Answers questions about the past of a pool, in threads beside the engine's loop."""
+
+    def __init__(
+        self,
+        store: StoreThreads,
+        state: State,
+        nodes: ObservedNodes,
+        settings: EngineSettings,
+        clock: Callable[[], float],
+    ) -> None:
+        self._threads = store
+        self._state = state
+        self._nodes = nodes
+        self._settings = settings
+        self._clock = clock
+        self.runs = PastRuns()
+        self._scenarios: LruCache[tuple[float, float], Prepared] = LruCache(SCENARIOS)
+
+    async def begin(self, person: str, question: wire.PastWhatIf, known: Collection[str] | None) -> wire.PastRun:
+        """Begin a calculation for a person, with figures of projects that are ``known`` (None: of all).
+
+        A person's next question ends the one before. Raises `Refusal` if nothing was recorded in that time, for a
+        time that ends before it starts, and for changes that the pool cannot have.
+        """
+        since = await self._threads.read(recorded_since)
+        prepared = await self._prepared(*self._span(question, since))
+        return self.runs.begin(person, question, None if known is None else sorted(known), prepared)
+
+    def _span(self, question: wire.PastWhatIf, since: float | None) -> tuple[float, float]:
+        now = self._clock()
+        full = floor(now / STEP) * STEP
+        latest = full if since is not None and full - since > STEP else now
+        end = latest if question.end is None else min(question.end, now)
+        start = end - question.days * DAY if question.start is None else question.start
+        if not start < end:
+            raise invalid_field("start", "The time ends before it starts.", "Give a start that is before the end.")
+        if end - start > LONGEST:
+            raise invalid_field("start", "The time is longer than 400 days.", "Ask about a part of it.")
+        return max(0.0, start), end
+
+    async def _prepared(self, start: float, end: float) -> Prepared:
+        """Return the scenario of a span, the one made before if its end has passed already then."""
+        known = self._scenarios.get((start, end))
+        if known is not None:
+            return known
+        document = await self.scenario(start, end)
+        begins = start if document.span is None or document.origin is None else document.origin + document.span[0]
+        prepared = Prepared(
+            begins,
+            end,
+            await asyncio.to_thread(written, document),
+            tuple(document.notes),
+            is_simulated(self._nodes.all),
+        )
+        self._scenarios.put((start, end), prepared)
+        return prepared
+
+    async def available(self, known: Collection[str] | None) -> wire.PoolPast:
+        """Return what there is to ask about: since when the pool is recorded, and its present values.
+
+        ``known`` are the projects whose quotas may be changed; with None all, the nodes and the settings, too.
+        """
+        present, types = self._present(), self._state.types.train
+        nodes = [node for node in present.nodes if node.gpus]
+        counts, largest = Counter(node.gpu_type for node in nodes), dict[str, int]()
+        for node in nodes:
+            largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.gpus)
+        return wire.PoolPast(
+            since=await self._threads.read(recorded_since),
+            now=self._clock(),
+            nodes={name: counts[name] for name in types if name in counts},
+            gpus=largest,
+            quota={
+                project.name: {name: quota_of(project, name, types) for name in types}
+                for project in sorted(present.projects, key=lambda project: project.age)
+                if known is None or project.name in known
+            },
+            order=present.settings.order,
+            surplus=present.settings.surplus,
+            min_runtime=present.settings.min_runtime,
+            whole=known is None,
+            priced=bool(present.prices),
+            simulated=is_simulated(self._nodes.all),
+        )
+
+    async def scenario(self, start: float, end: float) -> Document:
+        """Return the past from ``start`` to ``end`` as a scenario. Raises `Refusal` if nothing was recorded."""
+        now = self._clock()
+        since = await self._threads.read(recorded_since)
+        start, end = max(start, since if since is not None and since < end else start), min(end, now)
+        found = await self._threads.read(past, start, end, now)
+        if not found.jobs and not found.forgotten:
+            raise Refusal(
+                404,
+                "no_history",
+                "No job with GPUs waited or ran in this time.",
+                hint="Ask for another time; the report shows when GPUs were held.",
+            )
+        return await asyncio.to_thread(scenario_of, found, self._present(), start, end)
+
+    async def file(
+        self, start: float, end: float, *, hide_names: bool = False, known: Collection[str] | None = None
+    ) -> bytes:
+        """Return that scenario as JSON; of projects that are not ``known`` (None: all are) without names."""
+        document = await self.scenario(start, end)
+        if hide_names or known is not None:
+            own = () if hide_names or known is None else known
+            document = await asyncio.to_thread(anonymous, document, known=own)
+        return await asyncio.to_thread(written, document)
+
+    def _present(self) -> Present:
+        settings = replace(self._settings.policy, gpu_types=self._state.types.train)
+        return Present(
+            self._nodes.train(),
+            [record.project for record in self._state.projects.values()],
+            settings,
+            dict(self._state.prices),
+        )

@@ -1,0 +1,257 @@
+"""Recorded jobs as those of a scenario: what they ran, and what kept them from it; pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.past.span import Span
+from springtide.scheduler.engine.state.ledger import lost_work
+from springtide.scheduler.history.run_times import RunTimes
+from springtide.scheduler.model import JobState
+from springtide.scheduler.scenario.shape import JobPart
+from springtide.scheduler.store.ledger import PAUSED, LedgerEntry
+from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord
+from springtide.scheduler.wording import count
+
+PLANNED = (
+    "workers",
+    "gpus",
+    "min_workers",
+    "cpus",
+    "memory",
+    "rdma",
+    "priority",
+    "preemptible",
+    "rotate",
+    "gpu_types",
+    "require",
+    "prefer",
+    "time_limit",
+)
+"""Options of jobs that decide where and when they run."""
+SAVED_IN_TIME = 5.0
+"""Seconds before the end of a paused attempt in which its last checkpoint counts as one that it was asked for."""
+UNKNOWN_RUN_TIME = 3_600.0
+"""Run time of a job of which nothing is known, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """When people kept jobs from running, by job and by project: stretches that begin and end."""
+
+    jobs: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    projects: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """Jobs of a scenario, and sentences about what is not known of them; ``restarts`` are seconds of attempts."""
+
+    parts: list[JobPart]
+    notes: list[str]
+    restarts: list[float]
+
+
+def job_parts(
+    jobs: Iterable[JobRecord], forgotten: Iterable[LedgerEntry], span: Span, stops: Stops, types: Sequence[str]
+) -> JobParts:
+    """Return the jobs of a span. Of the types that they accept those stay that are among the ``types`` of then."""
+    running = [job for job in jobs if job.rules.runs]
+    ends = {job.id: job.standing.ended for job in running}
+    known = _run_times(running)
+    parts, restarts, guessed, held = [], [], 0, 0
+    for job in running:
+        away, paused = _away(job, span, stops, ends)
+        held += paused
+        work = _Work(job, span)
+        guess = not job.state.final or not work.total
+        guessed += guess
+        restarts += work.restarts
+        parts.append(
+            _part(job, span, work, away=away, usual=known.usual(job.spec) if guess else None, types=types)
+        )
+    deleted = list(_deleted(forgotten, span, types))
+    return JobParts([*parts, *deleted], _notes(guessed, held, len(deleted)), restarts)
+
+
+def _notes(guessed: int, held: int, deleted: int) -> list[str]:
+    notes = []
+    if guessed:
+        notes.append(
+            f"{count(guessed, 'job')} had not ended, or never ran: how long they take is that of similar jobs."
+        )
+    if held:
+        notes.append(
+            f"{count(held, 'job')} were paused by people. When they were resumed is not recorded; it is taken to "
+            "be when they ran again."
+        )
+    if deleted:
+        notes.append(f"Of {count(deleted, 'deleted job')} only the GPUs that they held are known.")
+    return notes
+
+
+class _Work:
+    """What the attempts of a job did, in seconds with all its workers; ``before`` the span, and in ``total``."""
+
+    def __init__(self, job: JobRecord, span: Span) -> None:
+        full = job.spec.workers * job.spec.gpus
+        self.total = self.before = 0.0
+        self.restarts: list[float] = []
+        self.live: AttemptRecord | None = None
+        self.spacings: list[float] = []
+        self.saves = job.standing.saved is not None or not job.attempts
+        for attempt in job.attempts:
+            ended = span.end if attempt.ended is None else attempt.ended
+            begun = attempt.created
+            if attempt.number > 1 and attempt.started is not None:
+                self.restarts.append(attempt.started - attempt.created)
+                begun = attempt.started
+            lost = lost_work(attempt) if attempt.state is AttemptState.PAUSED else 0.0
+            rate = attempt.gpus / full
+            done = max(0.0, ended - begun) * rate - lost / full
+            self.total += done
+            if ended <= span.start:
+                self.before += done
+            elif begun < span.start:
+                self.before += min(done, (span.start - begun) * rate)
+            if attempt.created <= span.start < ended:
+                self.live = attempt
+            if attempt.state is AttemptState.PAUSED:
+                self._follow_pause(attempt, ended)
+
+    def _follow_pause(self, attempt: AttemptRecord, ended: float) -> None:
+        if attempt.saved is None:
+            return
+        self.saves = True
+        if ended - attempt.saved > SAVED_IN_TIME:
+            self.spacings.append(2.0 * (ended - attempt.saved))
+
+    @property
+    def checkpoint_every(self) -> float | None:
+        """The interval of checkpoints that fits what pauses lost, None if they lost nothing."""
+        return round(median(self.spacings), 3) if self.spacings else None
+
+
+def _part(
+    job: JobRecord,
+    span: Span,
+    work: _Work,
+    *,
+    away: tuple[tuple[float, float], ...],
+    usual: float | None,
+    types: Sequence[str],
+) -> JobPart:
+    spec, standing = job.spec, job.standing
+    options = {name: getattr(spec.options, name) for name in PLANNED}
+    options["gpu_types"] = tuple(name for name in spec.options.gpu_types if name in types)
+    duration = work.total
+    if not job.state.final:
+        duration = max(usual or 0.0, 2.0 * work.total) or UNKNOWN_RUN_TIME
+    elif not job.attempts:
+        duration = usual or UNKNOWN_RUN_TIME
+    started = standing.started is not None and standing.started < span.start
+    never_ran = job.state is JobState.CANCELLED and standing.started is None and standing.ended is not None
+    return JobPart(
+        **options,
+        name=f"{spec.name[:200]}-{spec.seq}",
+        project=spec.project,
+        user=spec.user,
+        submitted=span.time(spec.submitted),
+        duration=round(duration, 3),
+        placed=_placed(work.live, spec.workers),
+        worked=round(min(work.before, duration), 3),
+        started=span.time(standing.started) if started and standing.started is not None else None,
+        away=away,
+        cancelled=span.time(standing.ended) if never_ran and standing.ended is not None else None,
+        saves=work.saves,
+        checkpoint_every=work.checkpoint_every,
+        usual_runtime=None if standing.usual_runtime is None else round(standing.usual_runtime, 3),
+    )
+
+
+def _placed(live: AttemptRecord | None, workers: int) -> tuple[str | None, ...]:
+    if live is None:
+        return ()
+    nodes = {worker.rank: worker.node for worker in live.placement}
+    return tuple(nodes.get(rank) for rank in range(workers))
+
+
+def _run_times(jobs: Iterable[JobRecord]) -> RunTimes:
+    known = RunTimes()
+    ended = [job for job in jobs if job.state.final and job.rules.learnt and job.standing.ended is not None]
+    for job in sorted(ended, key=lambda job: job.standing.ended or 0.0):
+        known.learn(job.spec, job.standing.served / (job.spec.workers * job.spec.gpus))
+    return known
+
+
+def _away(
+    job: JobRecord, span: Span, stops: Stops, ends: Mapping[str, float | None]
+) -> tuple[tuple[tuple[float, float], ...], bool]:
+    """Return when a job was kept from running, and whether its user had paused it at a known time."""
+    found = [*stops.jobs.get(job.id, ()), *stops.projects.get(job.spec.project, ())]
+    test = job.standing.test_run
+    if test is not None:
+        found.append((job.spec.submitted, ends.get(test.job) or _first_created(job, span)))
+    paused = list(_paused_by_people(job, span))
+    last = span.end if job.standing.ended is None else job.standing.ended
+    return tuple(_joined([*found, *paused], span, job.spec.submitted, last)), bool(paused)
+
+
+def _first_created(job: JobRecord, span: Span) -> float:
+    return job.attempts[0].created if job.attempts else span.end
+
+
+def _paused_by_people(job: JobRecord, span: Span) -> Iterator[tuple[float, float]]:
+    """Yield the stretches from each pause by a person until the job ran again."""
+    for attempt, later in zip(job.attempts, [*job.attempts[1:], None], strict=False):
+        why = attempt.asked_why
+        if why is not None and why.code == messages.HELD and attempt.asked_at is not None:
+            again = later.created if later is not None else job.standing.ended
+            yield attempt.asked_at, span.end if again is None else again
+
+
+def _joined(
+    stretches: Iterable[tuple[float, float]], span: Span, first: float, last: float
+) -> Iterator[tuple[float, float]]:
+    """Yield stretches of the life of a job as times of the scenario, those that touch as one."""
+    joined: list[list[float]] = []
+    for start, end in sorted((max(start, first), min(end, last)) for start, end in stretches):
+        if end <= max(start, span.start):
+            continue
+        if joined and start <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], end)
+        else:
+            joined.append([start, end])
+    yield from ((span.time(start), span.time(end)) for start, end in joined)
+
+
+def _deleted(entries: Iterable[LedgerEntry], span: Span, types: Sequence[str]) -> Iterator[JobPart]:
+    """Yield the jobs that only the ledger knows."""
+    by_job: dict[str, list[LedgerEntry]] = defaultdict(list)
+    for entry in entries:
+        by_job[entry.job].append(entry)
+    for number, own in enumerate(by_job.values(), 1):
+        first = own[0]
+        sizes = set(first.nodes.values())
+        workers, gpus = (len(first.nodes), sizes.pop()) if len(sizes) == 1 else (first.gpus, 1)
+        full = workers * gpus
+        work = [(each, (each.end - each.start) * each.gpus / full) for each in own]
+        begun = min(each.start for each in own)
+        nodes = [name for name, held in first.nodes.items() for _ in range(held // gpus)]
+        runs = begun <= span.start
+        yield JobPart(
+            name=f"deleted job {number}",
+            project=first.project,
+            user=first.user,
+            workers=workers,
+            gpus=gpus,
+            gpu_types=(first.gpu_type,) if first.gpu_type in types and len(types) > 1 else (),
+            submitted=span.time(begun - (first.wait or 0.0)),
+            duration=round(sum(done - each.lost / full * (each.ended == PAUSED) for each, done in work), 3),
+            placed=tuple(nodes) if runs else (),
+            started=span.time(begun) if runs and first.wait is None else None,
+        )

@@ -1,0 +1,103 @@
+"""The past of a pool as a scenario; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import floor
+from statistics import median
+
+from msgspec import structs
+
+from springtide.scheduler.engine.past.jobs import job_parts
+from springtide.scheduler.engine.past.pool import drain_changes, past_nodes, past_projects, seen_nodes, stops_of
+from springtide.scheduler.engine.past.span import Span
+from springtide.scheduler.gpu_types import pool_types
+from springtide.scheduler.model import Node, Project, Settings
+from springtide.scheduler.scenario.shape import ChangePart, Document, JobPart, NodePart, SettingsPart
+from springtide.scheduler.store.ledger import FactKind
+from springtide.scheduler.store.queries.past import Past
+from springtide.scheduler.wording import listed
+
+ALWAYS = (
+    "The order of jobs, the minimum run time and the prices are those of now.",
+    "Jobs are submitted when they were, whatever the pool would have been.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The pool as it is: train nodes, projects, settings, and prices of a GPU-hour by GPU type."""
+
+    nodes: Sequence[Node]
+    projects: Sequence[Project]
+    settings: Settings
+    prices: dict[str, float]
+
+
+def scenario_of(past: Past, present: Present, start: float, end: float) -> Document:
+    """Return the scenario of the time from ``start`` to ``end``."""
+    first = min([start, *(job.spec.submitted for job in past.jobs)])
+    first = min([first, *(each.start - (each.wait or 0.0) for each in past.forgotten)])
+    span = Span(start, end, float(floor(first)))
+    nodes = past_nodes(present.nodes, seen_nodes(past.jobs, span), past.facts, span)
+    order = present.settings.gpu_types
+    types = pool_types((Node(part.name, part.gpus, part.gpu_type) for part in nodes.parts), order)
+    named = [job.spec.project for job in past.jobs] + [each.project for each in past.forgotten]
+    projects, quotas = past_projects(present.projects, past.facts, types, named, span)
+    stops = stops_of(past.audit, projects, past.jobs, span)
+    jobs = job_parts(past.jobs, past.forgotten, span, stops, types)
+    changes: list[ChangePart] = [*nodes.changes, *quotas, *drain_changes(past.audit, nodes.parts, span)]
+    restarts = [each for each in jobs.restarts if each >= 0]
+    return Document(
+        nodes=nodes.parts,
+        projects=projects,
+        jobs=seated(jobs.parts, nodes.parts),
+        gpu_types=list(types),
+        surplus=present.settings.surplus,
+        span=(span.time(start), span.time(end)),
+        changes=sorted(changes, key=lambda change: change.at),
+        settings=SettingsPart(
+            order=present.settings.order,
+            min_runtime=present.settings.min_runtime,
+            use_half_life=present.settings.use_half_life,
+            restart_cost=round(median(restarts), 3) if restarts else 0.0,
+        ),
+        origin=span.origin,
+        prices=present.prices,
+        notes=[*ALWAYS, *jobs.notes, *_notes(past, span)],
+    )
+
+
+def seated(jobs: Iterable[JobPart], nodes: Iterable[NodePart]) -> list[JobPart]:
+    """Return the jobs; those for which the nodes have no room when the scenario begins wait instead."""
+    free = {part.name: part.gpus for part in nodes}
+    types = {part.name: part.gpu_type for part in nodes}
+    found = []
+    for job in jobs:
+        names = [name for name in job.placed if name is not None]
+        left = {name: free.get(name, 0) - names.count(name) * job.gpus for name in names}
+        alike = len({types.get(name) for name in names}) <= 1
+        if names and alike and len(names) >= job.least_workers and min(left.values()) >= 0:
+            free.update(left)
+            found.append(job)
+        else:
+            found.append(structs.replace(job, placed=()))
+    return found
+
+
+def _notes(past: Past, span: Span) -> list[str]:
+    notes = []
+    changed = {
+        field
+        for entry in past.audit
+        if entry.what == "project.change" and entry.at > span.start
+        for field in ("weight", "priority", "parent")
+        if field in entry.before
+    }
+    if changed:
+        notes.append(f"Of projects the {listed(sorted(changed))} of now counts for the whole time.")
+    known = min((fact.start for fact in past.facts if fact.kind is FactKind.GPUS), default=span.end)
+    if known > span.start + 1.0:
+        notes.append("The numbers of GPUs and the quotas before they were first recorded are those of then.")
+    return notes

@@ -1,0 +1,238 @@
+"""The past of a pool as a scenario, from records alone: jobs, nodes, quotas, drains, holds, and made-up names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+from store_records import attempt, job
+
+from springtide.scheduler.engine.past.anonymous import anonymous
+from springtide.scheduler.engine.past.headline import headline
+from springtide.scheduler.engine.past.scenario import Present, scenario_of
+from springtide.scheduler.model import JobState, Node, Project, Reason, Settings, Worker
+from springtide.scheduler.scenario import parse
+from springtide.scheduler.scenario.shape import Document
+from springtide.scheduler.scenario.write import written
+from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
+from springtide.scheduler.store.queries.past import Past
+from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, AuditRecord, JobRecord
+from springtide.scheduler.wire import PastFigures, PastOutcome
+
+START, END = 1_000.0, 2_000.0
+NODES = (Node("one", 8, "v100"), Node("two", 8, "v100"))
+
+
+def past(
+    *jobs: JobRecord, facts: Sequence[EndedFact] = (), audit: Sequence[AuditRecord] = (), **more: Any
+) -> Past:
+    return Past(list(jobs), more.get("forgotten", []), [fact("", 16), *facts], list(audit))
+
+
+def fact(project: str, value: float | None, start: float = 0.0, end: float = END, **more: Any) -> EndedFact:
+    kind = more.get("kind", FactKind.QUOTA if project else FactKind.GPUS)
+    return EndedFact(0, kind, project, more.get("gpu_type", "v100"), value, start, end)
+
+
+def entry(at: float, what: str, subject: str, **after: Any) -> AuditRecord:
+    return AuditRecord(0, at, "admin", what, subject, {}, after)
+
+
+def document(found: Past, nodes: tuple[Node, ...] = NODES, *projects: Project) -> Document:
+    """The scenario of the span; it is one that `springtide simulate` takes."""
+    made = scenario_of(
+        found, Present(nodes, projects or (Project("vision", quota=4),), Settings(), {}), START, END
+    )
+    parse(written(made), "made")
+    return made
+
+
+def sent(number: int, at: float, *attempts: tuple[float, float | None, dict[str, Any]], **spec: Any) -> JobRecord:
+    """A job sent ``at`` a time, with attempts from when to when."""
+    record = job(number, submitted=at, workers=1, gpus=2, time_limit=None, **spec)
+    made: list[AttemptRecord] = [
+        attempt(
+            record,
+            place,
+            created=begun,
+            started=begun,
+            ended=ended,
+            gpu_type="v100",
+            **{"state": AttemptState.RUNNING if ended is None else AttemptState.SUCCEEDED, **more},
+        )
+        for place, (begun, ended, more) in enumerate(attempts, 1)
+    ]
+    over = bool(made) and made[-1].ended is not None
+    standing = record.with_standing(
+        state=JobState.SUCCEEDED if over else JobState.RUNNING if made else JobState.QUEUED,
+        started=made[0].started if made else None,
+        ended=made[-1].ended if over else None,
+        attempt=len(made),
+    )
+    return JobRecord(standing.spec, standing.standing, tuple(made))
+
+
+def test_a_job_has_what_it_ran_without_what_pauses_lost() -> None:
+    paused = {"state": AttemptState.PAUSED, "asked": Asked.PAUSE, "asked_at": 1290.0, "saved": 1250.0}
+    found = document(past(sent(1, 1100, (1200, 1300, paused), (1500, 1900, {})))).jobs[0]
+    assert found.duration == 50 + 400
+    assert found.checkpoint_every == 100, "twice what the pause lost"
+    assert (found.submitted, found.worked, found.placed) == (100, 0, ())
+
+
+def test_a_job_that_runs_when_the_span_begins_is_placed_with_its_work_so_far() -> None:
+    place = {"placement": (Worker(0, "two", (2, 3)),)}
+    made = document(past(sent(1, 400, (600, 1700, place))))
+    found = made.jobs[0]
+    assert made.origin == 400
+    assert made.span == (600, 1600)
+    assert (found.submitted, found.started, found.placed) == (0, 200, ("two",))
+    assert (found.worked, found.duration) == (400, 1100)
+
+
+def test_a_job_that_has_not_ended_runs_as_long_as_similar_ones_or_twice_as_long_as_it_has() -> None:
+    ended = [sent(number, 1000, (1000, 1800, {})).with_standing(served=1600.0) for number in (1, 2, 3)]
+    made = document(past(*ended, sent(4, 1500, (1900, None, {})), sent(5, 1990)))
+    assert [found.duration for found in made.jobs[3:]] == [800, 800]
+    assert "2 jobs had not ended, or never ran" in " ".join(made.notes)
+    alone = document(past(sent(1, 1000, (1200, None, {}))))
+    assert alone.jobs[0].duration == 1600
+
+
+def test_a_person_who_pauses_a_job_keeps_it_from_running_until_it_runs_again() -> None:
+    asked = {"state": AttemptState.PAUSED, "asked_at": 1290.0, "asked_why": Reason("engine-held"), "saved": 1299.0}
+    made = document(past(sent(1, 1100, (1200, 1300, asked), (1700, 1900, {}))))
+    assert made.jobs[0].away == ((290, 700),)
+    assert any("paused by people" in note for note in made.notes)
+
+
+def test_one_that_was_cancelled_in_line_is_cancelled_then() -> None:
+    record = sent(1, 1100).with_standing(state=JobState.CANCELLED, ended=1400.0)
+    assert document(past(record)).jobs[0].cancelled == 300 + 100
+
+
+def test_quotas_change_when_they_did_and_limits_by_type() -> None:
+    facts = [
+        fact("vision", 4, 0, 1500),
+        fact("vision", 6, 1500),
+        fact("vision", None, 0, kind=FactKind.LIMIT),
+    ]
+    made = document(past(sent(1, 1100), facts=facts))
+    assert made.projects[0].quota == 4
+    assert [(change.at, change.quota) for change in made.changes] == [(500, {"vision": 6})]
+
+
+def test_a_project_that_is_gone_is_there_with_the_quota_that_it_had() -> None:
+    made = document(past(sent(1, 1100, project="old"), facts=[fact("old", 3, 0, 1500)]))
+    assert {part.name: part.quota for part in made.projects} == {"vision": 4, "old": 3}
+    assert [(change.at, change.quota) for change in made.changes] == [(500, {"old": 0})]
+
+
+def test_a_node_that_joined_is_there_from_then_on() -> None:
+    facts = [fact("", 8, 0, 1500)]
+    found = replace(past(sent(1, 1100, (1200, 1300, {"placement": (Worker(0, "one", (0, 1)),)}))), facts=facts)
+    found = replace(found, facts=[*facts, fact("", 16, 1500)])
+    made = document(found)
+    assert {part.name: part.gpus for part in made.nodes} == {"one": 8, "two": 0}
+    assert [(change.at, change.gpus) for change in made.changes] == [(500, {"two": 8})]
+
+
+def test_a_node_that_left_is_known_by_the_jobs_that_ran_there() -> None:
+    old = {"placement": (Worker(0, "old", (6, 7)),)}
+    found = replace(past(sent(1, 1100, (1200, 1300, old))), facts=[fact("", 24, 0, 1500), fact("", 16, 1500)])
+    made = document(found)
+    assert {part.name: part.gpus for part in made.nodes} == {"one": 8, "two": 8, "old": 8}
+    assert [(change.at, change.gpus) for change in made.changes] == [(500, {"old": 0})]
+
+
+def test_drains_of_nodes_and_gpus_are_changes() -> None:
+    audit = [
+        entry(500, "node.drain", "one", finish=True),
+        entry(1200, "node.undrain", "one"),
+        entry(1300, "node.drain", "two"),
+        entry(1400, "gpu.drain", "GPU 3 of one (GPU-1)"),
+        entry(1500, "gpu.undrain", "GPU 3 of one (GPU-1)"),
+        entry(1600, "node.drain", "nobody's"),
+    ]
+    made = document(past(sent(1, 1100), audit=audit))
+    assert [(change.at, change.available, change.taken, change.empties) for change in made.changes] == [
+        (0, {"one": False}, {}, ()),
+        (200, {"one": True}, {}, ()),
+        (300, {"two": False}, {}, ("two",)),
+        (400, {}, {"one": [3]}, ()),
+        (500, {}, {"one": []}, ()),
+    ]
+
+
+def test_holds_and_freezes_keep_jobs_from_running() -> None:
+    audit = [
+        entry(1150, "job.hold", "job1"),
+        entry(1250, "job.release", "job1"),
+        entry(1200, "project.freeze", "lab"),
+        entry(1400, "project.unfreeze", "lab"),
+    ]
+    projects = (Project("lab"), Project("vision", "lab", age=1))
+    made = document(past(sent(1, 1100), sent(2, 1300), sent(3, 1450), audit=audit), NODES, *projects)
+    assert [found.away for found in made.jobs] == [((150, 400),), ((300, 400),), ()]
+
+
+def test_of_a_deleted_job_the_ledger_knows_what_it_held() -> None:
+    held = LedgerEntry(
+        id=1,
+        job="gone",
+        attempt=1,
+        user="susan",
+        server="",
+        project="vision",
+        kind="training",
+        gpu_type="v100",
+        nodes={"one": 8, "two": 8},
+        gpus=16,
+        borrowed=0,
+        price=None,
+        start=1200.0,
+        end=1500.0,
+        wait=50.0,
+    )
+    found = document(past(forgotten=[held])).jobs[0]
+    assert (found.workers, found.gpus, found.duration, found.submitted) == (2, 8, 300, 150)
+
+
+def test_anonymous_names_keep_kinds_of_jobs_apart_and_known_projects_named() -> None:
+    jobs = [sent(1, 1100, name="a 1"), sent(2, 1200, name="a 2"), sent(3, 1300, name="b", project="speech")]
+    projects = (Project("vision", quota=4), Project("speech", age=1))
+    made = document(past(*jobs), NODES, *projects)
+    hidden = anonymous(made)
+    parse(written(hidden), "hidden")
+    text = written(hidden).decode()
+    assert not any(name in text for name in ("susan", "vision", "speech", '"a 1', '"one"'))
+    kinds = [found.name.rpartition(" ")[0] for found in hidden.jobs]
+    assert kinds[0] == kinds[1] != kinds[2]
+    half = anonymous(made, known=["vision"])
+    assert [found.name for found in half.jobs][:2] == ["a 1-1", "a 2-2"]
+    assert half.jobs[2].project not in {"vision", "speech"}
+    assert [part.name for part in half.nodes] == ["one", "two"]
+
+
+def figures(**more: Any) -> PastFigures:
+    usual = {"jobs": 9, "finished": 8, "wait_p50_s": 2460.0, "wait_p95_s": 9000.0, "utilization": 0.5}
+    return PastFigures(**{**usual, "gpu_hours": 9.0, "pauses": 100, "lost_gpu_hours": 1.0, "cost": None, **more})
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ({}, "Nothing would have been different."),
+        ({"wait_p50_s": 720.0, "pauses": 97}, "Median wait 41 min → 12 min and 3 % fewer pauses."),
+        ({"finished": 9, "wait_p95_s": 60.0}, "95 % wait 2 h 30 min → 1 min and 1 more job finishes."),
+        ({"finished": 2, "cost": 5.0}, "6 fewer jobs finish."),
+        ({"gpu_hours": 8.9}, "Almost nothing changes."),
+    ],
+)
+def test_a_sentence_says_what_differs(after: dict[str, Any], said: str) -> None:
+    before = PastOutcome(total=figures(), projects={})
+    assert headline(before, structs.replace(before, total=figures(**after))) == said
+    assert len(said) <= 90

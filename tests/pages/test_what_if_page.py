@@ -1,0 +1,102 @@
+"""The page What if: another pool in the past, by sliders; what admins and leads see, and how it is cancelled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe import THEMES, show_theme, violations
+from pages_service import Service
+from playwright.sync_api import Page, Route, expect
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def held(shared_service: Service) -> None:
+    """Jobs of susan's in vision, and one of jemma's in speech."""
+    for user, gpus in (("susan", 2), ("susan", 1), ("jemma", 1)):
+        job = shared_service.submit(user, gpus=gpus)
+        shared_service.until(job.id, lambda job: job.state == "running")
+
+
+def answered(page: Page) -> Page:
+    expect(page.get_by_test_id("comparison")).to_be_visible()
+    return page
+
+
+@pytest.mark.usefixtures("held")
+def test_more_nodes_are_asked_about_by_a_slider_and_answered_in_a_sentence(visit: Visit) -> None:
+    page = answered(visit("admin", "what-if"))
+    expect(page.get_by_test_id("headline")).to_have_text("Nothing would have been different.")
+    nodes = page.get_by_label(re.compile("Nodes of"))
+    nodes.focus()
+    nodes.press("ArrowRight")
+    nodes.press("ArrowRight")
+    expect(page.get_by_test_id("comparison")).to_contain_text("2 more nodes of")
+    expect(page.get_by_test_id("comparison")).to_contain_text("Both pools are calculated from the recorded jobs.")
+    expect(page.get_by_test_id("headline")).to_contain_text(re.compile("^2 more nodes of simulated: "))
+    expect(page.get_by_test_id("totals").locator("dd").filter(has_text="→").first).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="vision")).to_be_visible()
+    page.get_by_test_id("reset").click()
+    expect(page.get_by_test_id("headline")).to_have_text("Nothing would have been different.")
+
+
+@pytest.mark.usefixtures("held")
+def test_the_page_says_how_much_history_a_young_pool_has(visit: Visit) -> None:
+    page = answered(visit("admin", "what-if"))
+    expect(page.get_by_test_id("young")).to_have_text("The pool has less than a day of history.")
+
+
+@pytest.mark.usefixtures("held")
+def test_the_present_is_forecast_without_the_controls_that_it_cannot_answer(visit: Visit) -> None:
+    page = answered(visit("admin", "what-if"))
+    page.get_by_test_id("period").select_option("now")
+    expect(page.get_by_test_id("headline")).to_contain_text("With this, ")
+    expect(page.get_by_test_id("group-rules")).to_have_count(0)
+
+
+@pytest.mark.usefixtures("held")
+def test_a_calculation_shows_how_far_it_is_and_can_be_cancelled(visit: Visit) -> None:
+    page = answered(visit("admin", "what-if"))
+
+    def running(route: Route) -> None:
+        if route.request.method == "DELETE":
+            route.continue_()
+            return
+        run = route.fetch().json()
+        route.fulfill(json=run | {"state": "running", "progress": 0.4, "comparison": None})
+
+    page.route("**/api/v1/history/what-if**", running)
+    page.get_by_label("Order of jobs").select_option("first-come")
+    expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "40")
+    page.unroute("**/api/v1/history/what-if**")
+    page.get_by_test_id("cancel").click()
+    expect(page.get_by_test_id("cancel")).to_have_count(0)
+
+
+def test_the_report_leads_there_for_those_who_administer(visit: Visit) -> None:
+    visit("joe", "report").get_by_test_id("report-print").wait_for()
+    expect(visit("joe", "report").get_by_test_id("what-if")).to_have_count(0)
+    page = visit("admin", "report")
+    page.get_by_test_id("what-if").click()
+    expect(page.get_by_role("heading", name="What if", exact=True)).to_be_visible()
+
+
+def test_people_who_administer_nothing_do_not_get_the_page(visit: Visit) -> None:
+    page = visit("joe", "what-if")
+    expect(page.get_by_text("Only administrators of the pool or of a project see this page.")).to_be_visible()
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("width", [1000, 1200, 1440, 1920])
+def test_the_page_fits_and_can_be_read_by_everyone(visit: Visit, width: int, tmp_path: Path) -> None:
+    page = answered(visit("admin", "what-if"))
+    page.set_viewport_size({"width": width, "height": 900})
+    for theme in THEMES:
+        show_theme(page, theme)
+        page.screenshot(path=tmp_path / f"{width}-{theme}.png", full_page=True)
+        assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
