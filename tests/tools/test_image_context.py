@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
 from pathlib import Path
 
 import node_images
@@ -38,5 +37,5 @@ def test_each_part_of_the_wheel_is_sent_to_the_build_of_the_images(part: str) ->
 
 
 def test_a_change_of_anything_sent_needs_new_images() -> None:
-    watched: Collection[str] = {Path(name).parts[0] for name in node_images.SOURCES}
+    watched = {Path(name).parts[0] for name in node_images.SOURCES}
     assert sent_to_the_build() <= watched
