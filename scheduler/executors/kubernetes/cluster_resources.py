@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
-from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, unreachable_since
+from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, ready, unreachable_since
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, VolumeClaim
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -56,7 +56,7 @@ class ClusterResources:
         self._on_node_lost = on_node_lost
         self._loop = asyncio.get_running_loop()
         self._report_timer: asyncio.TimerHandle | None = None
-        self._lost: set[str] = set()
+        self._lost: dict[str, str] = {}
         self._refusals: dict[str, Backoff] = {}
         self._refused_at: dict[str, float] = {}
         self._set_aside: dict[str, asyncio.TimerHandle] = {}
@@ -248,9 +248,18 @@ class ClusterResources:
         if after is None:
             self.check_node(name)
         elif not out_of_service(after):
-            self._lost.discard(name)
+            self._lost.pop(name, None)
         else:
             self._declare_lost(name, f"Its node {name} was declared to be out of service.")
+
+    def why_lost(self, name: str) -> str | None:
+        """Return why it is certain that nothing runs on a node any more, None if it is not."""
+        return self._lost.get(name)
+
+    def responds(self, name: str) -> bool:
+        """Return whether the kubelet of a node does its work; True for one that the service does not see."""
+        node = self._nodes.items.get(("", name))
+        return self.fresh and (node is None or ready(node))
 
     def check_node(self, name: str) -> None:
         """Ask the API, in the background, whether a node that the informer does not have exists."""
@@ -286,9 +295,9 @@ class ClusterResources:
             if since is not None and now - since >= patience:
                 self._declare_lost(name, f"Its node {name} has been unreachable for {patience:g} s.")
             elif since is None and not out_of_service(node):
-                self._lost.discard(name)
+                self._lost.pop(name, None)
 
     def _declare_lost(self, name: str, why: str) -> None:
         if name not in self._lost:
-            self._lost.add(name)
+            self._lost[name] = why
             self._on_node_lost(name, why)
