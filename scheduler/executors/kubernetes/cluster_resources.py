@@ -229,10 +229,12 @@ class ClusterResources:
         self.inventory.set_aside(node)
 
     def accept_pods(self, nodes: Iterable[str]) -> None:
-        """Record that these nodes have started a pod: their next refusal counts as the first."""
+        """Record that these nodes have started a pod: the time of their next refusal is the shortest again.
+
+        Further refusals of pods that were placed before the last one stay one with it.
+        """
         for node in nodes if self._refusals else ():
             self._refusals.pop(node, None)
-            self._refused_at.pop(node, None)
 
     def _offer_again(self, node: str) -> None:
         del self._set_aside[node]
