@@ -87,7 +87,9 @@ class AttemptMonitor:
         self._early_changes: list[tuple[Pod | None, Pod | None]] | None = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._inventory_read = asyncio.Event()
-        self.cluster = ClusterResources(settings, api, lambda: report(InventoryChanged()), self._node_lost)
+        self.cluster = ClusterResources(
+            settings, api, lambda: report(InventoryChanged()), self._node_lost, self._node_leaving
+        )
         self._informer = Informer(
             api,
             PODS,
@@ -124,6 +126,8 @@ class AttemptMonitor:
             self._pod_changed(before, after)
         for node in {pod.spec.node_name for pods in existing.values() for pod in pods.values()}:
             self.cluster.check_node(node)
+            if (why := self.cluster.why_leaving(node)) is not None:
+                self._node_leaving(node, why)
         self.retry_in_background(self._scan_forever)
 
     async def close(self) -> None:
@@ -443,6 +447,13 @@ class AttemptMonitor:
                 if rank in attempt.pods:
                     self.retry_in_background(partial(self._pods.delete_pod, attempt.pods[rank], 0))
             if on_node:
+                self._evaluate(attempt)
+
+    def _node_leaving(self, name: str, why: str) -> None:
+        """Have the jobs on a node save now: what has announced its removal may leave them less time later."""
+        for attempt in list(self.attempts.values()):
+            if attempt.live_workers_on(name) and not (attempt.requested or attempt.ending or attempt.eviction):
+                attempt.eviction = why
                 self._evaluate(attempt)
 
     async def _scan_forever(self) -> None:
