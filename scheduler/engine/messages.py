@@ -80,8 +80,8 @@ def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> 
         here = [node for node in closed.values() if node.closure is closure]
         if here:
             since = here[0].closed_since
-            params = {"node": here[0].name, "others": len(here) - 1, "since": "" if since is None else _utc(since)}
-            return Reason(code, params)
+            said = "" if since is None else _utc(since)
+            return Reason(code, {"node": here[0].name, "others": len(here) - 1, "since": said})
     return None
 
 

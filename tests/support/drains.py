@@ -13,15 +13,16 @@ class DrainRefusedError(Exception):
     """A drain would end nothing, because it is not asked to end pods like some that are there."""
 
 
-def drain(cluster: Cluster, node: str) -> list[str]:
+def drain(cluster: Cluster, node: str, *, emptied: bool = False) -> list[str]:
     """Cordon a node, and evict its pods; return their names once all are gone.
 
-    Raises `DrainRefusedError` with kubectl's words for pods that need a further option of it.
+    ``emptied`` is the option ``--delete-emptydir-data``. Raises `DrainRefusedError` with kubectl's words for pods
+    that need a further option of it.
     """
     cluster.request("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     here = cluster.items("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
     leaving = [pod for pod in here if not _is_of_daemon_set(pod)]
-    refused = sorted(filter(None, map(_obstacle, leaving)))
+    refused = sorted(filter(None, (_obstacle(pod, emptied=emptied) for pod in leaving)))
     if refused:
         raise DrainRefusedError("; ".join(refused))
     paths = [f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}" for meta in map(_meta, leaving)]
@@ -46,10 +47,10 @@ def _evict(cluster: Cluster, path: str, name: str) -> None:
     until(evicted, f"{name} may be evicted")
 
 
-def _obstacle(pod: dict[str, Any]) -> str:
+def _obstacle(pod: dict[str, Any], *, emptied: bool) -> str:
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return ""
-    if any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ()):
+    if not emptied and any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ()):
         return f"cannot delete Pods with local storage (use --delete-emptydir-data to override): {_name(pod)}"
     if _controller(pod) is None:
         return f"cannot delete Pods that declare no controller (use --force to override): {_name(pod)}"

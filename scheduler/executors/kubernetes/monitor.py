@@ -177,7 +177,7 @@ class AttemptMonitor:
         await self._recall_workers(attempt)
         if not attempt.exists:
             return None
-        for rank in [attempt.record.spec.placement[index].rank for index in attempt.missing]:
+        for rank in [record.spec.placement[index].rank for index in attempt.missing]:
             attempt.record_end(rank, self._vanished_end(attempt))
         self._register(attempt)
         attempt.update_phase()

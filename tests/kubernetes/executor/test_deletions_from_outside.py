@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
+from cluster import Cluster
+from drains import drain
 from kube_bench import KubeBench, eventually
+from patience import PATIENCE_S
 from supervisor_records import leave_exit, leave_start
 
+from springtide.scheduler import model, wire
+from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind
 from springtide.scheduler.executors.kubernetes import monitor
+from springtide.scheduler.store import Store
 
 KEY = AttemptKey("job", 1)
 
@@ -145,3 +152,43 @@ async def test_what_a_job_writes_in_place_of_its_end_is_not_believed(bench: Kube
     assert ended.at < 4e9
     expected = ExitKind.EXITED if what == "too late" else ExitKind.EVICTED
     assert ended.kind is expected
+
+
+async def test_a_job_that_was_drained_while_the_service_was_away_goes_on_on_another_node(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    bench = KubeBench(cluster, namespace, tmp_path / "state")
+    bench.add_nodes(2)
+    state = tmp_path / "store"
+    state.mkdir()
+    settings = EngineSettings(policy=model.Settings(grace=2.0))
+
+    async def opened() -> tuple[Store, Engine]:
+        store = Store.open(f"sqlite:///{state}/springtide.sqlite", state)
+        return store, await open_engine(store, bench.make(), settings, projects={"vision": {"quota": 8}})
+
+    async def until_running(attempt: int) -> wire.Job:
+        async with asyncio.timeout(PATIENCE_S):
+            while (view := await engine.job(job)).state != "running" or view.attempt != attempt:
+                await asyncio.sleep(0.1)
+        return view
+
+    store, engine = await opened()
+    try:
+        job = (await engine.submit(wire.Submission(argv=["train"]), "susan", "vision")).id
+        first = (await until_running(1)).held[0].node
+        await engine.stop()
+        store.close()
+        leave_exit(bench, AttemptKey(job, 1), code=75, paused=True)
+        await asyncio.to_thread(drain, cluster, first, emptied=True)
+        store, engine = await opened()
+        view = await until_running(2)
+        assert view.held[0].node not in ("", first)
+        ended = view.attempts[0]
+        assert (ended.state, ended.exit_code) == ("paused", 75)
+        assert ended.ended_why is not None
+        assert "Its pod was deleted from outside the pool." in ended.ended_why.text
+    finally:
+        await engine.stop()
+        store.close()
+        await bench.api.close()
