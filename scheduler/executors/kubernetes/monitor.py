@@ -120,6 +120,7 @@ class AttemptMonitor:
                 await self._resume(key, pods)
                 continue
             for pod in pods.values():
+                self._released.add(pod.metadata.uid)
                 self.retry_in_background(partial(self._pods.release_pod, pod))
         early, self._early_changes = self._early_changes or [], None
         for before, after in early:
