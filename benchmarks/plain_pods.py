@@ -96,14 +96,14 @@ def smallest_pod() -> PodBody:
 
 
 def pod_of_job(settings: KubernetesSettings) -> Callable[[], PodBody]:
-    """Return a maker of the pods of a job with one GPU, without our finalizer."""
+    """Return a maker of the pods of a job with one GPU."""
     records = LaunchRecords(settings, None)
     records.prepare_volume()
     key, worker = AttemptKey("vplain0000000", 1), Worker(0, "fake-0", (0,))
     node = Node(worker.node, 1, resource=settings.gpu_resources[0])
     spec = AttemptSpec(key, 1, "train", "borrower", "borrower", ("train",), (worker,), 1, 2.0)
     pod = manifests.pod(records.make_record(spec, settings.images[0], None, [node]), 0, settings)
-    del pod["spec"]["affinity"], pod["metadata"]["finalizers"]
+    del pod["spec"]["affinity"]
     return lambda: copy.deepcopy(pod)
 
 

@@ -96,6 +96,14 @@ WITHIN_NODES = ("island", "socket")
 """Topology levels that group the GPUs of a node, the tightest first."""
 
 
+class Closure(StrEnum):
+    """Why a node of a cluster takes nothing new, besides drains of the pool; the words follow “is”."""
+
+    NOT_READY = "not ready"
+    LEAVING = "about to be removed"
+    CORDONED = "cordoned"
+
+
 class Node(msgspec.Struct, frozen=True):
     """A machine with GPUs, or the part of one that serves an environment.
 
@@ -105,7 +113,8 @@ class Node(msgspec.Struct, frozen=True):
     continue. ``devices`` has ``gpus`` entries, or none if only counts matter (scenarios). ``taken`` are indices of
     GPUs used outside the pool, or drained; ``takers`` says by what, if it has a name. ``limits`` describes to
     users how jobs there are limited. On clusters ``resource`` is the extended resource of its GPUs, ``group`` its
-    node group. Each GPU comes with ``per_gpu``.
+    node group, ``closure`` why the cluster has closed it, ``closed_since`` since when in seconds since the epoch,
+    if that is known. Each GPU comes with ``per_gpu``.
     """
 
     name: str
@@ -123,6 +132,8 @@ class Node(msgspec.Struct, frozen=True):
     resource: str = ""
     per_gpu: PerGpu = UNSPECIFIED
     group: str = ""
+    closure: Closure | None = None
+    closed_since: float | None = None
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the GPU indices by group of a level of `WITHIN_NODES`; empty if the groups are unknown."""

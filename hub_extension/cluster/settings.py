@@ -30,6 +30,7 @@ SET_ELSEWHERE: Final = {
     "types": "Springtide.gpu_types",
 }
 TEMPLATES: Final = ("pod_template", "project_pod_templates")
+SHARED_MEMORY_VOLUMES: Final = ("ephemeral", "csi", "emptyDir")
 POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File in a pod that holds the name of the pod's namespace."""
 POOL: Final = "springtide"
@@ -145,6 +146,7 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
         yield "one of run_as and fs_group is None; the cluster assigns both, or neither"
     if settings.agent_port is not None:
         yield from _faults_of_agents(settings)
+    yield from _faults_of_shared_memory(settings.shared_memory)
     yield from _faults_of_rdma(settings)
     for node in settings.static_nodes:
         gpus = node.get("gpus")
@@ -158,6 +160,18 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
     if settings.gpu_resources:
         yield from _faults_of_groups(settings)
     yield from template_faults(settings)
+
+
+def _faults_of_shared_memory(given: str | Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(given, str):
+        return
+    if len(given) != 1 or not all(isinstance(given.get(kind), Mapping) for kind in given):
+        yield f"shared_memory is {wording.given(dict(given))}; expected memory, runtime or one kind of volume"
+    elif given.keys().isdisjoint(SHARED_MEMORY_VOLUMES):
+        yield (
+            f"shared_memory is a volume of the kind {wording.given(next(iter(given)))}; expected one of "
+            f"{', '.join(SHARED_MEMORY_VOLUMES)}"
+        )
 
 
 def _faults_of_rdma(settings: KubernetesSettings) -> Iterator[str]:

@@ -244,7 +244,7 @@ def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
 
 def node_row(node: NodeView) -> tuple[object, ...]:
     """Return one line of the nodes' table."""
-    state = "available" if node.available else DRAINED if node.drain else AWAY
+    state = "available" if node.available else DRAINED if node.drain else closed_words(node)
     gpus = sum(cell.drain is not None for cell in node.gpus)
     if gpus and not node.drain:
         state += f", {count(gpus, 'GPU')} drained"
@@ -258,6 +258,12 @@ def node_row(node: NodeView) -> tuple[object, ...]:
         "; ".join(filter(None, [node.limits, each_gpu_words(node), rdma_words(node)])),
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
     )
+
+
+def closed_words(node: NodeView) -> str:
+    """Return why the cluster has closed a node, and since when."""
+    since = "" if node.closed_since is None else f" since {local(node.closed_since)}"
+    return f"{node.closure}{since}" if node.closure else AWAY
 
 
 def each_gpu_words(node: NodeView) -> str:

@@ -21,6 +21,7 @@ from springtide.scheduler.kube.resources import (
     ACCESS_REVIEWS,
     EVENTS,
     LEASES,
+    NAMESPACES,
     NETWORK_POLICIES,
     NODES,
     PODS,
@@ -39,6 +40,7 @@ NEEDED: Final[tuple[Access, ...]] = (
     (SERVICES, ("get", "create", "delete")),
     (VOLUME_CLAIMS, ("get", "list", "watch")),
     (LEASES, ("get", "create", "update")),
+    (NAMESPACES, ("get",)),
 )
 """Verbs that the service needs in the namespace of jobs."""
 ENTERED: Final[Access] = (Resource("", "v1", "pods/exec"), ("get", "create"))

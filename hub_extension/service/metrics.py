@@ -14,6 +14,7 @@ from springtide.hub_extension.api.routes import Route, Who
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.engine.job_times import cumulative
 from springtide.scheduler.gpu_reading import METRICS, MIB
+from springtide.scheduler.model import Closure, Environment
 from springtide.scheduler.wire import FREE, GpuReading, PoolUsage, PoolView
 
 LABELS: Final = ("gpu", "UUID", "modelName", "Hostname", "environment", "user", "project", "simulated")
@@ -135,6 +136,13 @@ class PoolCollector(Collector):
             "Waiting jobs that are not started because launching has stopped",
             value=sum(stop.withheld for stop in view.launch_stops),
         )
+        not_ready = GaugeMetricFamily(
+            "springtide_nodes_not_ready", "Nodes that are not ready in their cluster", labels=["environment"]
+        )
+        for environment in Environment:
+            here = (node for node in view.nodes if node.environment == environment)
+            not_ready.add_metric([environment], sum(node.closure == Closure.NOT_READY for node in here))
+        yield not_ready
         yield GaugeMetricFamily(
             "springtide_unmatched_gpus",
             "GPUs that jobs and notebooks without a place among the present GPUs keep out of the pool",

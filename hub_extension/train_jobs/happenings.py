@@ -15,7 +15,7 @@ from springtide.scheduler.sentences import Role
 SAID: Final = frozenset({Role.STATE.value, Role.CAUSE.value, Role.DETAIL.value})
 """The roles of sentences that say what happened, and not what may come."""
 LONGEST_TEXT: Final = 1_024
-_LIVE: Final = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSING})
+_LIVE: Final = status.LIVE
 _ENDS: Final = {
     "paused": ("Paused", False),
     "blocked": ("Blocked", True),
@@ -39,6 +39,7 @@ def of_job(before: Mapping[str, Any], job: wire.Job) -> list[Happening]:
     if status.finished(before):
         return []
     found = [*_acceptance(before, job), *_attempts(before, job), *_without_attempt(before, job)]
+    found += _nodes(before, job)
     state = JobState(job.state)
     if state.final:
         text = status.printable(job.error) or _said(job.reason)
@@ -84,6 +85,16 @@ def _attempts(before: Mapping[str, Any], job: wire.Job) -> Iterator[Happening]:
         if attempt.state in _ENDS and not last:
             reason, warning = _ENDS[attempt.state]
             yield _happening(reason, _said(attempt.ended_why), warning=warning)
+
+
+def _nodes(before: Mapping[str, Any], job: wire.Job) -> Iterator[Happening]:
+    """Yield that the nodes of a job are not ready any more, or ready again."""
+    conditions = {each["type"]: each["status"] for each in before.get("conditions", ())}
+    was, silent = conditions.get("NodesReady") == "False", status.nodes_not_ready(job)
+    if silent and not was:
+        yield _happening("NodeNotReady", silent, warning=True)
+    if was and not silent and job.state in _LIVE and before.get("attempt") == job.attempt:
+        yield _happening("NodeReady", "Its nodes are ready again.")
 
 
 def _without_attempt(before: Mapping[str, Any], job: wire.Job) -> Iterator[Happening]:

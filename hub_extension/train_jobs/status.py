@@ -26,6 +26,7 @@ WORDS: Final = frozenset({"reason", "headline"})
 UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories of characters that may affect a terminal."""
 RUNS: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
+LIVE: Final = frozenset({JobState.STARTING, *RUNS})
 
 
 def of_job(
@@ -59,10 +60,26 @@ def of_job(
         "conditions": [
             _condition("Accepted", True, "Accepted", accepted(job), generation),
             _condition("Running", state in RUNS, word, why, generation),
+            *_nodes_ready(job, generation),
             _condition("Finished", state.final, word, why if state.final else "", generation),
             _condition("Succeeded", succeeded, word, why if state.final else "", generation),
         ],
     }
+
+
+def _nodes_ready(job: wire.Job, generation: int) -> list[dict[str, Any]]:
+    """Return the condition for whether the nodes of a job that holds GPUs are ready; none for another job."""
+    if JobState(job.state) not in LIVE:
+        return []
+    silent = nodes_not_ready(job)
+    return [_condition("NodesReady", not silent, "NodeNotReady" if silent else "NodesReady", silent, generation)]
+
+
+def nodes_not_ready(job: wire.Job) -> str:
+    """Return the sentence about the nodes of a job that are not ready; empty if all are."""
+    if job.reason is None or job.reason.params.get("node_code") != "node-not-ready":
+        return ""
+    return printable(job.reason.sentences[0].text)
 
 
 def accepted(job: wire.Job) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
-from springtide.scheduler.model import Reason, Spread
+from springtide.scheduler.model import Closure, Node, Placement, Reason, Spread
 from springtide.scheduler.store.records import Hold
 from springtide.scheduler.store.tables import POOL
 
@@ -31,6 +31,13 @@ BLOCKED = "engine-blocked"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
 
 
+NODE_NOT_READY = "node-not-ready"
+CLOSED = {
+    Closure.NOT_READY: NODE_NOT_READY,
+    Closure.LEAVING: "node-leaving",
+    Closure.CORDONED: "node-cordoned",
+}
+"""The codes about a job's node, the most important one first."""
 OVER = frozenset({"engine-paused-for-hold", "engine-paused-for-freeze"})
 """Codes of causes of a pause that are over once the job waits for GPUs again."""
 
@@ -63,6 +70,19 @@ def _frozen(hold: Hold) -> dict[str, str]:
 
 def _utc(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> Reason | None:
+    """Return which node of a placement the cluster has closed, the one that matters most; None if none is."""
+    found = (node for worker in placement if (node := node_of(worker.node)) is not None)
+    closed = {node.name: node for node in found if node.closure is not None}
+    for closure, code in CLOSED.items():
+        here = [node for node in closed.values() if node.closure is closure]
+        if here:
+            since = here[0].closed_since
+            said = "" if since is None else _utc(since)
+            return Reason(code, {"node": here[0].name, "others": len(here) - 1, "since": said})
+    return None
 
 
 def drained_until(ends: Sequence[tuple[str, float]]) -> dict[str, tuple[str, ...]]:

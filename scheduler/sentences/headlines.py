@@ -300,6 +300,16 @@ def _not_finite(p: Params) -> Parts:
     yield f"{name} is not finite." if step is None else f"{name} not finite since step {amount(real(p, 'step'))}."
 
 
+def _node_closed(words: str) -> Callable[[Params], Parts]:
+    """Return the parts about a closed node of a job."""
+
+    def parts(p: Params) -> Parts:
+        since = f" since {p['since']}" if p.get("since") else ""
+        yield f"Node {_label(p, 'node')} {words}{since}."
+
+    return parts
+
+
 def _pausing(p: Params) -> Parts:
     yield "Saving its work." if p.get("saved", 1) and not p.get("found") else "Stopping for a pause."
 
@@ -470,6 +480,9 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "engine-frozen": _by("Project frozen"),
     "engine-frozen-runs": _by("Project frozen for later runs"),
     "engine-paused-for-freeze": _by("Paused when its project was frozen"),
+    "node-not-ready": _node_closed("not ready"),
+    "node-leaving": _node_closed("about to be removed"),
+    "node-cordoned": _node_closed("cordoned"),
     "engine-held": _by("Paused"),
     "engine-drained": _drained,
     "without-gpus-paused": _drained,

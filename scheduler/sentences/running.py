@@ -6,7 +6,7 @@ from springtide.scheduler.sentences.attempts import OWN_FILES
 from springtide.scheduler.sentences.decisions import holds_split
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
 from springtide.scheduler.sentences.sentence import Params, Sentences, Table, advice, follows, number, real, state
-from springtide.scheduler.wording import LONG_GIVEN, amount, count, duration, given, gpus, plural
+from springtide.scheduler.wording import LONG_GIVEN, amount, count, duration, given, gpus, labelled, plural
 
 
 def _on(p: Params) -> str:
@@ -67,6 +67,33 @@ def _running(p: Params) -> Sentences:
         yield follows("It continues, and saves again when there is room.")
 
 
+def _nodes(p: Params) -> str:
+    """Return the closed node of a job, and how many of its others are closed."""
+    others = number(p, "others")
+    also = f" and {count(others, 'other node')} of the job" if others else ""
+    return f"The node {labelled(str(p.get('node')))}{also}"
+
+
+def _node_not_ready(p: Params) -> Sentences:
+    since = f" since {p['since']}" if p.get("since") else ""
+    verb = "have" if number(p, "others") else "has"
+    what = (
+        f"{verb} not been ready{since}" if since else f"{plural(number(p, 'others') + 1, 'is', 'are')} not ready"
+    )
+    yield state(f"{_nodes(p)} {what}: what the job does there is unknown.")
+    yield follows("It keeps its GPUs until it is certain that it runs there no more, and then goes on elsewhere.")
+
+
+def _node_leaving(p: Params) -> Sentences:
+    yield state(f"{_nodes(p)} {plural(number(p, 'others') + 1, 'is', 'are')} about to be removed.")
+    yield follows("It saves its work, and goes on elsewhere.")
+
+
+def _node_cordoned(p: Params) -> Sentences:
+    yield state(f"{_nodes(p)} {plural(number(p, 'others') + 1, 'is', 'are')} cordoned and may be drained.")
+    yield follows("It runs on; a drain has it save and go on elsewhere.")
+
+
 def _gives_back(p: Params) -> str:
     held = number(p, "gpus")
     return f", then giving its {gpus(held)} back" if held else ""
@@ -102,4 +129,7 @@ RUNNING: Table = {
     "pausing": _pausing,
     "stopping": _stopping,
     "not-finite": _not_finite,
+    "node-not-ready": _node_not_ready,
+    "node-leaving": _node_leaving,
+    "node-cordoned": _node_cordoned,
 }

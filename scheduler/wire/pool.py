@@ -153,6 +153,10 @@ class NodeView(Answer, frozen=True, kw_only=True):
     rdma_workers: int = 0
     """Maximum number of workers with RDMA there at a time, each with an equal part of its GPUs; 0 elsewhere."""
     drain: DrainView | None = None
+    closure: str = ""
+    """Why the cluster has closed it, as in “the node is …”: a `model.Closure`; empty if it has not."""
+    closed_since: float | None = None
+    """Since when, in seconds since the epoch; None if that is unknown."""
     free: dict[str, int] = {}
     drains_gpus: bool = False
     """Whether single GPUs of it can be drained: the pool, not the node, chooses which of them a job gets."""

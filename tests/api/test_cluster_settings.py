@@ -82,6 +82,13 @@ def test_what_json_says_becomes_what_the_executor_takes() -> None:
         ({"jobs_claim": None}, "neither jobs_claim nor jobs_host_path is given"),
         ({"jobs_claim": None, "jobs_host_path": "srv"}, "jobs_host_path is “srv”; expected an absolute path"),
         ({"jobs_sub_path": "../x"}, "jobs_sub_path is “../x”"),
+        ({"shared_memory": "disk"}, "shared_memory is “disk”; expected "),
+        ({"shared_memory": {}}, "shared_memory is {}; expected memory, runtime or one kind of volume"),
+        ({"shared_memory": {"csi": "tmpfs"}}, "expected memory, runtime or one kind of volume"),
+        (
+            {"shared_memory": {"hostPath": {"path": "/dev/shm"}}},
+            "a volume of the kind “hostPath”; expected one of ephemeral, csi, emptyDir",
+        ),
         ({"home_path": "home"}, "home_path is “home”"),
         ({"rdma_resources": {"rdma/a": "1"}}, "rdma_resources is {'rdma/a': '1'}; expected an object"),
         ({"rdma_resources": {"rdma/a": 0}}, "rdma_resources has 0 of “rdma/a”; expected a number from 1"),

@@ -19,6 +19,7 @@ from springtide.hub_extension.commands.pool import (
     screen,
     topology_row,
 )
+from springtide.hub_extension.commands.times import local
 from springtide.scheduler.wire import (
     CardsView,
     DrainView,
@@ -92,6 +93,10 @@ def test_a_screen_shows_who_holds_what() -> None:
     assert lines[0] == f"{held}; 0 of 0 simulated build GPUs in notebooks"
     assert lines[-2:] == ["here (train) [#/+.] susan 2, idle 2", "there (train) [.] drained 1"]
     assert node_row(away)[4:6] == ("1 drained", "drained")
+    silent = replace(away, drain=None, closure="not ready", closed_since=0.0)
+    assert node_row(silent)[5] == f"not ready since {local(0.0)}"
+    assert node_row(replace(silent, closure="cordoned", closed_since=None))[5] == "cordoned"
+    assert node_row(replace(silent, closure="", closed_since=None))[5] == "lost or cordoned"
 
 
 def test_gpus_of_pods_outside_the_pool_are_said_with_the_names_of_these() -> None:

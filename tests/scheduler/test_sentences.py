@@ -201,6 +201,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
     "stopping": [{"gpus": (1, 8)}],
+    **{
+        code: [{"node": NAMES, "others": (0, 1, 2), "since": ("", "2026-11-26 12:03 UTC")}]
+        for code in ("node-not-ready", "node-leaving", "node-cordoned")
+    },
     "not-finite": [{"name": ("loss", "a\u202eb", "x" * 100), "step": (None, 7.0, 1e6), "others": (0, 1, 2)}],
     "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
     "sweep-waits": [{}],

@@ -63,6 +63,9 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and (eq $kind "csi") (kindIs "map" $root.Values.train.sharedMemory) }}
+{{- with get $root.Values.train.sharedMemory $kind }}{{ $names = append $names .driver }}{{ end }}
+{{- end }}
 {{- if eq $kind "secret" }}
 {{- range $root.Values.secrets }}{{ $names = append $names .secret }}{{ end }}
 {{- end }}
@@ -73,7 +76,7 @@
 {{- define "springtide.podHas" -}}
 {{- $root := index . 0 }}
 {{- $what := index . 1 }}
-{{- $found := false }}
+{{- $found := and (kindIs "map" $root.Values.train.sharedMemory) (hasKey $root.Values.train.sharedMemory $what) }}
 {{- range $template := concat (list $root.Values.train.podTemplate) (values $root.Values.train.projectPodTemplates) }}
 {{- range default list $template.volumes }}{{ if hasKey . $what }}{{ $found = true }}{{ end }}{{ end }}
 {{- range default list $template.initContainers }}

@@ -17,6 +17,7 @@
   "rdma_networks" $train.rdma.networks
   "lost_after" $train.lostAfter
   "bind_directly" $train.bindDirectly
+  "shared_memory" $train.sharedMemory
   "sessions" (not (empty (include "springtide.terminals" .)))
   "run_as" (ternary nil (int $train.runAsUser) .Values.assignedUsers)
   "fs_group" (ternary nil (int $train.fsGroup) .Values.assignedUsers)

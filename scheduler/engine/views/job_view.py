@@ -208,7 +208,7 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
 def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     own = job.standing.reason
     if job.live is not None:
-        return _present(job, job.live, context)
+        return _with_closed_node(_present(job, job.live, context), job.live, context)
     if job.state.final:
         return reason(own)
     left = [] if job.last_run is None else _left(job, job.last_run)
@@ -231,6 +231,21 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if own.code in messages.OVER:
         return structs.replace(both, headline=sentences.headline(waits, *left))
     return both
+
+
+def _with_closed_node(why: wire.Reason, live: AttemptRecord, context: ViewContext) -> wire.Reason:
+    """Return what a job does, and which node of it the cluster has closed; that one is not ready comes first."""
+    closed = messages.closed_node(live.placement, context.labels.node)
+    if closed is None:
+        return why
+    said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
+    headline = sentences.longer_headline(why.headline, closed)
+    if closed.code == messages.NODE_NOT_READY:
+        headline = sentences.headline(closed)
+    longer = structs.replace(
+        why, headline=headline, params={**why.params, "node_code": closed.code, **closed.params}
+    )
+    return _with_sentences(longer, [*sentences.render(closed), *said])
 
 
 def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:

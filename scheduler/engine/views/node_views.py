@@ -269,6 +269,8 @@ def _view(
         memory_per_gpu=int(node.per_gpu.memory),
         rdma_workers=node.per_gpu.rdma_workers(node.gpus) if node.environment is Environment.TRAIN else 0,
         drain=_drain_view(drain),
+        closure=node.closure or "",
+        closed_since=node.closed_since,
         free={what: number for what in wire.FREE if (number := free[what])},
         drains_gpus=not node.resource,
         islands=list(map(list, node.islands)),

@@ -17,6 +17,7 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, disruption, end_of, started_of
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
+from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.model import Block, Placement, Worker
 
 
@@ -42,7 +43,8 @@ class Attempt:
     ``eviction`` says why something else deletes one of its pods; ``verdict`` is the executor's own. ``creating``
     is set while its pods are created, ``ending`` once they are to be deleted, ``concluding`` once all have ended;
     ``reported`` is the status that was reported last. ``launched_at`` and ``failing_since`` are on the event
-    loop's clock.
+    loop's clock. ``vanished`` are the workers whose pods are gone from the cluster, with the time on that clock
+    from which they have ended for certain if their node responds.
     """
 
     key: AttemptKey
@@ -62,6 +64,7 @@ class Attempt:
     pods: dict[int, Pod] = field(default_factory=dict)
     started: dict[int, float] = field(default_factory=dict)
     ends: dict[int, WorkerEnd] = field(default_factory=dict)
+    vanished: dict[int, float] = field(default_factory=dict)
     status: AttemptStatus = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,25 +85,44 @@ class Attempt:
     @property
     def exists(self) -> bool:
         """Whether a pod of it exists or existed, or it was refused before any was created."""
-        return bool(self.pods or self.ends) or self.gone
+        return bool(self.pods or self.ends or self.vanished) or self.gone
+
+    @property
+    def missing(self) -> list[int]:
+        """The positions in the placement of the workers that never had a pod."""
+        had = self.pods.keys() | self.ends.keys() | self.vanished.keys()
+        placed = () if self.record is None else self.record.spec.placement
+        return [index for index, worker in enumerate(placed) if worker.rank not in had]
 
     @property
     def needs_pods(self) -> bool:
         """Whether pods are missing that nothing creates yet."""
         stopped = self.gone or self.ending or self.requested is not None
-        return not stopped and not self.creating and self.record is not None and len(self.pods) < self.size
+        return not stopped and not self.creating and bool(self.missing)
 
     @property
     def all_ended(self) -> bool:
         """Whether every worker is proven to have ended; missing pods are no longer created."""
-        if self.creating:
+        if self.creating or (self.pods.keys() | self.vanished.keys()) - self.ends.keys():
             return False
-        return len(self.ends) >= (len(self.pods) if self.requested or self.ending else self.size)
+        return self.requested is not None or self.ending or len(self.ends) >= self.size
 
     @property
     def live_pods(self) -> Iterable[tuple[int, Pod]]:
         """The pods that may still run something, with the ranks of their workers."""
         return [(rank, pod) for rank, pod in self.pods.items() if rank not in self.ends]
+
+    def live_workers_on(self, host: str) -> list[int]:
+        """Return the ranks of the workers that may still run something on a node of the cluster."""
+        alive = (self.pods.keys() | self.vanished.keys()) - self.ends.keys()
+        return sorted(rank for rank in alive if self.host_of(rank) == host)
+
+    def host_of(self, rank: int) -> str:
+        """Return the node of a worker in the cluster, empty if it has none or that is not known."""
+        pod, worker = self.pods.get(rank), self.workers.get(rank)
+        if pod is not None:
+            return pod.spec.node_name
+        return machine_of(worker.node) if worker is not None and worker.gpus else ""
 
     @property
     def failed(self) -> WorkerEnd | None:

@@ -9,7 +9,13 @@ from typing import TypeAlias
 
 from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
-from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, unreachable_since
+from springtide.scheduler.executors.kubernetes.inventory import (
+    Inventory,
+    leaving_by,
+    out_of_service,
+    ready,
+    unreachable_since,
+)
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, VolumeClaim
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -39,7 +45,7 @@ class ClusterResources:
     """Informers of nodes, of pods that are not jobs, and of volume claims.
 
     ``on_inventory_change`` is called when the inventory changed; ``on_node_lost(node, why)`` when it is certain
-    that nothing runs on a node any more.
+    that nothing runs on a node any more, ``on_node_leaving(node, why)`` when a node is about to be removed.
     """
 
     def __init__(
@@ -48,15 +54,17 @@ class ClusterResources:
         api: Api,
         on_inventory_change: Callable[[], None],
         on_node_lost: Callable[[str, str], None],
+        on_node_leaving: Callable[[str, str], None],
     ) -> None:
         self.inventory = Inventory(settings)
         self._settings = settings
         self._api = api
         self._on_inventory_change = on_inventory_change
         self._on_node_lost = on_node_lost
+        self._on_node_leaving = on_node_leaving
         self._loop = asyncio.get_running_loop()
         self._report_timer: asyncio.TimerHandle | None = None
-        self._lost: set[str] = set()
+        self._lost: dict[str, str] = {}
         self._refusals: dict[str, Backoff] = {}
         self._refused_at: dict[str, float] = {}
         self._set_aside: dict[str, asyncio.TimerHandle] = {}
@@ -229,10 +237,12 @@ class ClusterResources:
         self.inventory.set_aside(node)
 
     def accept_pods(self, nodes: Iterable[str]) -> None:
-        """Record that these nodes have started a pod: their next refusal counts as the first."""
+        """Record that these nodes have started a pod: the time of their next refusal is the shortest again.
+
+        Further refusals of pods that were placed before the last one stay one with it.
+        """
         for node in nodes if self._refusals else ():
             self._refusals.pop(node, None)
-            self._refused_at.pop(node, None)
 
     def _offer_again(self, node: str) -> None:
         del self._set_aside[node]
@@ -245,12 +255,30 @@ class ClusterResources:
         if self.inventory.update_node(before, after):
             self.report_change()
         name = (after or before or ClusterNode()).metadata.name
+        why = self.why_leaving(name) if after is not None else None
+        if why is not None and (before is None or leaving_by(before) is None):
+            self._on_node_leaving(name, why)
         if after is None:
             self.check_node(name)
         elif not out_of_service(after):
-            self._lost.discard(name)
+            self._lost.pop(name, None)
         else:
             self._declare_lost(name, f"Its node {name} was declared to be out of service.")
+
+    def why_lost(self, name: str) -> str | None:
+        """Return why it is certain that nothing runs on a node any more, None if it is not."""
+        return self._lost.get(name)
+
+    def why_leaving(self, name: str) -> str | None:
+        """Return by which announcement a node is about to be removed, None if it is not."""
+        node = self._nodes.items.get(("", name))
+        taint = None if node is None else leaving_by(node)
+        return None if taint is None else f"Its node {name} is about to be removed ({taint})."
+
+    def responds(self, name: str) -> bool:
+        """Return whether the kubelet of a node does its work; True for one that the service does not see."""
+        node = self._nodes.items.get(("", name))
+        return self.fresh and (node is None or ready(node))
 
     def check_node(self, name: str) -> None:
         """Ask the API, in the background, whether a node that the informer does not have exists."""
@@ -286,9 +314,9 @@ class ClusterResources:
             if since is not None and now - since >= patience:
                 self._declare_lost(name, f"Its node {name} has been unreachable for {patience:g} s.")
             elif since is None and not out_of_service(node):
-                self._lost.discard(name)
+                self._lost.pop(name, None)
 
     def _declare_lost(self, name: str, why: str) -> None:
         if name not in self._lost:
-            self._lost.add(name)
+            self._lost[name] = why
             self._on_node_lost(name, why)

@@ -27,6 +27,11 @@ CLOCK_DIFFERENCE = 2.0
 """Largest difference between a worker's own end time and its node's for which the worker's is used, in seconds."""
 _OF_LOST_NODES = ("DeletionByPodGC", "DeletionByTaintManager")
 """Reasons of `DisruptionTarget` with which a cluster deletes the pods of an unreachable node."""
+DELETED = "Its pod was deleted from outside the pool."
+LONGEST_DETAIL = 1000
+"""Maximum length of what a record says of an end, in characters."""
+_RECORDED = (ExitKind.EXITED, ExitKind.REFUSED, ExitKind.BLOCKED, ExitKind.OVER_DISK)
+"""The kinds of ends that supervisors in pods record."""
 _NOT_STARTABLE = ("StartError", "ContainerCannotRun")
 
 
@@ -164,6 +169,25 @@ def _termination_message(terminated: ContainerStateTerminated) -> TerminationMes
     else:
         expected = REFUSED
     return message if terminated.exit_code == expected else None
+
+
+def recorded_end(record: bytes, now: float) -> WorkerEnd | None:
+    """Return the end in a supervisor's exit record, None if it is none; its time is not later than ``now``."""
+    try:
+        message = msgspec.json.decode(record, type=TerminationMessage)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    if message.kind not in _RECORDED:
+        return None
+    return WorkerEnd(
+        message.kind,
+        min(message.at, now),
+        message.code,
+        message.signal,
+        message.killed,
+        message.detail[:LONGEST_DETAIL],
+        paused=message.paused,
+    )
 
 
 def disruption(pod: Pod) -> str:

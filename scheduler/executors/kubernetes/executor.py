@@ -74,9 +74,9 @@ THREADS = 4
 class KubernetesExecutor(Executor):
     """Runs attempts as pods of a cluster, one for each worker.
 
-    The cluster is the source of truth: every pod has a finalizer until its end is recorded in the store, so no end
-    is missed while the service is away. The jobs' files are on a volume that service and pods share. With
-    ``credentials`` jobs can use the pool's API. ``now`` is the wall clock.
+    The cluster is the source of truth. Supervisors record how workers ended on the volume as well, so that no end
+    is missed if a pod is deleted while the service is away. The jobs' files are on a volume that service and pods
+    share. With ``credentials`` jobs can use the pool's API. ``now`` is the wall clock.
     """
 
     name = "kubernetes"
@@ -327,7 +327,7 @@ class KubernetesExecutor(Executor):
                 raise ExecutorError(f"The cluster cannot be asked to end the job: {error}") from error
 
     async def discard(self, key: AttemptKey) -> None:
-        """Mark the attempt as done on the volume, and release its pods from their finalizer."""
+        """Mark the attempt as done on the volume, and delete its pods."""
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
@@ -349,13 +349,15 @@ class KubernetesExecutor(Executor):
         self._monitor.discard(attempt.key)
 
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
-        """Follow an attempt again whose end is recorded on the volume."""
+        """Follow an attempt again whose end is recorded on the volume, or whose pods were deleted meanwhile."""
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
                 with suppress(msgspec.DecodeError):
                     recorded = await self._volume.call(partial(self._records.recorded_end, key))
                     attempt = None if recorded is None else self._monitor.recall(recorded)
+                if attempt is None:
+                    attempt = await self._monitor.recall_running(key)
             return None if attempt is None else attempt.status
 
     async def open_session(self, key: AttemptKey, spec: SessionSpec) -> Session:

@@ -24,11 +24,21 @@ from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tole
 from springtide.scheduler.executors.kubernetes.pod_template import requests_beside
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
-from springtide.scheduler.model import Environment, Gpu, Node
+from springtide.scheduler.model import Closure, Environment, Gpu, Node
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+LEAVING = (
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "cloud.google.com/impending-node-termination",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "node.cloudprovider.kubernetes.io/shutdown",
+)
+"""Keys of taints by which autoscalers and clouds announce the removal of a node."""
 SIMULATED_GPUS = "springtide.io/simulated-gpus"
 REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
 STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labels", "cpus", "memory", "rdma"}
@@ -217,7 +227,8 @@ def pool_nodes(
         return []
     found = counts(node.status.capacity, settings.gpu_resources)
     names = pool_names(host, found, settings.gpu_resources)
-    available = ready(node) and not node.spec.unschedulable and _tolerated(node.spec.taints, settings)
+    closure, since = closure_of(node)
+    available = closure is None and _tolerated(node.spec.taints, settings)
     levels = {level: labels[label] for label, level in settings.topology.items() if label in labels}
     nodes = []
     for resource, gpus in found.items():
@@ -234,6 +245,8 @@ def pool_nodes(
                     devices=_slots(names[resource], gpus, model, simulated=labels.get(SIMULATED_GPUS) == "true"),
                     resource=resource,
                     group=next((group.group.name for group in groups if group.has(labels, resource)), ""),
+                    closure=closure,
+                    closed_since=since,
                 )
             )
     return nodes
@@ -280,6 +293,21 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
         resource=resource,
         per_gpu=per_gpu_of(cpus, memory, gpus, rdma),
     )
+
+
+def closure_of(node: ClusterNode) -> tuple[Closure | None, float | None]:
+    """Return why the cluster has closed a node, and since when, in seconds since the epoch; None if unknown."""
+    if not ready(node):
+        changed = [each.last_transition_time for each in node.status.conditions if each.type == "Ready"]
+        return Closure.NOT_READY, next((at.timestamp() for at in changed if at is not None), None)
+    if leaving_by(node) is not None:
+        return Closure.LEAVING, None
+    return (Closure.CORDONED if node.spec.unschedulable else None), None
+
+
+def leaving_by(node: ClusterNode) -> str | None:
+    """Return the key of the taint that announces the removal of a node, None if there is none."""
+    return next((taint.key for taint in node.spec.taints if taint.key in LEAVING), None)
 
 
 def ready(node: ClusterNode) -> bool:

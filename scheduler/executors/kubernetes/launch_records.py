@@ -1,7 +1,7 @@
 """The files that the executor writes to the volume of jobs before pods are created, and its own records there.
 
 ``jobs/<id>/attempts/<n>/spec.json`` is for the supervisor. The executor's own records are in
-``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record of a gang, of which pods may be
+``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record, of which pods may be
 missing after a crash of the service, ``<n>.pause`` and ``<n>.kill`` are requests, ``<n>.ending`` marks its pods
 for deletion, and ``<n>.done`` its end as recorded in the store.
 """
@@ -157,8 +157,7 @@ class LaunchRecords:
                 os.chown("spec.json", *self._owner, dir_fd=handle, follow_symlinks=False)
         if self._credentials is not None:
             self._credentials.write(key, self.layout.attempt(key), self._owner)
-        if record.gang:
-            self._write(key, "json", msgspec.to_builtins(record))
+        self._write(key, "json", msgspec.to_builtins(record))
 
     def load_record(self, key: AttemptKey) -> LaunchRecord | None:
         """Return the launch record of an attempt, None if there is none."""

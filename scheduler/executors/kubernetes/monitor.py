@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptStatus,
@@ -22,7 +23,7 @@ from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.cluster_resources import ClusterResources
-from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, lost
+from springtide.scheduler.executors.kubernetes.ends import DELETED, WorkerEnd, lost
 from springtide.scheduler.executors.kubernetes.follower import Follower
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
@@ -30,6 +31,7 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.pods import PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.start_failures import start_failure, verdict_of
+from springtide.scheduler.executors.kubernetes.traces import Trace, read_trace, read_traces
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import PODS, Api, ApiError, Informer
 from springtide.scheduler.model import Node, Worker
@@ -43,6 +45,14 @@ LONGEST_DELAY = 10.0
 INVENTORY_PATIENCE = 1.0
 """Time to read the inventory before the end of an attempt refused by a node is reported, in seconds."""
 VANISHED = "Its pod was deleted from outside the pool, and how it ended is unknown."
+VANISHED_PATIENCE = 60.0
+"""Time beyond its grace period after which a worker without a pod has ended if its node is ready, in seconds.
+
+A kubelet ends the containers of pods that it does not find in the cluster. One that has stopped shows as not ready
+before that time.
+"""
+FIRST_LOOK = 0.5
+LONGEST_LOOK = 5.0
 
 
 class AttemptMonitor:
@@ -77,7 +87,9 @@ class AttemptMonitor:
         self._early_changes: list[tuple[Pod | None, Pod | None]] | None = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._inventory_read = asyncio.Event()
-        self.cluster = ClusterResources(settings, api, lambda: report(InventoryChanged()), self._node_lost)
+        self.cluster = ClusterResources(
+            settings, api, lambda: report(InventoryChanged()), self._node_lost, self._node_leaving
+        )
         self._informer = Informer(
             api,
             PODS,
@@ -93,22 +105,30 @@ class AttemptMonitor:
     async def start(self) -> None:
         """List the pods, and resume their attempts. Raises `ApiError` if the cluster does not answer."""
         await self.cluster.start()
+        await self._pods.find_owner()
         await self._informer.start()
         self._early_changes = []
         existing: dict[AttemptKey, dict[int, Pod]] = {}
         for pod in self._informer.items.values():
             key, rank = _attempt_and_rank(pod)
-            if pod.ended and names.RECORDED not in pod.metadata.finalizers:
-                self.retry_in_background(partial(self._pods.delete_pod, pod, 0))
-            elif key is not None:
+            if key is not None:
                 existing.setdefault(key, {})[rank] = pod
+        ended = [key for key, pods in existing.items() if all(pod.ended for pod in pods.values())]
+        done = await asyncio.to_thread(lambda: {key for key in ended if self._records.is_done(key)})
         for key, pods in existing.items():
-            await self._resume(key, pods)
+            if key not in done:
+                await self._resume(key, pods)
+                continue
+            for pod in pods.values():
+                self._released.add(pod.metadata.uid)
+                self.retry_in_background(partial(self._pods.release_pod, pod))
         early, self._early_changes = self._early_changes or [], None
         for before, after in early:
             self._pod_changed(before, after)
         for node in {pod.spec.node_name for pods in existing.values() for pod in pods.values()}:
             self.cluster.check_node(node)
+            if (why := self.cluster.why_leaving(node)) is not None:
+                self._node_leaving(node, why)
         self.retry_in_background(self._scan_forever)
 
     async def close(self) -> None:
@@ -132,18 +152,54 @@ class AttemptMonitor:
         for rank, pod in pods.items():
             attempt.observe_pod(rank, pod, _worker(pod))
         attempt.reported = attempt.status if attempt.update_phase() else attempt.reported
-        if len(pods) < attempt.size and not attempt.requested and not attempt.ending:
+        if len(pods) < attempt.size:
             attempt.record = await asyncio.to_thread(self._records.load_record, key)
+            await self._recall_workers(attempt)
+        if len(pods) < attempt.size and not attempt.requested and not attempt.ending:
             if attempt.record is None:
                 self._give_up(
                     attempt, Verdict(ExitKind.LOST, "Some of its pods are gone, and so is its launch record.")
                 )
-            else:
+            elif attempt.missing:
                 self.retry_in_background(lambda: self.create_pods(attempt))
         if attempt.all_ended:
             await self.conclude(attempt)
         else:
             self._evaluate(attempt)
+
+    async def recall_running(self, key: AttemptKey) -> Attempt | None:
+        """Continue with an attempt whose pods are all gone; None if none of its supervisors has begun."""
+        record = await asyncio.to_thread(self._records.load_record, key)
+        if record is None:
+            return None
+        attempt = Attempt(key, len(record.spec.placement), record.spec.grace, record)
+        flags = await asyncio.to_thread(self._records.read_flags, key)
+        attempt.requested, attempt.ending, attempt.eviction = flags.requested, flags.ending, flags.eviction
+        await self._recall_workers(attempt)
+        if not attempt.exists:
+            return None
+        for rank in [record.spec.placement[index].rank for index in attempt.missing]:
+            attempt.record_end(rank, self._vanished_end(attempt))
+        self._register(attempt)
+        attempt.update_phase()
+        if attempt.all_ended:
+            await self.conclude(attempt)
+        else:
+            self._evaluate(attempt)
+        return attempt
+
+    async def _recall_workers(self, attempt: Attempt) -> None:
+        """Find out what became of the workers whose pods were deleted while the service was away."""
+        placed = () if attempt.record is None else attempt.record.spec.placement
+        for worker in placed:
+            attempt.workers.setdefault(worker.rank, worker)
+        ranks = [worker.rank for worker in placed if worker.rank not in attempt.pods]
+        directory = self._records.layout.attempt(attempt.key)
+        traces = await asyncio.to_thread(read_traces, directory, ranks, self._now())
+        for rank, trace in traces.items():
+            if trace.began:
+                self._apply_trace(attempt, rank, trace)
+                self._follow_vanished(attempt, rank)
 
     def retry_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do ``work`` in the background, and repeat it with a back-off while it raises `ApiError`."""
@@ -176,7 +232,7 @@ class AttemptMonitor:
         attempt.launched_at = self._loop.time()
         attempt.creating = True
         self._register(attempt)
-        missing = [index for index, worker in enumerate(record.spec.placement) if worker.rank not in attempt.pods]
+        missing = attempt.missing
 
         def created(rank: int, pod: Pod) -> None:
             if rank not in attempt.pods:
@@ -232,10 +288,10 @@ class AttemptMonitor:
     def discard(self, key: AttemptKey) -> None:
         """Stop following an attempt with released pods; later events of these pods are ignored."""
         attempt = self.attempts.pop(key, None)
-        for pod in attempt.pods.values() if attempt is not None else ():
-            known = self._informer.items.get((pod.metadata.namespace, pod.metadata.name))
-            if known is not None and known.metadata.uid == pod.metadata.uid:
-                self._released.add(pod.metadata.uid)
+        if attempt is not None:
+            self._released.update(
+                pod.metadata.uid for rank, pod in attempt.pods.items() if rank not in attempt.vanished
+            )
         self._follower.unfollow(key)
         if self._newest.get(key.job) == key:
             del self._newest[key.job]
@@ -288,7 +344,7 @@ class AttemptMonitor:
             return
         attempt = self.attempts.get(key)
         if attempt is None:
-            if after is None or names.RECORDED not in after.metadata.finalizers:
+            if after is None:
                 return
             attempt = _attempt_of(key, after)
             self._register(attempt)
@@ -300,8 +356,52 @@ class AttemptMonitor:
         if after is not None:
             attempt.observe_pod(rank, after, None if rank in attempt.workers else _worker(after))
         elif previous is not None:
-            attempt.record_end(rank, self._vanished_end(attempt))
+            self._follow_vanished(attempt, rank)
         self._evaluate(attempt)
+
+    # ---------- workers without a pod
+
+    def _follow_vanished(self, attempt: Attempt, rank: int) -> None:
+        """Find out how a worker ended whose pod is gone from the cluster."""
+        pod = attempt.pods.get(rank)
+        attempt.vanished[rank] = self._loop.time() + attempt.grace + manifests.KILL_MARGIN + VANISHED_PATIENCE
+        if rank in attempt.ends:
+            return
+        if pod is not None and not pod.spec.node_name:
+            attempt.record_end(rank, self._vanished_end(attempt))
+            return
+        self.retry_in_background(partial(self._look_for_end, attempt, rank))
+        if self.cluster.why_lost(attempt.host_of(rank)) is None:
+            self.cluster.check_node(attempt.host_of(rank))
+
+    async def _look_for_end(self, attempt: Attempt, rank: int) -> None:
+        """Look at what the supervisor records until the worker has ended for certain."""
+        backoff = Backoff(FIRST_LOOK, LONGEST_LOOK, jitter=no_jitter)
+        directory = self._records.layout.attempt(attempt.key)
+        while rank not in attempt.ends:
+            trace = await asyncio.to_thread(read_trace, directory, rank, self._now())
+            host = attempt.host_of(rank)
+            lost_with_node = self.cluster.why_lost(host)
+            if trace.end is None and lost_with_node is not None:
+                trace = replace(trace, end=lost(self._now(), lost_with_node))
+            late = self._loop.time() >= attempt.vanished[rank]
+            if trace.end is None and late and self.cluster.responds(host):
+                trace = replace(trace, end=self._vanished_end(attempt))
+            if rank not in attempt.ends:
+                self._apply_trace(attempt, rank, trace)
+                self._evaluate(attempt)
+            if rank not in attempt.ends:
+                await asyncio.sleep(backoff.next_delay())
+
+    def _apply_trace(self, attempt: Attempt, rank: int, trace: Trace) -> None:
+        """Record what is known of a worker without its pod, which the executor or something else has deleted."""
+        if trace.started is not None:
+            attempt.started.setdefault(rank, trace.started)
+        if trace.end is not None:
+            attempt.record_end(rank, trace.end)
+        by_itself = trace.end is not None and (trace.end.paused is False or trace.end.kind is ExitKind.LOST)
+        if not (by_itself or attempt.requested or attempt.ending or attempt.eviction):
+            attempt.eviction = DELETED
 
     def _vanished_end(self, attempt: Attempt) -> WorkerEnd:
         if attempt.requested or attempt.ending:
@@ -342,11 +442,19 @@ class AttemptMonitor:
     def _node_lost(self, name: str, why: str) -> None:
         """Record that the workers on a node have ended with it."""
         for attempt in list(self.attempts.values()):
-            on_node = [(rank, pod) for rank, pod in attempt.live_pods if pod.spec.node_name == name]
-            for rank, pod in on_node:
+            on_node = attempt.live_workers_on(name)
+            for rank in on_node:
                 attempt.record_end(rank, lost(self._now(), why))
-                self.retry_in_background(partial(self._pods.delete_pod, pod, 0))
+                if rank in attempt.pods:
+                    self.retry_in_background(partial(self._pods.delete_pod, attempt.pods[rank], 0))
             if on_node:
+                self._evaluate(attempt)
+
+    def _node_leaving(self, name: str, why: str) -> None:
+        """Have the jobs on a node save now: what has announced its removal may leave them less time later."""
+        for attempt in list(self.attempts.values()):
+            if attempt.live_workers_on(name) and not (attempt.requested or attempt.ending or attempt.eviction):
+                attempt.eviction = why
                 self._evaluate(attempt)
 
     async def _scan_forever(self) -> None:

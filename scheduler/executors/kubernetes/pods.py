@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
@@ -16,12 +17,24 @@ from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.kube import NETWORK_POLICIES, PODS, SERVICES, Api, ApiError, Object, Resource
+from springtide.scheduler.kube import (
+    NAMESPACES,
+    NETWORK_POLICIES,
+    PODS,
+    SERVICES,
+    Api,
+    ApiError,
+    Object,
+    Resource,
+)
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 5.0
+FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
 INVALID = 422
@@ -96,8 +109,26 @@ class PodControl:
         self._stalls = stalls
         self._settings = settings
         self._namespace = settings.namespace
+        self._owner: Object | None = None
         self.window = CreationWindow(CREATED_TOGETHER, ACKNOWLEDGED_WITHIN)
         self._gang_creations = asyncio.Semaphore(CONCURRENT_GANG_CREATIONS)
+
+    async def find_owner(self) -> None:
+        """Look the controller of pods up: their namespace, which lives at least as long. Raises `ApiError`.
+
+        Pods have none if the service may not read the namespace.
+        """
+        try:
+            namespace = await self._api.get(NAMESPACES, None, self._namespace)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            log.warning(
+                "The namespace %s may not be read: kubectl drain ends the pods of jobs with --force only.",
+                self._namespace,
+            )
+        else:
+            self._owner = manifests.namespace_owner(namespace)
 
     # ---------- creation
 
@@ -138,9 +169,7 @@ class PodControl:
         Raises `ApiError` if it would not, or does not answer.
         """
         try:
-            await self._api.create(
-                PODS, self._namespace, manifests.pod(record, 0, self._settings), decode_as=Pod, dry_run=True
-            )
+            await self._api.create(PODS, self._namespace, self._pod(record, 0), decode_as=Pod, dry_run=True)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -148,10 +177,13 @@ class PodControl:
     async def _create_pod(
         self, record: LaunchRecord, index: int, wanted: Callable[[], bool], created: Callable[[int, Pod], None]
     ) -> None:
-        body = manifests.pod(record, index, self._settings)
+        body = self._pod(record, index)
         pod = await self._create_or_adopt(PODS, body, record, wanted, Pod)
         if pod is not None:
             created(record.spec.placement[index].rank, pod)
+
+    def _pod(self, record: LaunchRecord, index: int) -> Object:
+        return manifests.pod(record, index, self._settings, owner=self._owner)
 
     async def _create_or_adopt(
         self, resource: Resource, body: Object, record: LaunchRecord, wanted: Callable[[], bool], kind: type[T]
@@ -232,8 +264,11 @@ class PodControl:
                 raise
 
     async def release_pod(self, pod: Pod) -> None:
-        """Remove the finalizer of a pod whose end is recorded, and delete it. Raises `ApiError`."""
+        """Delete a pod whose end is recorded, with the finalizer of earlier versions. Raises `ApiError`."""
         meta = pod.metadata
+        if names.RECORDED not in meta.finalizers:
+            await self.delete_pod(pod, 0)
+            return
         remaining = [name for name in meta.finalizers if name != names.RECORDED]
         body: Object = {"metadata": {"finalizers": remaining or None}}
         try:

@@ -54,6 +54,10 @@ class KubernetesSettings:
     ``pod_template`` is added to the pods of all jobs, that of ``project_pod_templates`` to those of a project and
     of the projects in it; `pod_template.merge` says how.
 
+    ``shared_memory`` is what pods have as ``/dev/shm``: ``memory``, ``runtime`` (that of the container runtime,
+    often 64 MiB), or a volume of the kind ``ephemeral``, ``csi`` or ``emptyDir``. ``kubectl drain`` ends pods with
+    an ``emptyDir``, and so with ``memory``, only if it is told to.
+
     With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
     cluster's scheduler binds them to it. With ``sessions`` owners of jobs may open terminals in their pods.
     """
@@ -96,6 +100,7 @@ class KubernetesSettings:
     agent_namespace: str = ""
     agent_labels: Mapping[str, str] = field(default_factory=dict)
     agent_token_file: str = ""
+    shared_memory: Literal["memory", "runtime"] | Mapping[str, Any] = "memory"
     bind_directly: bool = False
     sessions: bool = True
     node_groups: tuple[Mapping[str, Any], ...] = ()

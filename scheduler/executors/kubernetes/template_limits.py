@@ -65,8 +65,8 @@ FORBIDDEN: Final[Mapping[str, str]] = {
     "priority": "set priority_class instead",
     "priorityClassName": "set priority_class instead",
     "preemptionPolicy": "set priority_class instead",
-    "finalizers": "a pod stays until the pool has recorded its end",
-    "ownerReferences": "a pod stays until the pool has recorded its end",
+    "finalizers": "drains of nodes would wait for them",
+    "ownerReferences": "the controller of a pod is its namespace",
     "tolerationSeconds": "a toleration that ends would end running jobs",
 }
 """Fields of the API that a template may not have, with the reason."""

@@ -186,6 +186,45 @@ def test_pods_may_name_their_node_where_the_admin_says_so_and_no_right_changes(t
 
 
 @pytest.mark.parametrize(
+    ("shared_memory", "permits"),
+    [
+        ("memory", None),
+        ("runtime", None),
+        ({"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "local"}}}}, "has(volume.ephemeral)"),
+        (
+            {"csi": {"driver": "tmpfs.example.com"}},
+            "(has(volume.csi) && volume.csi.driver in ['tmpfs.example.com'])",
+        ),
+    ],
+)
+def test_shared_memory_reaches_the_service_and_its_volume_is_permitted(
+    template: Template, shared_memory: Any, permits: str | None
+) -> None:
+    objects = template({"train": {"sharedMemory": shared_memory}})
+    (policy,) = [
+        made
+        for made in objects
+        if made["kind"] == "ValidatingAdmissionPolicy" and made["metadata"]["name"].endswith("-train")
+    ]
+    (volumes,) = [each for each in policy["spec"]["validations"] if "emptyDir" in each["expression"]]
+    assert service_settings(objects)["kubernetes"]["shared_memory"] == shared_memory
+    found = [kind for kind in ("has(volume.ephemeral)", "has(volume.csi)") if kind in volumes["expression"]]
+    assert found == ([] if permits is None else [permits.partition(" ")[0].lstrip("(")])
+    assert permits is None or permits in volumes["expression"]
+
+
+def test_the_service_may_read_the_namespace_that_is_the_controller_of_its_pods(
+    rendered: list[dict[str, Any]],
+) -> None:
+    namespace = service_settings(rendered)["kubernetes"]["namespace"]
+    roles = [
+        made for made in rendered if made["kind"] == "Role" and made["metadata"].get("namespace") == namespace
+    ]
+    rules = [rule for role in roles for rule in role["rules"] if "namespaces" in rule["resources"]]
+    assert any(rule["verbs"] == ["get"] and rule["apiGroups"] == [""] for rule in rules)
+
+
+@pytest.mark.parametrize(
     ("values", "opens"),
     [
         ({}, True),

@@ -225,6 +225,32 @@ async def test_pods_that_a_node_refuses_for_one_reason_count_once_however_late_i
         await eventually(lambda: not bench.pods(), "the pods are gone")
 
 
+async def test_a_pod_that_starts_meanwhile_makes_no_second_incident_of_the_late_refusals(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_resources, "FIRST_SET_ASIDE", 0.5)
+    bench = await make_bench()
+    jobs = ("first", "starts", "late")
+    with bench.cluster.pause_kwok():
+        for job in jobs:
+            await bench.executor.launch(bench.job(job, slot=jobs.index(job)))
+        await eventually(lambda: len(bench.pods()) == len(jobs), "there are pods")
+        bench.cluster.request("PATCH", f"{bench.path('st-first-1-0')}/status", {"status": REFUSED})
+        await bench.gone(AttemptKey("first", 1))
+        running = {"name": "job", "image": "x", "imageID": "", "ready": True, "restartCount": 0}
+        state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+        status = {"phase": "Running", "containerStatuses": [{**running, "state": state}]}
+        bench.cluster.request("PATCH", f"{bench.path('st-starts-1-0')}/status", {"status": status})
+        await bench.phase(AttemptKey("starts", 1), AttemptPhase.RUNNING)
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await bench.executor.inventory())[0].available:
+                await asyncio.sleep(0.05)
+        bench.cluster.request("PATCH", f"{bench.path('st-late-1-0')}/status", {"status": REFUSED})
+        await bench.gone(AttemptKey("late", 1))
+        assert (await bench.executor.inventory())[0].available
+    assert caplog.text.count("did not take a pod") == 1
+
+
 async def test_a_job_that_its_node_refuses_starts_on_another(
     make_bench: Any, tmp_path: Path, cluster: Cluster
 ) -> None:

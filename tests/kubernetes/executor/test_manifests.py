@@ -38,7 +38,7 @@ def pod(settings: KubernetesSettings = SETTINGS, place: int = 0, **more: Any) ->
     return manifests.pod(record(settings, **more), place, settings)
 
 
-def test_a_pod_says_whose_it_is_and_stays_until_its_end_is_on_record() -> None:
+def test_a_pod_says_whose_it_is_and_nothing_delays_its_deletion() -> None:
     meta = pod(place=1)["metadata"]
     assert meta["name"] == "st-abc-3-1"
     assert meta["namespace"] == "pool"
@@ -48,7 +48,36 @@ def test_a_pod_says_whose_it_is_and_stays_until_its_end_is_on_record() -> None:
     assert meta["labels"][names.POOL] == "springtide"
     assert (meta["annotations"][names.PROJECT], meta["annotations"][names.USER]) == ("vision", "susan")
     assert manifests.read_worker(meta["annotations"][names.WORKER]) == Worker(1, "n2", (4, 5))
-    assert meta["finalizers"] == [names.RECORDED]
+    assert "finalizers" not in meta
+
+
+def test_a_pod_declares_its_namespace_as_its_controller() -> None:
+    owner = manifests.namespace_owner({"metadata": {"name": "pool", "uid": "6f0c"}})
+    meta = manifests.pod(record(), 0, SETTINGS, owner=owner)["metadata"]
+    assert meta["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Namespace", "name": "pool", "uid": "6f0c", "controller": True}
+    ]
+    assert "ownerReferences" not in pod()["metadata"], "the service may not read the namespace"
+
+
+@pytest.mark.parametrize(
+    ("shared_memory", "volume"),
+    [
+        ("memory", {"emptyDir": {"medium": "Memory"}}),
+        (
+            {"emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+            {"emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+        ),
+        ({"csi": {"driver": "tmpfs.example.com"}}, {"csi": {"driver": "tmpfs.example.com"}}),
+        ("runtime", None),
+    ],
+)
+def test_shared_memory_is_what_the_admin_says(shared_memory: Any, volume: dict[str, Any] | None) -> None:
+    made = pod(replace(SETTINGS, shared_memory=shared_memory))["spec"]
+    found = [each for each in made["volumes"] if each["name"] == "shared-memory"]
+    mounted = [each for each in made["containers"][0]["volumeMounts"] if each["mountPath"] == "/dev/shm"]
+    assert found == ([] if volume is None else [{"name": "shared-memory", **volume}])
+    assert len(mounted) == len(found)
 
 
 def test_a_pod_goes_to_its_node_and_nowhere_else() -> None:
@@ -246,13 +275,13 @@ def test_a_launch_record_of_an_earlier_version_keeps_its_options(tmp_path: Path)
     assert records.load_record(made.key) == made
 
 
-def test_an_attempt_of_one_pod_keeps_no_order_but_its_requests_and_its_end(tmp_path: Path) -> None:
+def test_an_attempt_of_one_pod_keeps_its_order_its_requests_and_its_end(tmp_path: Path) -> None:
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
     alone = spec(workers=1, placement=spec().placement[:1])
     made = records.make_record(alone, "hub/train:1", None, [GPU_NODE])
     records.save_record(made, {})
-    assert records.load_record(made.key) is None
+    assert records.load_record(made.key) == made
     assert records.read_flags(made.key).requested is None
     assert (tmp_path / "jobs" / "abc" / "code").is_dir()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from job_options import with_options
+from msgspec import structs
 
 from springtide.hub_extension.train_jobs import happenings, status
 from springtide.hub_extension.train_jobs.happenings import LONGEST_TEXT
@@ -86,6 +87,24 @@ def test_a_pause_says_for_whom_and_the_resumption_is_no_first_start():
         ("Scheduled", "It started on 1 GPU.", False),
         ("Resumed", "As it is.", False),
     ]
+
+
+def test_a_node_that_is_not_ready_is_a_warning_once_and_its_return_is_told():
+    running = attempt(1, "running", started=NOON)
+    words = "The node dgx-1 has not been ready since 2026-11-26 12:03 UTC: what the job does there is unknown."
+    silent = job(
+        "running",
+        running,
+        reason=structs.replace(reason(("state", words)), params={"node_code": "node-not-ready"}),
+    )
+    before = shown(job("running", running))
+    assert said(before, silent) == [("NodeNotReady", words, True)]
+    assert said(shown(silent), silent) == []
+    (condition,) = [each for each in shown(silent)["conditions"] if each["type"] == "NodesReady"]
+    assert (condition["status"], condition["reason"], condition["message"]) == ("False", "NodeNotReady", words)
+    assert said(shown(silent), job("running", running)) == [("NodeReady", "Its nodes are ready again.", False)]
+    lost = attempt(1, "lost", started=NOON, ended=NOON + 9, ended_why=reason(("cause", "Its node was removed.")))
+    assert said(shown(silent), job("queued", lost)) == [("Lost", "Its node was removed.", True)]
 
 
 def test_what_was_missed_is_told_in_its_order():

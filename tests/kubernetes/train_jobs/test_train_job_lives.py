@@ -24,6 +24,7 @@ async def test_a_manifest_becomes_a_job_that_runs_and_ends(pool, team):
     assert {kind: (true, why) for kind, (true, why, _) in told(running).items()} == {
         "Accepted": ("True", "Accepted"),
         "Running": ("True", "Running"),
+        "NodesReady": ("True", "NodesReady"),
         "Finished": ("False", "Running"),
         "Succeeded": ("Unknown", "Running"),
     }

@@ -56,6 +56,7 @@ def test_every_state_of_a_job_shows_in_the_conditions_and_fits_the_schema(state)
     assert told["Accepted"] == ("True", "Accepted")
     runs = state in {JobState.RUNNING, JobState.PAUSING}
     assert told["Running"] == (str(runs), state.title())
+    assert told.get("NodesReady") == (("True", "NodesReady") if state.holds_gpus else None)
     assert told["Finished"] == (str(state.final), state.title())
     assert told["Succeeded"][0] == (str(state is JobState.SUCCEEDED) if state.final else "Unknown")
     assert status.finished(found) is state.final

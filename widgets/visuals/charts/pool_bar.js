@@ -106,9 +106,9 @@ function nodeWords(node, held) {
   return words.join(" · ");
 }
 
-/** Why nothing new starts on a node; one that Kubernetes closes is lost or cordoned. */
+/** Why nothing new starts on a node; `closure` are Kubernetes' reasons. */
 export function awayWord(node) {
-  return node.drain ? "drained" : "lost or cordoned";
+  return node.drain ? "drained" : node.closure || "lost or cordoned";
 }
 
 /** The condition of a free GPU. */

@@ -84,6 +84,7 @@ function takesWords(node, now) {
   if (!node.drain)
     return [
       node.available ? what : h("strong", { key: "away" }, `no ${what}: ${awayWord(node)}`),
+      node.closed_since && h("div", { key: "since", class: "st-muted" }, "began ", when(node.closed_since, now)),
       ofGpus.length > 0 && h("div", { key: "gpus" }, ofGpus),
     ];
   return [

@@ -154,10 +154,20 @@ def network_policy(record: LaunchRecord, settings: KubernetesSettings) -> Object
     }
 
 
-def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
+def namespace_owner(namespace: Object) -> Object:
+    """Return the reference by which pods declare a namespace to be their controller.
+
+    `kubectl drain` takes pods without a controller for such that nothing would replace.
+    """
+    meta = namespace["metadata"]
+    return {"apiVersion": "v1", "kind": "Namespace", "name": meta["name"], "uid": meta["uid"], "controller": True}
+
+
+def pod(record: LaunchRecord, index: int, settings: KubernetesSettings, *, owner: Object | None = None) -> Object:
     """Return the pod of the worker at this position of the placement, for its node alone, as the admin shapes it.
 
     A worker without GPUs goes to any node that the settings select, rather to one without GPUs of the pool.
+    ``owner`` is a reference to the pod's controller.
     """
     worker = record.spec.placement[index]
     grace = max(1, round(record.spec.grace)) + KILL_MARGIN
@@ -202,7 +212,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
                 names.DO_NOT_DISRUPT: "true",
                 **({names.NETWORKS: networks} if networks else {}),
             },
-            "finalizers": [names.RECORDED],
+            **({} if owner is None else {"ownerReferences": [owner]}),
         },
         "spec": spec,
     }
@@ -362,7 +372,8 @@ def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
     ]
     program: Object = {"mountPath": str(PROGRAM), "subPath": _sub_path(settings, record.program), "readOnly": True}
     mounts.append({"name": "jobs", **program})
-    mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - frameworks expect it there
+    if settings.shared_memory != "runtime":
+        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - frameworks expect it there
     if record.home is not None:
         mounts.append({"name": "home", "mountPath": settings.home_path})
     return [*mounts, *datasets.mounts(record.spec.datasets)]
@@ -373,10 +384,11 @@ def _sub_path(settings: KubernetesSettings, path: str) -> str:
 
 
 def _volumes(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
-    volumes: list[Object] = [
-        {"name": "jobs", **_jobs_volume(settings)},
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
-    ]
+    volumes: list[Object] = [{"name": "jobs", **_jobs_volume(settings)}]
+    if settings.shared_memory != "runtime":
+        memory: Object = {"emptyDir": {"medium": "Memory"}}
+        given = settings.shared_memory
+        volumes.append({"name": "shared-memory", **(memory if isinstance(given, str) else given)})
     if record.home is not None:
         volumes.append({"name": "home", "persistentVolumeClaim": {"claimName": record.home}})
     return [*volumes, *datasets.volumes(record.spec.datasets)]

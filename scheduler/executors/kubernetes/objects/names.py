@@ -30,7 +30,7 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation by which a pod asks Multus for further networks."""
 RECORDED = "springtide.io/recorded"
-"""Finalizer that keeps a pod until its end is recorded in the store."""
+"""Finalizer of the pods of earlier versions, which kept them until their ends were recorded in the store."""
 
 CONTAINER = "job"
 """Name of the container that runs the job."""
