@@ -548,6 +548,22 @@ class Client:
         """Set the build quota of one person."""
         return self._http.struct(wire.PersonView, "PATCH", _path("people", name), body=edit)
 
+    def add_lead(self, project: str, user: str) -> None:
+        """Let a person lead a project."""
+        self._http.raw("PUT", _path("projects", project, "leads", user))
+
+    def remove_lead(self, project: str, user: str) -> None:
+        """Let a person not lead a project any more."""
+        self._http.raw("DELETE", _path("projects", project, "leads", user))
+
+    def pool_file(self) -> wire.PoolFileView:
+        """Return projects, people and rules as a file."""
+        return self._http.struct(wire.PoolFileView, "GET", "pool-file")
+
+    def apply_pool_file(self, edit: wire.PoolFileEdit) -> wire.PoolFileDifference:
+        """Make the pool as a file has it, or with ``dry_run`` return what that would change."""
+        return self._http.struct(wire.PoolFileDifference, "PUT", "pool-file", body=edit)
+
     def audit(
         self,
         cursor: str | None = None,

@@ -22,6 +22,7 @@ from springtide.scheduler.engine.requests import (
     freezes,
     hub_users,
     paging,
+    pool_file,
     project_admin,
     quotas,
     validation,
@@ -30,6 +31,7 @@ from springtide.scheduler.engine.requests import (
 from springtide.scheduler.engine.requests.acceptance import check_lineage, validate_trials
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
+from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question
 from springtide.scheduler.engine.requests.ranges import check_use
 from springtide.scheduler.engine.requests.trees import check_tree, unknown_tree
 from springtide.scheduler.engine.reruns import reference
@@ -524,6 +526,23 @@ class Engine:
     def admin(self, members: Members) -> wire.Admin:
         """Return all that the admin page shows."""
         return pool_view.admin(self._state, self._nodes, self._read_model.standing(), members)
+
+    # ---------- the pool as a file
+
+    def pool_file(self, memberships: Memberships) -> wire.PoolFileView:
+        """Return projects, people and rules as a file."""
+        found = pool_file.present(self._state, memberships)
+        return wire.PoolFileView(file=found, version=pool_file.version_of(found), locked=memberships.locked())
+
+    def compare_pool_file(self, question: Question) -> Outcome:
+        """Return what a file would change, and why it would be refused."""
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        return pool_file.compared(transaction, question, self.settings.images)
+
+    async def apply_pool_file(self, question: Question) -> Outcome:
+        """Make the pool as a file has it, all but the members of groups. Raises `Refusal`."""
+        images = self.settings.images
+        return await self._change(lambda transaction: pool_file.apply(transaction, question, images))
 
     def _project_view(self, name: str, members: Members) -> wire.ProjectView:
         views = pool_view.project_views(self._state, self._nodes, self._read_model.standing(), members)

@@ -113,6 +113,7 @@ function draftOf(kind, name) {
 const editing = {
   fields: {},
   draft: draftOf,
+  admin: () => shown.admin,
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
   asking: (key) => shown.asking === key,
   busy: (key) => shown.busy.has(key),

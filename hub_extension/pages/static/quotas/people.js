@@ -6,7 +6,7 @@ import { h } from "../visuals/base/dom.js";
 import { button, emptyState } from "../visuals/base/glyphs.js";
 import { clean, given } from "../visuals/base/words.js";
 import { editClasses, typesOf } from "./fields.js";
-import { refusalWords } from "./project_table.js";
+import { refusalWords } from "./refusals.js";
 import { parsed } from "./sums.js";
 
 const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
