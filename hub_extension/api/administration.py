@@ -156,16 +156,17 @@ async def add_member(call: Call, name: ProjectName, user: Person) -> None:
 @route("PUT", "/projects/{name}/leads/{user}", Who.ADMINS)
 async def add_lead(call: Call, name: ProjectName, user: Person) -> None:
     """Let a person lead a project, as a member of the group that a role of the hub is for."""
-    await _change_lead(call, name, user, leads=True)
+    await change_lead(call, name, user, leads=True)
 
 
 @route("DELETE", "/projects/{name}/leads/{user}", Who.ADMINS)
 async def remove_lead(call: Call, name: ProjectName, user: Person) -> None:
     """Let a person not lead a project any more."""
-    await _change_lead(call, name, user, leads=False)
+    await change_lead(call, name, user, leads=False)
 
 
-async def _change_lead(call: Call, project: str, user: str, *, leads: bool, undoes: int | None = None) -> None:
+async def change_lead(call: Call, project: str, user: str, *, leads: bool, undoes: int | None = None) -> None:
+    """Put a person into the group that leads a project, or take one out, with an entry of the audit trail."""
     pool, who = call.pool, call.caller
     if not pool.engine.has_project(project):
         raise Refusal(404, "unknown_project", f"There is no project {wording.given(project)}.")
@@ -198,10 +199,11 @@ async def _put_in(call: Call, project: str, user: str, *, undoes: int | None = N
 @route("DELETE", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
 async def remove_member(call: Call, name: ProjectName, user: Person) -> None:
     """Remove a person from a project; the person's jobs continue to run."""
-    await _take_out(call, name, user)
+    await take_out(call, name, user)
 
 
-async def _take_out(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
+async def take_out(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
+    """Take a person out of a project, with an entry of the audit trail."""
     pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user not in before:
@@ -300,7 +302,7 @@ async def _undo_lead(call: Call, entry: AuditEntry) -> None:
     group = call.pool.hub.lead_group(entry.subject)
     if leads is not (person in (await call.pool.groups.members(fresh=True)).get(group, ())):
         raise _changed_since(f"Who leads {wording.given(entry.subject)}")
-    await _change_lead(call, entry.subject, person, leads=not leads, undoes=entry.id)
+    await change_lead(call, entry.subject, person, leads=not leads, undoes=entry.id)
 
 
 async def _undo_membership(call: Call, entry: AuditEntry) -> None:
@@ -308,7 +310,7 @@ async def _undo_membership(call: Call, entry: AuditEntry) -> None:
     person, joined = _changed_person(entry, "members")
     if joined is not (person in await _members(call, entry.subject)):
         raise _changed_since(f"Who is in {wording.given(entry.subject)}")
-    await (_take_out if joined else _put_in)(call, entry.subject, person, undoes=entry.id)
+    await (take_out if joined else _put_in)(call, entry.subject, person, undoes=entry.id)
 
 
 def _changed_person(entry: AuditEntry, field: str) -> tuple[str, bool]:

@@ -30,6 +30,8 @@ from springtide.scheduler.wire.shapes import ProjectName
 from springtide.scheduler.wording import given
 
 T = TypeVar("T", bound=msgspec.Struct)
+ASKED = 200
+"""Maximum number of people of a file about whom the hub is asked one by one."""
 LARGEST = 16 << 20
 """Maximum size of a file as JSON, in bytes."""
 
@@ -48,11 +50,13 @@ async def apply(call: Call, body: PoolFileEdit) -> PoolFileDifference:
     """Make the pool as a file has it, or with ``dry_run`` return what that would change."""
     problems: list[PoolFileProblem] = []
     file = _read(body.file, problems)
+    memberships = await _memberships(call)
     question = Question(
         file,
         call.caller.name,
-        await _memberships(call),
+        memberships,
         problems=problems,
+        known=await _known(call, file, memberships),
         name=body.name,
         version=None if body.version is UNSET else body.version,
         prune=body.prune,
@@ -65,6 +69,14 @@ async def apply(call: Call, body: PoolFileEdit) -> PoolFileDifference:
 
 async def _memberships(call: Call) -> Memberships:
     return call.pool.hub.memberships(await call.pool.groups.members(fresh=True))
+
+
+async def _known(call: Call, file: PoolFile, memberships: Memberships) -> set[str]:
+    """Return the people of a file whom the hub knows, of those that are new to the pool, up to `ASKED` of them."""
+    named = {*file.people, *(person for part in file.projects.values() for person in part.members or ())}
+    members = {person for people in memberships.members.values() for person in people}
+    new = sorted(named - members - call.pool.engine.hub_names())[:ASKED]
+    return {person for person in new if await call.pool.groups.identity(person) is not None}
 
 
 async def _carried_out(call: Call, question: Question, found: Outcome) -> PoolFileDifference:

@@ -67,19 +67,40 @@ def apply(*, name: str, dry_run: bool, prune: bool, yes: bool, as_json: bool) ->
     if name == STANDARD and not (yes or dry_run):
         raise click.UsageError("A file from the standard input needs --yes or --dry-run: nothing can be asked.")
     shown = "standard input" if name == STANDARD else name
-    edit = PoolFileEdit(file=_read(name, shown), name=Path(shown).name, prune=prune, dry_run=True)
+    content = _read(name, shown)
     with Client() as client:
-        found = client.apply_pool_file(edit)
-        if found.problems:
-            raise FileError(_refused(found, shown))
+        applied(client, content, shown, dry_run=dry_run, yes=yes, as_json=as_json, prune=prune)
+
+
+def applied(
+    client: Client,
+    content: dict[str, Any],
+    shown: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    prune: bool = False,
+    version: str | None = None,
+) -> None:
+    """Show what the content of a file changes, ask, and apply it. Raises `FileError` with all that is wrong.
+
+    ``version`` is that of the pool from which the content was made, if it was.
+    """
+    edit = PoolFileEdit(file=content, name=Path(shown).name, prune=prune, dry_run=True)
+    found = client.apply_pool_file(edit)
+    if found.problems:
+        raise FileError(_refused(found, shown))
+    if not as_json:
+        _show(found, shown)
+    if found.changes and not dry_run:
+        if not yes:
+            click.confirm(f"Apply {_these(found)}?", abort=True, err=as_json)
+        found = client.apply_pool_file(
+            msgspec.structs.replace(edit, dry_run=False, version=version or found.version)
+        )
         if not as_json:
-            _show(found, shown)
-        if found.changes and not dry_run:
-            if not yes:
-                click.confirm(f"Apply {_these(found)}?", abort=True, err=as_json)
-            found = client.apply_pool_file(msgspec.structs.replace(edit, dry_run=False, version=found.version))
-            if not as_json:
-                click.echo(f"{count(len(found.changes), 'change')} applied.")
+            click.echo(f"{count(len(found.changes), 'change')} applied.")
     if as_json:
         print_json(found)
 

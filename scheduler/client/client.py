@@ -556,6 +556,11 @@ class Client:
         """Let a person not lead a project any more."""
         self._http.raw("DELETE", _path("projects", project, "leads", user))
 
+    def leave(self, user: str, *, to: str | None = None, dry_run: bool = False) -> wire.Departure:
+        """End what a person has in the pool: jobs go ``to`` another person or are cancelled."""
+        body = wire.LeaveRequest(to=to, dry_run=dry_run)
+        return self._http.struct(wire.Departure, "POST", _path("people", user, "leave"), body=body)
+
     def pool_file(self) -> wire.PoolFileView:
         """Return projects, people and rules as a file."""
         return self._http.struct(wire.PoolFileView, "GET", "pool-file")

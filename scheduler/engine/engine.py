@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, BinaryIO, TypeVar
@@ -17,6 +18,7 @@ from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
     control,
+    departures,
     drains,
     editing,
     freezes,
@@ -30,6 +32,7 @@ from springtide.scheduler.engine.requests import (
 )
 from springtide.scheduler.engine.requests.acceptance import check_lineage, validate_trials
 from springtide.scheduler.engine.requests.control import JobChange
+from springtide.scheduler.engine.requests.departures import Leaver, Left
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question
 from springtide.scheduler.engine.requests.ranges import check_use
@@ -526,6 +529,21 @@ class Engine:
     def admin(self, members: Members) -> wire.Admin:
         """Return all that the admin page shows."""
         return pool_view.admin(self._state, self._nodes, self._read_model.standing(), members)
+
+    # ---------- people who leave
+
+    def preview_departure(self, leaver: Leaver, by: str) -> Left:
+        """Return what would become of what a person has. Raises `Refusal` as `leave` does."""
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        return departures.leave(transaction, self._with_channels(leaver), by)
+
+    async def leave(self, leaver: Leaver, by: str) -> Left:
+        """Hand over or cancel the jobs of a person, and give back what she has of her own."""
+        asked = self._with_channels(leaver)
+        return await self._change(lambda transaction: departures.leave(transaction, asked, by))
+
+    def _with_channels(self, leaver: Leaver) -> Leaver:
+        return dataclasses.replace(leaver, channels=self.settings.notifications.channels)
 
     # ---------- the pool as a file
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
+from springtide.scheduler.wire.departures import Departure, LeaveRequest
 from springtide.scheduler.wire.environments import (
     ACTIVATION,
     IMAGE_VARIABLE,
@@ -253,6 +254,7 @@ __all__ = [
     "DatasetView",
     "DeclaredContents",
     "Deletion",
+    "Departure",
     "Difference",
     "DrainRequest",
     "DrainView",
@@ -294,6 +296,7 @@ __all__ = [
     "JobsAction",
     "LaunchStopView",
     "Lead",
+    "LeaveRequest",
     "LogChunk",
     "MarksEdit",
     "Me",

@@ -185,6 +185,8 @@ class Admin(Answer, frozen=True, kw_only=True):
     """Who administers which project; the empty name is every project."""
     locked_members: str = ""
     """Why nobody's membership can be changed here, empty if it can."""
+    former: list[str] = []
+    """The names under which jobs are kept of people who are no users of the hub any more, with unfinished ones."""
     configured_members: dict[str, list[str]] = {}
     """The members whom the hub's configuration adds at each start, by project: they cannot be removed here."""
 

@@ -80,6 +80,9 @@ class People:
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
         return {group: tuple(users) for group, users in self.groups.items()}
 
+    async def identity(self, user: str) -> str | None:
+        return user if user in self.callers or any(user in names for names in self.groups.values()) else None
+
     async def servers(self, user: str) -> tuple[Server, ...]:
         return tuple(
             Server(name, "running", f"/user/{user}/{name}", since=100.0, last_activity=self.last_activity)

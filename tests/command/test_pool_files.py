@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
+from hub_people import Hub
 from terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
@@ -95,3 +98,45 @@ def test_people_without_the_right_and_files_that_are_not_there_are_refused(run: 
     assert "administrators" in run("apply", "-f", str(file), "--yes").err
     assert "no such file" in run("apply", "-f", "nowhere.yaml", user="admin").err
     assert "--yes" in run("apply", "-f", "-", user="admin").err
+
+
+def test_a_person_joins_as_another_and_leaves_again_in_one_step(
+    run: Run, hub: Hub, tokens: Callable[[str], str]
+) -> None:
+    admin = {"Authorization": f"token {tokens('admin')}"}
+    httpx.post(f"{hub.url}/hub/api/users/nora", headers=admin, trust_env=False).raise_for_status()
+    joined = run("join", "nora", "--project", "jemma", "--like", "susan", "--build", "0", "--yes", user="admin")
+    assert joined.code == 0, joined.err
+    assert joined.out.splitlines() == [
+        "“jemma”: “nora” becomes a member",
+        "“susan”: “nora” becomes a member",
+        "“nora”: own build quota none → 0",
+        "3 changes applied.",
+    ]
+    again = run("join", "nora", "--project", "jemma", user="admin")
+    assert (again.code, again.out) == (0, "The pool is as “join nora” has it.\n")
+    job = run("submit", "--project", "susan", "--json", "--", "sleep", "600", user="nora").json["id"]
+    preview = run("leave", "nora", "--to", "susan", "--dry-run", user="admin")
+    assert (preview.code, f"({job}) of “susan”" in preview.out) == (0, True), preview.err
+    left = run("leave", "nora", "--to", "susan", "--yes", user="admin")
+    assert (left.code, left.out.splitlines()[-1].startswith("nora has left.")) == (0, True), left.err
+    try:
+        assert run("show", job, "--json").json["user"] == "susan"
+        assert "nora" not in {person["name"] for person in run("people", "--json", user="admin").json["people"]}
+    finally:
+        run("cancel", job)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["join", "joe"], "Give at least one of --project, --build and --like."),
+        (["join", "joe", "--project", "nowhere"], "There is no project “nowhere”."),
+        (["join", "joe", "--like", "nobody"], "“nobody” is in no project"),
+        (["join", "joe", "--project", "susan", "--build", "900", "--yes"], "add up to"),
+        (["leave", "joanna"], "There is nobody named “joanna”."),
+    ],
+)
+def test_people_who_cannot_join_or_leave_so_are_refused(run: Run, words: list[str], message: str) -> None:
+    done = run(*words, user="admin")
+    assert (done.code in {1, 2}, message in done.err) == (True, True), done.err

@@ -107,6 +107,9 @@ class People:
         admin = name == "admin"
         return Caller(name, groups, admin=admin, hub_admin=admin, administers=administers, token=name)
 
+    async def identity(self, user: str) -> str | None:
+        return user if any(user in names for names in self.groups.values()) else None
+
     async def servers(self, user: str) -> tuple[Server, ...]:
         return tuple(self.notebooks.get(user, ()))
 

@@ -55,13 +55,15 @@ class Memberships:
 class Question:
     """A file to apply by an admin to a pool with these memberships.
 
-    ``problems`` were found in it so far. ``name``, ``version`` and ``prune`` are as in `wire.PoolFileEdit`.
+    ``problems`` were found in it so far. ``known`` are people whom the hub knows, beside those that the pool has
+    read. ``name``, ``version`` and ``prune`` are as in `wire.PoolFileEdit`.
     """
 
     file: PoolFile
     by: str
     memberships: Memberships
     problems: Sequence[PoolFileProblem] = ()
+    known: Collection[str] = ()
     name: str = ""
     version: str | None = None
     prune: bool = False
@@ -375,7 +377,7 @@ class _Application:
 
     def _check_known(self, field: str, person: str) -> None:
         """Note a person whom the hub does not know; nobody is unknown while the pool has not read its users."""
-        if not self._known or person in self._known:
+        if not self._known or person in self._known or person in self.question.known:
             return
         close = get_close_matches(person, sorted(self._known), n=1)
         hint = f"Did you mean {given(close[0])}?" if close else "People are known once they have logged in."

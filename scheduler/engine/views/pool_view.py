@@ -19,7 +19,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.unmatched import unmatched
 from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, limit_of, quota_of, total
 from springtide.scheduler.model import Amount, BlockScope, Environment, Node, Project, Standing
-from springtide.scheduler.store.tables import Ending, EndingKind, ProjectRecord
+from springtide.scheduler.store.tables import Ending, EndingKind, HubStanding, ProjectRecord
 
 NO_ENDINGS: Mapping[str, wire.EndingView] = MappingProxyType({})
 NO_STANDING = Standing(quota=0, limit=None, fair_share=0, held=0, request=0)
@@ -334,6 +334,11 @@ def admin(
         projects=project_views(state, nodes, standing, members),
         people=people(state, members),
         sums=sums(state, nodes, members),
+        former=sorted(
+            name
+            for name, user in state.hub_users.items()
+            if user.standing is HubStanding.LEFT and state.unfinished_by_user[name]
+        ),
         on_hold=[
             wire.JobOnHold(
                 id=job.id,

@@ -37,6 +37,7 @@ const WORDS = {
   "job.hold": "put on hold the job",
   "job.release": "released the job",
   "job.edit": "edited the job",
+  "job.give": "handed over the job",
   "job.delete": "deleted the job",
   "job.marks": "changed the marks of the job",
   "project.freeze": "froze the project",
