@@ -51,7 +51,7 @@ async def admin(call: Call) -> Admin:
     people = [person for person in found.people if names & set(person.projects)]
     on_hold = [job for job in found.on_hold if may(call.caller, Action.HOLD, job.project)]
     leads = {name: found.leads[name] for name in ("", *(view.name for view in projects)) if name in found.leads}
-    return replace(found, projects=projects, people=people, on_hold=on_hold, leads=leads)
+    return replace(found, projects=projects, people=people, on_hold=on_hold, leads=leads, outside=[])
 
 
 @route("PUT", "/projects/{name}", Who.ADMINS, status=201)

@@ -185,8 +185,8 @@ class Admin(Answer, frozen=True, kw_only=True):
     """Who administers which project; the empty name is every project."""
     locked_members: str = ""
     """Why nobody's membership can be changed here, empty if it can."""
-    former: list[str] = []
-    """The names under which jobs are kept of people who are no users of the hub any more, with unfinished ones."""
+    outside: list[str] = []
+    """People with unfinished jobs who are in no project any more, or no users of the hub; none for leads."""
     configured_members: dict[str, list[str]] = {}
     """The members whom the hub's configuration adds at each start, by project: they cannot be removed here."""
 

@@ -13,7 +13,8 @@ Visit = Callable[..., Page]
 def test_a_person_leaves_after_a_preview_and_her_job_goes_to_another(visit: Visit, service: Service) -> None:
     service.people.groups["vision"] = ["susan", "joe"]
     try:
-        job = service.submit("susan", name="waits", gpus=1)
+        job = service.submit("susan", name="runs", gpus=1)
+        service.until(job.id, lambda found: found.state == "running")
         page = visit("admin", "admin")
         page.get_by_test_id("leave-susan").click()
         preview = page.get_by_test_id("leaving-susan")
@@ -29,7 +30,17 @@ def test_a_person_leaves_after_a_preview_and_her_job_goes_to_another(visit: Visi
         assert "susan" in service.people.groups["vision"]
         page.get_by_test_id("leave-confirm-susan").click()
         expect(page.get_by_test_id("member-vision-susan")).to_have_count(0)
-        service.until(job.id, lambda found: found.user == "joe" or found.state in {"pausing", "paused"})
+        service.until(job.id, lambda found: found.state == "paused")
+        outside = page.get_by_test_id("people-outside")
+        expect(outside).to_contain_text("susan")
+        expect(outside).to_contain_text("One job is being paused")
+        page.get_by_test_id("leave-susan").click()
+        page.get_by_test_id("leave-to-susan").fill("joe")
+        page.get_by_test_id("leave-to-susan").press("Tab")
+        expect(page.get_by_test_id("leaving-susan")).to_contain_text("with its outputs and checkpoints")
+        page.get_by_test_id("leave-confirm-susan").click()
+        expect(outside).to_have_count(0)
+        assert service.until(job.id, lambda found: found.user == "joe").hold is None
     finally:
         service.people.groups["vision"] = ["susan"]
 

@@ -19,7 +19,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.unmatched import unmatched
 from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, limit_of, quota_of, total
 from springtide.scheduler.model import Amount, BlockScope, Environment, Node, Project, Standing
-from springtide.scheduler.store.tables import Ending, EndingKind, HubStanding, ProjectRecord
+from springtide.scheduler.store.tables import Ending, EndingKind, ProjectRecord
 
 NO_ENDINGS: Mapping[str, wire.EndingView] = MappingProxyType({})
 NO_STANDING = Standing(quota=0, limit=None, fair_share=0, held=0, request=0)
@@ -330,15 +330,13 @@ def admin(
     state: State, nodes: ObservedNodes, standing: Mapping[str, Standing], members: Mapping[str, Sequence[str]]
 ) -> wire.Admin:
     """Return all that the admin page shows."""
+    inside = people(state, members)
+    unfinished = {name for name, number in state.unfinished_by_user.items() if number}
     return wire.Admin(
         projects=project_views(state, nodes, standing, members),
-        people=people(state, members),
+        people=inside,
         sums=sums(state, nodes, members),
-        former=sorted(
-            name
-            for name, user in state.hub_users.items()
-            if user.standing is HubStanding.LEFT and state.unfinished_by_user[name]
-        ),
+        outside=sorted(unfinished - {person.name for person in inside}),
         on_hold=[
             wire.JobOnHold(
                 id=job.id,

@@ -10,11 +10,18 @@ const LEAVE = "leave";
 
 /** The button that asks what would happen, or the answer with the choice of an heir. */
 export function drawLeaving(name, editing) {
+  const refusal = editing.refusal(LEAVE, name);
+  const said = refusal && refusalWords(refusal, `leave-refusal-${name}`);
   if (!editing.asking(`${LEAVE} ${name}`)) {
-    return button(`leave-${name}`, "Leave…", () => ask(name, editing), { "aria-label": `Let ${clean(name)} leave…` });
+    const label = { "aria-label": `Let ${clean(name)} leave…` };
+    return h(
+      "div",
+      { key: "leave" },
+      button(`leave-${name}`, "Leave…", () => ask(name, editing), label),
+      said,
+    );
   }
   const answer = editing.departure();
-  const refusal = editing.refusal(LEAVE, name);
   const heir = () => (editing.draft(LEAVE, name)?.texts.to ?? "").trim() || null;
   const leave = () =>
     editing.change(LEAVE, name, async () => {
@@ -33,7 +40,7 @@ export function drawLeaving(name, editing) {
           answer.kept.map((kept, at) => h("li", { key: `kept ${at}`, class: "st-muted" }, clean(kept))),
           !answer.steps.length && h("li", { key: "nothing" }, "There is nothing in the pool that could end."),
         ),
-    refusal && refusalWords(refusal, `leave-refusal-${name}`),
+    said,
     h(
       "div",
       { key: "actions", class: "st-row-actions" },
@@ -41,7 +48,8 @@ export function drawLeaving(name, editing) {
         key: "to",
         type: "text",
         class: "form-control form-control-sm w-auto",
-        placeholder: "jobs go to (empty: cancel)",
+        placeholder: "hand jobs to",
+        title: "Who gets the jobs; they are cancelled if nobody does",
         autocomplete: "off",
         value: editing.draft(LEAVE, name)?.texts.to ?? "",
         "aria-label": `Person to whom the jobs of ${clean(name)} go; empty to cancel them`,
@@ -86,5 +94,5 @@ function path(name) {
 
 function pendingWords(jobs) {
   const what = jobs === 1 ? "One job is" : `${jobs} jobs are`;
-  return `${what} being paused; press “Let leave” again in a moment to hand over the rest.`;
+  return `${what} being paused; repeat this in a moment to hand over the rest.`;
 }

@@ -17,23 +17,23 @@ export const OWN = "own_build_quota";
 
 /** The table of people. */
 export function drawPeople(admin, editing) {
-  const former = drawFormer(admin.former, editing);
-  if (!admin.people.length && !former)
+  const outside = drawOutside(admin.outside, editing);
+  if (!admin.people.length && !outside)
     return emptyState("Nobody is in a project yet.", "Add people to a project above.");
   const heads = headsOf(typesOf(admin.sums).build);
   const people = admin.people.map((person) => drawPerson(person, editing));
   return h("div", { key: "all" }, dataTable("people", heads, people, { classes: editClasses(heads.length) }), former);
 }
 
-/** People who are no users of the hub any more, and have unfinished jobs. */
-function drawFormer(names, editing) {
+/** People in no project any more, or no users of the hub, whose jobs have not ended. */
+function drawOutside(names, editing) {
   return (
     site.admin &&
     names.length > 0 &&
     h(
       "div",
-      { key: "former", "data-testid": "former-people" },
-      h("p", { key: "title", class: "st-muted" }, "No users of the hub any more, and their jobs have not ended:"),
+      { key: "outside", "data-testid": "people-outside" },
+      h("p", { key: "title", class: "st-muted" }, "In no project any more, with jobs that have not ended:"),
       names.map((name) =>
         h("div", { key: `is ${name}`, class: "st-chips" }, h("strong", {}, clean(name)), drawLeaving(name, editing)),
       ),
