@@ -14,7 +14,7 @@ from msgspec import UNSET, structs
 
 from springtide.hub_extension.api import intake
 from springtide.hub_extension.api.routes import Call, Who, route
-from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question, with_file
+from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question, refused, with_file
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     PersonPart,
@@ -82,7 +82,7 @@ async def _known(call: Call, file: PoolFile, memberships: Memberships) -> set[st
 async def _carried_out(call: Call, question: Question, found: Outcome) -> PoolFileDifference:
     engine, groups, token = call.pool.engine, call.pool.groups, call.caller.token
     if found.difference.problems:
-        return (await engine.apply_pool_file(question)).difference  # raises all of them
+        raise refused(found.difference.problems)
     before = question.memberships.members
     made: list[str] = []
     gone: list[Change] = []
