@@ -50,7 +50,7 @@ async def rich(pool):
     """A pool with a tree, ranges, rules and people with numbers of their own."""
     edits = {
         "lab": wire.ProjectEdit(parent="joe", quota=1, limit=3, weight=2.5),
-        "desk": wire.ProjectEdit(ranges=wire.JobRanges(max_gpus=2, max_memory="64Gi", max_time_limit=3600.0)),
+        "desk": wire.ProjectEdit(ranges=wire.JobRanges(max_gpus=2, max_memory=64 << 30, max_time_limit=3600.0)),
     }
     for name, edit in edits.items():
         await pool.engine.create_project(name, edit, "admin", members=MEMBERS)
