@@ -169,10 +169,10 @@ def _odd(value: Any, place: str) -> Iterator[str]:
     if isinstance(value, dict):
         for key, part in value.items():
             if not isinstance(key, str):
-                yield f"{place or 'top'}: the name {key!r} is no text; write it in quotes."
+                yield f"{place or 'top'}: the name {given(key)} is no text; write it in quotes."
             yield from _odd(part, f"{place}.{key}" if place else str(key))
     elif isinstance(value, list):
         for at, part in enumerate(value):
             yield from _odd(part, f"{place}[{at}]")
     elif not isinstance(value, PLAIN) or (isinstance(value, float) and not math.isfinite(value)):
-        yield f"{place}: {value!r} is neither text nor a number; write a text in quotes."
+        yield f"{place}: {given(value)} is neither text nor a number; write a text in quotes."

@@ -22,7 +22,7 @@ export function drawLeaving(name, editing) {
     );
   }
   const answer = editing.departure();
-  const heir = () => (editing.draft(LEAVE, name)?.texts.to ?? "").trim() || null;
+  const heir = () => heirOf(name, editing);
   const leave = () =>
     editing.change(LEAVE, name, async () => {
       const done = await call("POST", path(name), { to: heir() });
@@ -70,7 +70,12 @@ export function drawLeaving(name, editing) {
 
 function ask(name, editing) {
   editing.ask(`${LEAVE} ${name}`);
-  return look(name, editing, null);
+  return look(name, editing, heirOf(name, editing));
+}
+
+/** The typed name of the person to whom the jobs go; null if they are to be cancelled. */
+function heirOf(name, editing) {
+  return (editing.draft(LEAVE, name)?.texts.to ?? "").trim() || null;
 }
 
 function close(name, editing) {

@@ -22,7 +22,7 @@ export function drawPeople(admin, editing) {
     return emptyState("Nobody is in a project yet.", "Add people to a project above.");
   const heads = headsOf(typesOf(admin.sums).build);
   const people = admin.people.map((person) => drawPerson(person, editing));
-  return h("div", { key: "all" }, dataTable("people", heads, people, { classes: editClasses(heads.length) }), former);
+  return h("div", { key: "all" }, dataTable("people", heads, people, { classes: editClasses(heads.length) }), outside);
 }
 
 /** People in no project any more, or no users of the hub, whose jobs have not ended. */
