@@ -72,6 +72,13 @@ COMMANDS = {
     "set-project": Entry(
         f"{HERE}.interventions:set_project", "", "Change quota, limit or priority of a project, maybe for a time."
     ),
+    "people": Entry(f"{HERE}.people:people", "", "Show who is in your projects, and who leads them."),
+    "join": Entry(f"{HERE}.joining:join", "simulate", "Put a person into projects, maybe with a build quota."),
+    "leave": Entry(
+        f"{HERE}.joining:leave", "simulate", "End what a person has: hand over jobs, free quota and projects."
+    ),
+    "export": Entry(f"{HERE}.pool_file:export", "simulate", "Write projects, quotas and members as a file."),
+    "apply": Entry(f"{HERE}.pool_file:apply", "simulate", "Make projects, quotas and members as a file has them."),
     "freeze": Entry(
         f"{HERE}.interventions:freeze", "", "Let no job of a project start; those that run are paused."
     ),

@@ -171,6 +171,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
     settings.setdefault("fault_recipients", _admins(c))
+    settings.update({name: value for name, value in _about_people(c).items() if name not in settings})
     patience = {"timeout": STARTS_WITHIN_S} if "timeout" in Service.class_trait_names() else {}
     return {
         **patience,
@@ -184,6 +185,26 @@ def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
         },
         "api_token": token,
     }
+
+
+def _about_people(c: Config) -> dict[str, object]:
+    """Return what the file decides about groups and leads, as settings of `HubConfiguration`; only what is set."""
+    sections = [section for name, section in c.items() if name.endswith("Authenticator")]
+    groups = {
+        str(name): sorted(contents.get("users", ()) if isinstance(contents, dict) else contents)
+        for name, contents in _value(c.JupyterHub, "load_groups", {}).items()
+    }
+    roles = [
+        {"name": role.get("name", ""), **{key: sorted(role.get(key, ())) for key in ("scopes", "users", "groups")}}
+        for role in _value(c.JupyterHub, "load_roles", [])
+        if any(str(scope).startswith(PROJECT_ADMIN_SCOPE) for scope in role.get("scopes", ()))
+    ]
+    found = {
+        "managed_groups": any(_value(section, "manage_groups", False) for section in sections),
+        "configured_groups": {name: people for name, people in groups.items() if people},
+        "configured_roles": roles,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _admins(c: Config) -> list[str]:

@@ -37,14 +37,21 @@ AuditId = Annotated[int, Meta(ge=0, le=1 << 53)]
 @route("GET", "/admin", Who.PROJECT_ADMINS)
 async def admin(call: Call) -> Admin:
     """Return the projects that the caller administers, the people in them, and the totals of the pool."""
-    found = call.pool.engine.admin(await call.pool.groups.members(fresh=True))
+    hub, members = call.pool.hub, await call.pool.groups.members(fresh=True)
+    found = replace(
+        call.pool.engine.admin(members),
+        leads=hub.leads(members),
+        locked_members=hub.why_locked(),
+        configured_members={name: list(people) for name, people in hub.configured_groups.items()},
+    )
     if call.caller.admin:
         return found
     projects = [view for view in found.projects if may(call.caller, Action.CHANGE_MEMBERS, view.name)]
     names = {view.name for view in projects}
     people = [person for person in found.people if names & set(person.projects)]
     on_hold = [job for job in found.on_hold if may(call.caller, Action.HOLD, job.project)]
-    return replace(found, projects=projects, people=people, on_hold=on_hold)
+    leads = {name: found.leads[name] for name in ("", *(view.name for view in projects)) if name in found.leads}
+    return replace(found, projects=projects, people=people, on_hold=on_hold, leads=leads, outside=[])
 
 
 @route("PUT", "/projects/{name}", Who.ADMINS, status=201)
@@ -146,11 +153,40 @@ async def add_member(call: Call, name: ProjectName, user: Person) -> None:
     await _put_in(call, name, user)
 
 
+@route("PUT", "/projects/{name}/leads/{user}", Who.ADMINS)
+async def add_lead(call: Call, name: ProjectName, user: Person) -> None:
+    """Let a person lead a project, as a member of the group that a role of the hub is for."""
+    await change_lead(call, name, user, leads=True)
+
+
+@route("DELETE", "/projects/{name}/leads/{user}", Who.ADMINS)
+async def remove_lead(call: Call, name: ProjectName, user: Person) -> None:
+    """Let a person not lead a project any more."""
+    await change_lead(call, name, user, leads=False)
+
+
+async def change_lead(call: Call, project: str, user: str, *, leads: bool, undoes: int | None = None) -> None:
+    """Put a person into the group that leads a project, or take one out, with an entry of the audit trail."""
+    pool, who = call.pool, call.caller
+    if not pool.engine.has_project(project):
+        raise Refusal(404, "unknown_project", f"There is no project {wording.given(project)}.")
+    group = pool.hub.lead_group(project)
+    before = sorted((await pool.groups.members(fresh=True)).get(group, ()))
+    if (user in before) is leads:
+        return
+    pool.hub.check_change(group, user, removed=not leads)
+    await (pool.groups.add if leads else pool.groups.remove)(group, user, who.token)
+    changed = {"leads": before}, {"leads": sorted(set(before) ^ {user})}
+    what = _kind("lead.add" if leads else "lead.remove", undoes)
+    await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
+
+
 async def _put_in(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
     pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user in before:
         return
+    pool.hub.check_change(project, user, removed=False)
     after = sorted({*before, user})
     members = await pool.groups.members()
     pool.engine.check_members(after={**members, project: after}, before=members)
@@ -163,14 +199,16 @@ async def _put_in(call: Call, project: str, user: str, *, undoes: int | None = N
 @route("DELETE", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
 async def remove_member(call: Call, name: ProjectName, user: Person) -> None:
     """Remove a person from a project; the person's jobs continue to run."""
-    await _take_out(call, name, user)
+    await take_out(call, name, user)
 
 
-async def _take_out(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
+async def take_out(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
+    """Take a person out of a project, with an entry of the audit trail."""
     pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user not in before:
         return
+    pool.hub.check_change(project, user, removed=True)
     after = sorted(set(before) - {user})
     await pool.groups.remove(project, user, who.token)
     changed = {"members": before}, {"members": after}
@@ -180,8 +218,8 @@ async def _take_out(call: Call, project: str, user: str, *, undoes: int | None =
 
 def _kind(what: str, undoes: int | None) -> str:
     """Return the kind of an audit entry; one that takes another back is named after that one."""
-    opposite = {"member.add": "member.remove", "member.remove": "member.add"}
-    return what if undoes is None else f"{UNDO}{opposite[what]}"
+    kind, _, done = what.partition(".")
+    return what if undoes is None else f"{UNDO}{kind}.{'remove' if done == 'add' else 'add'}"
 
 
 async def _members(call: Call, project: str) -> list[str]:
@@ -242,6 +280,9 @@ async def undo(call: Call, id: AuditId) -> None:
     if entry.what in {"member.add", "member.remove"}:
         await _undo_membership(call, entry)
         return
+    if entry.what in {"lead.add", "lead.remove"}:
+        await _undo_lead(call, entry)
+        return
     groups, token = call.pool.groups, call.caller.token
     members = await groups.members(fresh=True)
     missing = entry.what == "project.delete" and entry.subject not in members
@@ -255,17 +296,32 @@ async def undo(call: Call, id: AuditId) -> None:
         raise
 
 
+async def _undo_lead(call: Call, entry: AuditEntry) -> None:
+    """Take a change of who leads a project back."""
+    person, leads = _changed_person(entry, "leads")
+    group = call.pool.hub.lead_group(entry.subject)
+    if leads is not (person in (await call.pool.groups.members(fresh=True)).get(group, ())):
+        raise _changed_since(f"Who leads {wording.given(entry.subject)}")
+    await change_lead(call, entry.subject, person, leads=not leads, undoes=entry.id)
+
+
 async def _undo_membership(call: Call, entry: AuditEntry) -> None:
     """Remove people whom the change added to a project, or add people whom it removed."""
+    person, joined = _changed_person(entry, "members")
+    if joined is not (person in await _members(call, entry.subject)):
+        raise _changed_since(f"Who is in {wording.given(entry.subject)}")
+    await (take_out if joined else _put_in)(call, entry.subject, person, undoes=entry.id)
+
+
+def _changed_person(entry: AuditEntry, field: str) -> tuple[str, bool]:
+    """Return whom a change of a group was about, and whether it added the person. Raises `Refusal` if undone."""
     if not entry.undo:
         raise Refusal(409, "undone", "This change was taken back already.")
-    was, became = set(entry.before["members"]), set(entry.after["members"])
+    was, became = set(entry.before[field]), set(entry.after[field])
     (person,) = was ^ became
-    if (person in became) != (person in await _members(call, entry.subject)):
-        raise Refusal(
-            409,
-            "changed",
-            f"Who is in {wording.given(entry.subject)} was changed since, so this change cannot be taken back.",
-            hint="Change it by hand.",
-        )
-    await (_take_out if person in became else _put_in)(call, entry.subject, person, undoes=entry.id)
+    return person, person in became
+
+
+def _changed_since(what: str) -> Refusal:
+    message = f"{what} was changed since, so this change cannot be taken back."
+    return Refusal(409, "changed", message, hint="Change it by hand.")

@@ -49,6 +49,7 @@ class Action(StrEnum):
     REPORT = "see in reports which GPUs a person held"
     FREEZE = "freeze and unfreeze the project, with those inside it"
     CHANGE_MEMBERS = "add and remove members"
+    CHANGE_LEADS = "make a person lead the project, and take that back"
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
     MAKE_PROJECT = "make and delete projects"
@@ -86,6 +87,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.REPORT: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.FREEZE: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
+        Action.CHANGE_LEADS: Rule(Role.POOL_ADMIN),
         Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),

@@ -29,6 +29,7 @@ from typing import (
 
 import msgspec
 
+from springtide.hub_extension.api.hub_configuration import HubConfiguration
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.notebook_watch import NotebookWatch
 from springtide.hub_extension.api.open_sessions import Sessions
@@ -125,6 +126,7 @@ class Pool:
     """Times of readings of other people's jobs in the audit trail, by reader, job and kind of entry."""
     notebooks: NotebookWatch = field(default_factory=NotebookWatch)
     sessions: Sessions = field(default_factory=Sessions)
+    hub: HubConfiguration = field(default_factory=HubConfiguration)
 
 
 @dataclass(frozen=True, slots=True)

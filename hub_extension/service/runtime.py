@@ -146,6 +146,7 @@ class Runtime:
             channels=setup.channels,
             trackers=self._trackers(engine),
             sessions=Sessions(settings.sessions_per_user, settings.session_idle),
+            hub=settings.hub,
         )
         self._stack.push_async_callback(pool.sessions.close_all)
         deliverer = Deliverer(engine.outbox, setup.channels, self._clock)

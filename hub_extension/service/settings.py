@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.hub_extension.api.hub_configuration import HubConfiguration
 from springtide.hub_extension.api.open_sessions import IDLE_S, SESSIONS
 from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.notifications.channels import MessageSettings
@@ -32,6 +33,7 @@ class ServiceSettings:
     packages: PackageSettings = field(default_factory=PackageSettings)
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
     messages: MessageSettings = field(default_factory=MessageSettings)
+    hub: HubConfiguration = field(default_factory=HubConfiguration)
 
     state_dir: str = setting("springtide-state", "Where everything of the pool is kept.")
     database_url: str = setting(

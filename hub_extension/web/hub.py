@@ -44,6 +44,9 @@ class Groups(Protocol):
     async def members(self, *, fresh: bool = False) -> Members:
         """Return all groups with their members; the result is up to 10 seconds old unless ``fresh``."""
 
+    async def identity(self, user: str) -> str | None:
+        """Return what tells the present user of a name from others of the name; None if there is none."""
+
     async def servers(self, user: str) -> tuple[Server, ...]:
         """Return a user's notebook servers that run, start or stop, by name."""
 
@@ -105,7 +108,7 @@ class HubGroups:
         return {user["name"]: _identity(user) for user in users}
 
     async def identity(self, user: str) -> str | None:
-        """Return the identity of the present user of a name, None if there is none."""
+        """See `Groups`: the time at which the user was created."""
         response = await self._ask("GET", f"users/{quote(user, safe='')}", self._token, None)
         if response.code == 404:
             return None

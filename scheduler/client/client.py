@@ -578,6 +578,27 @@ class Client:
         """Set the build quota of one person."""
         return self._http.struct(wire.PersonView, "PATCH", _path("people", name), body=edit)
 
+    def add_lead(self, project: str, user: str) -> None:
+        """Let a person lead a project."""
+        self._http.raw("PUT", _path("projects", project, "leads", user))
+
+    def remove_lead(self, project: str, user: str) -> None:
+        """Let a person not lead a project any more."""
+        self._http.raw("DELETE", _path("projects", project, "leads", user))
+
+    def leave(self, user: str, *, to: str | None = None, dry_run: bool = False) -> wire.Departure:
+        """End what a person has in the pool: jobs go ``to`` another person or are cancelled."""
+        body = wire.LeaveRequest(to=to, dry_run=dry_run)
+        return self._http.struct(wire.Departure, "POST", _path("people", user, "leave"), body=body)
+
+    def pool_file(self) -> wire.PoolFileView:
+        """Return projects, people and rules as a file."""
+        return self._http.struct(wire.PoolFileView, "GET", "pool-file")
+
+    def apply_pool_file(self, edit: wire.PoolFileEdit) -> wire.PoolFileDifference:
+        """Make the pool as a file has it, or with ``dry_run`` return what that would change."""
+        return self._http.struct(wire.PoolFileDifference, "PUT", "pool-file", body=edit)
+
     def audit(
         self,
         cursor: str | None = None,

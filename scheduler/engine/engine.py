@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, BinaryIO, TypeVar
@@ -17,11 +18,13 @@ from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
     control,
+    departures,
     drains,
     editing,
     freezes,
     hub_users,
     paging,
+    pool_file,
     project_admin,
     quotas,
     validation,
@@ -29,7 +32,9 @@ from springtide.scheduler.engine.requests import (
 )
 from springtide.scheduler.engine.requests.acceptance import check_lineage, validate_trials
 from springtide.scheduler.engine.requests.control import JobChange
+from springtide.scheduler.engine.requests.departures import Leaver, Left
 from springtide.scheduler.engine.requests.drains import drain, undrain
+from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question
 from springtide.scheduler.engine.requests.ranges import check_use
 from springtide.scheduler.engine.requests.trees import check_tree, unknown_tree
 from springtide.scheduler.engine.reruns import reference
@@ -549,6 +554,38 @@ class Engine:
     def admin(self, members: Members) -> wire.Admin:
         """Return all that the admin page shows."""
         return pool_view.admin(self._state, self._nodes, self._read_model.standing(), members)
+
+    # ---------- people who leave
+
+    def preview_departure(self, leaver: Leaver, by: str) -> Left:
+        """Return what would become of what a person has. Raises `Refusal` as `leave` does."""
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        return departures.leave(transaction, self._with_channels(leaver), by)
+
+    async def leave(self, leaver: Leaver, by: str) -> Left:
+        """Hand over or cancel the jobs of a person, and give back what she has of her own."""
+        asked = self._with_channels(leaver)
+        return await self._change(lambda transaction: departures.leave(transaction, asked, by))
+
+    def _with_channels(self, leaver: Leaver) -> Leaver:
+        return dataclasses.replace(leaver, channels=self.settings.notifications.channels)
+
+    # ---------- the pool as a file
+
+    def pool_file(self, memberships: Memberships) -> wire.PoolFileView:
+        """Return projects, people and rules as a file."""
+        found = pool_file.present(self._state, memberships)
+        return wire.PoolFileView(file=found, version=pool_file.version_of(found), locked=memberships.locked())
+
+    def compare_pool_file(self, question: Question) -> Outcome:
+        """Return what a file would change, and why it would be refused."""
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        return pool_file.compared(transaction, question, self.settings.images)
+
+    async def apply_pool_file(self, question: Question) -> Outcome:
+        """Make the pool as a file has it, all but the members of groups. Raises `Refusal`."""
+        images = self.settings.images
+        return await self._change(lambda transaction: pool_file.apply(transaction, question, images))
 
     def _project_view(self, name: str, members: Members) -> wire.ProjectView:
         views = pool_view.project_views(self._state, self._nodes, self._read_model.standing(), members)

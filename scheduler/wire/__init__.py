@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
+from springtide.scheduler.wire.departures import Departure, LeaveRequest
 from springtide.scheduler.wire.environments import (
     ACTIVATION,
     IMAGE_VARIABLE,
@@ -114,6 +115,7 @@ from springtide.scheduler.wire.people import (
     ChannelView,
     FreezeRequest,
     JobOnHold,
+    Lead,
     Me,
     MeEdit,
     Notifications,
@@ -155,6 +157,16 @@ from springtide.scheduler.wire.pool import (
     TypeUse,
     UndrainRequest,
     UnmatchedView,
+)
+from springtide.scheduler.wire.pool_file import (
+    PersonPart,
+    PoolFile,
+    PoolFileChange,
+    PoolFileDifference,
+    PoolFileEdit,
+    PoolFileProblem,
+    PoolFileView,
+    ProjectPart,
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reports import REPORT_COLUMNS, Report, ReportBy, ReportRow
@@ -271,6 +283,7 @@ __all__ = [
     "DatasetView",
     "DeclaredContents",
     "Deletion",
+    "Departure",
     "Difference",
     "DrainRequest",
     "DrainView",
@@ -312,6 +325,8 @@ __all__ = [
     "JobsActed",
     "JobsAction",
     "LaunchStopView",
+    "Lead",
+    "LeaveRequest",
     "LogChunk",
     "MarksEdit",
     "Me",
@@ -347,9 +362,16 @@ __all__ = [
     "PastWhatIf",
     "PersonEdit",
     "PersonNumbers",
+    "PersonPart",
     "PersonView",
     "Point",
     "Points",
+    "PoolFile",
+    "PoolFileChange",
+    "PoolFileDifference",
+    "PoolFileEdit",
+    "PoolFileProblem",
+    "PoolFileView",
     "PoolNumbers",
     "PoolPast",
     "PoolUsage",
@@ -362,6 +384,7 @@ __all__ = [
     "ProjectEdit",
     "ProjectHome",
     "ProjectOutlook",
+    "ProjectPart",
     "ProjectTree",
     "ProjectView",
     "PythonEnvironment",

@@ -165,6 +165,17 @@ class JobOnHold(Answer, frozen=True, kw_only=True):
     hold: Hold
 
 
+class Lead(Answer, frozen=True, kw_only=True):
+    """A person who administers a project, by a role of the hub, as a member of a ``group`` if that is not empty.
+
+    ``locked`` says why that cannot be changed here; empty if it can.
+    """
+
+    name: str
+    group: str = ""
+    locked: str = ""
+
+
 class Admin(Answer, frozen=True, kw_only=True):
     """All that the admin page shows. ``on_hold`` are the jobs on hold of the projects, oldest first."""
 
@@ -172,6 +183,14 @@ class Admin(Answer, frozen=True, kw_only=True):
     people: list[PersonView]
     sums: Sums
     on_hold: list[JobOnHold] = []
+    leads: dict[str, list[Lead]] = {}
+    """Who administers which project; the empty name is every project."""
+    locked_members: str = ""
+    """Why nobody's membership can be changed here, empty if it can."""
+    outside: list[str] = []
+    """People with unfinished jobs who are in no project any more, or no users of the hub; none for leads."""
+    configured_members: dict[str, list[str]] = {}
+    """The members whom the hub's configuration adds at each start, by project: they cannot be removed here."""
 
 
 class AuditEntry(Answer, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from patience import PATIENCE_S
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
 
+from springtide.hub_extension.api.hub_configuration import HubConfiguration
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.notifications.channels import Channels
@@ -79,6 +80,9 @@ class People:
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
         return {group: tuple(users) for group, users in self.groups.items()}
 
+    async def identity(self, user: str) -> str | None:
+        return user if user in self.callers or any(user in names for names in self.groups.values()) else None
+
     async def servers(self, user: str) -> tuple[Server, ...]:
         return tuple(
             Server(name, "running", f"/user/{user}/{name}", since=100.0, last_activity=self.last_activity)
@@ -98,7 +102,7 @@ class People:
 
     async def add(self, name: str, user: str, token: str) -> None:
         self._check(token)
-        self.groups[name].append(user)
+        self.groups.setdefault(name, []).append(user)
 
     async def remove(self, name: str, user: str, token: str) -> None:
         self._check(token)
@@ -151,6 +155,15 @@ class Running:
             await asyncio.sleep(0.02)
 
 
+LEADS = HubConfiguration(
+    configured_roles=(
+        {
+            "name": "vision-admin",
+            "scopes": ["custom:springtide:project-admin!group=vision", "groups!group=vision"],
+            "groups": ["vision-leads"],
+        },
+    )
+)
 PROJECTS = {"vision": (2, ["susan", "joe"]), "speech": (2, ["jemma"])}
 
 
@@ -188,6 +201,7 @@ class Start:
         datasets: Sequence[Dataset] = (),
         secrets: Sequence[NamedSecret] = (),
         noted_variables: tuple[str, ...] = (),
+        hub: HubConfiguration = LEADS,
     ) -> Running:
         self._number += 1
         state = self._root / f"pool{self._number}"
@@ -227,6 +241,7 @@ class Start:
             streams=Slots(streams),
             channels=channels,
             trackers=trackers,
+            hub=hub,
         )
         self._stack.push_async_callback(pool.sessions.close_all)
         site = Site(pool, people, PREFIX, b"secret", recheck, credentials=credentials)

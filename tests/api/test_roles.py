@@ -144,6 +144,13 @@ async def change_members(_pool: Any, client: httpx.AsyncClient, _user: str) -> h
     return removed
 
 
+async def change_leads(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    added = await client.put(f"/projects/{PROJECT}/leads/new")
+    removed = await client.delete(f"/projects/{PROJECT}/leads/new")
+    assert added.status_code == removed.status_code
+    return removed
+
+
 async def change_child(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     body = {"quota": 1, "limit": 2, "weight": 2.0, "priority": 7, "ranges": {"max_gpus": 1}}
     changed = await client.patch(f"/projects/{INSIDE}", json=body)
@@ -231,6 +238,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.REPORT: report,
     Action.FREEZE: freeze,
     Action.CHANGE_MEMBERS: change_members,
+    Action.CHANGE_LEADS: change_leads,
     Action.CHANGE_CHILD: change_child,
     Action.CHANGE_PROJECT: change_project,
     Action.MAKE_PROJECT: make_project,
@@ -255,6 +263,7 @@ EXPECTED = {
     Action.REPORT: (False, False, False, True, True),
     Action.FREEZE: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
+    Action.CHANGE_LEADS: (False, False, False, False, True),
     Action.CHANGE_CHILD: (False, False, False, True, True),
     Action.CHANGE_PROJECT: (False, False, False, False, True),
     Action.MAKE_PROJECT: (False, False, False, False, True),

@@ -72,6 +72,24 @@ def test_the_admins_of_the_file_are_told_of_faults_unless_it_names_others(c: Con
     assert fault_recipients() == ["susan"]
 
 
+def test_the_service_knows_what_the_file_decides_about_groups_and_leads(c: Config) -> None:
+    configure(c)
+    about = {"managed_groups", "configured_groups", "configured_roles"}
+    assert not about & settings(c).keys()
+    lead = {
+        "name": "vision-admin",
+        "scopes": ["custom:springtide:project-admin!group=vision"],
+        "groups": ["vision-leads"],
+    }
+    c.JupyterHub.load_roles = [{"name": "cull", "scopes": ["list:users"]}, lead]
+    c.JupyterHub.load_groups = {"vision": {"users": ["susan", "joe"]}, "old": ["jemma"], "empty": {}}
+    c.GenericOAuthenticator.manage_groups = True
+    configure(c)
+    assert settings(c)["managed_groups"] is True
+    assert settings(c)["configured_groups"] == {"old": ["jemma"], "vision": ["joe", "susan"]}
+    assert settings(c)["configured_roles"] == [{**lead, "users": []}]
+
+
 def test_a_service_that_starts_slowly_does_not_end_the_hub(c: Config) -> None:
     configure(c)
     assert Service(**service(c)).timeout == STARTS_WITHIN_S > Service().timeout

@@ -20,6 +20,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, StaticFileHandler
 
+from springtide.hub_extension.api.hub_configuration import HubConfiguration
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.notifications.channels import Channels
@@ -106,6 +107,9 @@ class People:
         admin = name == "admin"
         return Caller(name, groups, admin=admin, hub_admin=admin, administers=administers, token=name)
 
+    async def identity(self, user: str) -> str | None:
+        return user if any(user in names for names in self.groups.values()) else None
+
     async def servers(self, user: str) -> tuple[Server, ...]:
         return tuple(self.notebooks.get(user, ()))
 
@@ -122,7 +126,7 @@ class People:
         self.groups.pop(name, None)
 
     async def add(self, name: str, user: str, _token: str) -> None:
-        self.groups[name].append(user)
+        self.groups.setdefault(name, []).append(user)
 
     async def remove(self, name: str, user: str, _token: str) -> None:
         self.groups[name].remove(user)
@@ -141,7 +145,9 @@ class Service:
         projects: wire.ProjectEdit | None = None,
         retries: Retries | None = None,
         executor: type[LocalExecutor] = LocalExecutor,
+        hub: HubConfiguration | None = None,
     ) -> None:
+        self._hub = hub or HubConfiguration()
         self.state = state
         self._executor = executor
         self._machine = machine or discover(11, 3)
@@ -186,7 +192,9 @@ class Service:
         for name in self.people.groups:
             await self.engine.create_project(name, self._projects, "set-up", members=await self.people.members())
         loop = asyncio.get_running_loop()
-        pool = Pool(self.engine, self.people, Buckets(1000, 1000, loop.time), 1 << 20, 2.0, "0", time.time)
+        pool = Pool(
+            self.engine, self.people, Buckets(1000, 1000, loop.time), 1 << 20, 2.0, "0", time.time, hub=self._hub
+        )
         sockets = bind_sockets(0, "127.0.0.1")
         self._server = HTTPServer(self._application(pool))
         self._server.add_sockets(sockets)

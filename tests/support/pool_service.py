@@ -56,6 +56,9 @@ class People:
         groups = frozenset(project for project, (_, names) in PROJECTS.items() if name in names)
         return Caller(name, groups, token=name) if groups or name == "stranger" else None
 
+    async def identity(self, user: str) -> str | None:
+        return user if any(user in names for _, names in PROJECTS.values()) else None
+
     async def servers(self, user: str) -> tuple[Server, ...]:  # noqa: ARG002 - no user has a notebook
         return ()
 

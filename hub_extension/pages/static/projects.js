@@ -22,6 +22,7 @@ const shown = {
   drafts: new Map(),
   refusals: new Map(),
   asking: null,
+  departure: null,
   busy: new Set(),
   ends: new Map(),
 };
@@ -113,6 +114,14 @@ function draftOf(kind, name) {
 const editing = {
   fields: {},
   draft: draftOf,
+  admin: () => shown.admin,
+  departure: () => shown.departure,
+
+  /** Shows what would become of what the person has who is to leave; null while that is asked. */
+  preview(departure) {
+    shown.departure = departure;
+    redraw();
+  },
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
   asking: (key) => shown.asking === key,
   busy: (key) => shown.busy.has(key),

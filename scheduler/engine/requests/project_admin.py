@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,9 @@ AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota"
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
 """Kinds of audit entries that `undo` takes back."""
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
-"""Kinds of audit entries of changes in the hub, which the API records and undoes."""
+"""Kinds of audit entries of members who joined and left projects in the hub."""
+IN_GROUPS = MEMBERSHIP | {"lead.add", "lead.remove"}
+"""Kinds of audit entries of changes of the hub's groups, which the API records and undoes."""
 
 
 def editable_fields(record: ProjectRecord) -> dict[str, Any]:
@@ -58,13 +60,14 @@ def create_project(
     members: Members,
     *,
     made_group: bool = False,
+    together: bool = False,
 ) -> ProjectRecord:
     """Create a project. Raises `Refusal` for an invalid or used name, or if quotas would exceed what holds them.
 
     ``members`` are the members by project. ``made_group`` records that the hub's group was created for it.
+    ``together`` leaves the check of values and sums to `refusals_of_all`: the change is one of several.
     """
-    if name in transaction.projects:
-        raise Refusal(409, "exists", f"There is a project {wording.given(name)} already.", field="name")
+    _check_unused(name, transaction.projects)
     plain = wording.is_printable(name) and name == name.strip() and name not in {".", ".."}
     if not name or len(name) > 64 or "/" in name or not plain:
         raise Refusal(
@@ -76,7 +79,8 @@ def create_project(
         )
     before = transaction.policy_projects()
     project = Project(name=name, **_changes(edit, transaction.types))
-    _check(transaction, before, {**before, name: project}, name, members)
+    if not together:
+        _check(transaction, before, {**before, name: project}, name, members)
     age = transaction.take_project_age()
     of = _ranges(edit, JobRanges())
     record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group, ranges=of)
@@ -85,10 +89,25 @@ def create_project(
     return record
 
 
+def _check_unused(name: str, projects: Iterable[str]) -> None:
+    """Raise `Refusal` for the name of a project that is there, also if it differs in case only."""
+    other = next((each for each in projects if each.casefold() == name.casefold()), None)
+    if other is None:
+        return
+    hint = "" if other == name else "Names that differ in case only are too easily taken for each other."
+    raise Refusal(409, "exists", f"There is a project {wording.given(other)} already.", field="name", hint=hint)
+
+
 def edit_project(
-    transaction: Transaction, name: str, edit: wire.ProjectEdit, by: str, members: Members
+    transaction: Transaction,
+    name: str,
+    edit: wire.ProjectEdit,
+    by: str,
+    members: Members,
+    *,
+    together: bool = False,
 ) -> ProjectRecord:
-    """Change a project.
+    """Change a project; ``together`` is as in `create_project`.
 
     Raises `Refusal` for an unknown project, an edit of an older version, or quotas that would not fit.
     """
@@ -105,7 +124,7 @@ def edit_project(
     check_until(edit.until, transaction.now)
     changes = _changes(edit, transaction.types, record.project)
     project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
-    if project != record.project:
+    if project != record.project and not together:
         before = transaction.policy_projects()
         _check(transaction, before, {**before, name: project}, name, members)
     changed = record
@@ -204,10 +223,18 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
 
 
 def edit_person(
-    transaction: Transaction, name: str, quota: Amount, by: str, members: Members, *, until: float | None = None
+    transaction: Transaction,
+    name: str,
+    quota: Amount,
+    by: str,
+    members: Members,
+    *,
+    until: float | None = None,
+    together: bool = False,
 ) -> None:
     """Set a person's own build quota, in GPUs of each type, until a time if one is given; None removes it.
 
+    ``together`` is as in `create_project`.
     Raises `Refusal` if all build quotas together would exceed the build GPUs.
     """
     people = transaction.people
@@ -226,7 +253,8 @@ def edit_person(
     after = {key: value for key, value in own.items() if key != name}
     if quota is not None:
         after[name] = quota
-    _check_own(transaction, own, after, members, name)
+    if not together:
+        _check_own(transaction, own, after, members, name)
     end_at(transaction, key, until, by, before)
     if quota is None:
         transaction.people.remove(name)
@@ -264,13 +292,21 @@ def check_members(transaction: Transaction, before: Members | None, after: Membe
 def _check_build(
     transaction: Transaction, before: quotas.BuildQuotas | None, after: quotas.BuildQuotas, field: str
 ) -> None:
-    quotas.check_build(before, after, transaction.nodes.build(), transaction.types.build, field)
+    for refusal in _exceeding_build(transaction, before, after, field):
+        raise refusal
+
+
+def _exceeding_build(
+    transaction: Transaction, before: quotas.BuildQuotas | None, after: quotas.BuildQuotas, field: str
+) -> Iterator[Refusal]:
+    nodes, types = transaction.nodes.build(), transaction.types.build
+    return quotas.exceeding_build_quotas(before, after, nodes, types, field)
 
 
 def may_undo(entry: AuditRecord) -> bool:
     """Return whether the change can be undone, by its entry alone."""
     moves_end_alone = entry.what == "project.change" and not entry.before
-    return entry.what in UNDOABLE | MEMBERSHIP and not entry.undone and not moves_end_alone
+    return entry.what in UNDOABLE | IN_GROUPS and not entry.undone and not moves_end_alone
 
 
 def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:
@@ -359,13 +395,58 @@ def _check(
     name: str,
     members: Members,
 ) -> None:
-    project = after[name]
+    """Raise `Refusal` for a project that cannot be so, and for sums that do not fit any more."""
+    own = {person.name: person.build_quota for person in transaction.people.values()}
+    was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
+    for refusal in _refusals(transaction, before, after, (name,)):
+        raise refusal
+    _check_build(transaction, was, becomes, "build_quota")
+
+
+def refusals_of_all(
+    transaction: Transaction, was: quotas.BuildQuotas, becomes: quotas.BuildQuotas, *, sums: bool = True
+) -> list[Refusal]:
+    """Return all that speaks against the changes of a transaction that were made together.
+
+    The build quotas have the projects before and after. Without ``sums`` these are not looked at.
+    """
+    before, after = was.projects, becomes.projects
+    changed = [name for name in after if before.get(name) != after[name]]
+    found = list(_refusals(transaction, before, after, changed, sums=sums))
+    return [*found, *_exceeding_build(transaction, was, becomes, "build_quota")] if sums else found
+
+
+def _refusals(
+    transaction: Transaction,
+    before: Mapping[str, Project],
+    after: Mapping[str, Project],
+    changed: Sequence[str],
+    *,
+    sums: bool = True,
+) -> Iterator[Refusal]:
+    """Yield what speaks against the changed projects themselves, and against the sums of quotas."""
+    for name in changed:
+        try:
+            _check_project(transaction.types.train, before.get(name), after[name], after)
+        except Refusal as refusal:
+            yield refusal
+    if sums and changed:
+        nodes, types = transaction.nodes, transaction.types.train
+        grows = bool(nodes.groups)
+        yield from quotas.exceeding_quotas(before, after, nodes.possible(), types, changed, grows=grows)
+
+
+def _check_project(
+    types: Sequence[str], before: Project | None, project: Project, all_projects: Mapping[str, Project]
+) -> None:
+    """Raise `Refusal` for values that a project cannot have, and for a place in the tree that it cannot be at."""
+    name = project.name
     _check_values(project)
-    if project.parent is not None and project.parent not in after:
+    if project.parent is not None and project.parent not in all_projects:
         raise Refusal(
             422, "unknown_project", f"There is no project {wording.given(project.parent)}.", field="parent"
         )
-    if _has_cycle(name, after):
+    if _has_cycle(name, all_projects):
         raise Refusal(
             422,
             "circle",
@@ -374,7 +455,6 @@ def _check(
             field="parent",
             hint="Choose a project that is not below this one.",
         )
-    types = transaction.types.train
     for gpu_type in types or ("",):
         quota, limit = quota_of(project, gpu_type, types), limit_of(project, gpu_type, types)
         if limit is not None and (quota is None or quota > limit):
@@ -385,13 +465,8 @@ def _check(
                 "sums",
                 f"The quota{of_type} of {wording.given(name)} is {shown} and its limit {limit}: a quota cannot "
                 "exceed the limit.",
-                field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
+                field="quota" if before is None or before.limit == project.limit else "limit",
             )
-    nodes = transaction.nodes
-    quotas.check_quotas(before, after, nodes.possible(), types, name, grows=bool(nodes.groups))
-    own = {person.name: person.build_quota for person in transaction.people.values()}
-    was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
-    _check_build(transaction, was, becomes, "build_quota")
 
 
 def _check_values(project: Project) -> None:
@@ -404,11 +479,10 @@ def _check_values(project: Project) -> None:
 
 
 def _has_cycle(name: str, projects: Mapping[str, Project]) -> bool:
-    seen = {name}
+    """Return whether a project is in itself."""
+    seen: set[str] = set()
     parent = projects[name].parent
-    while parent is not None:
-        if parent in seen:
-            return True
+    while parent is not None and parent not in seen:
         seen.add(parent)
         parent = projects[parent].parent if parent in projects else None
-    return False
+    return name in seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler import wording
@@ -43,28 +43,28 @@ def checked(amount: Amount, field: str, types: KnownTypes, environment: Environm
             field=field,
             hint=f"Types here: {', '.join(known) or 'none'}.",
         )
-    return amount_of(named, known[0], known, _missing(field)) if len(known) == 1 else named
+    return amount_of(named, known[0], known, missing(field)) if len(known) == 1 else named
 
 
 def merged(before: Amount, given: Amount, field: str, types: Sequence[str]) -> Amount:
     """Return an amount after a change: a table changes the numbers of its types alone, anything else all."""
     if not isinstance(given, Mapping):
         return given
-    return _shortest({**as_table(before, types, _missing(field)), **given}, field)
+    return _shortest({**as_table(before, types, missing(field)), **given}, field)
 
 
 def completed(amount: Amount, field: str, types: Sequence[str]) -> Amount:
     """Return an amount that names all types of a table, so that a change to it leaves nothing as it was."""
-    return as_table(amount, types, _missing(field)) if isinstance(amount, Mapping) else amount
+    return as_table(amount, types, missing(field)) if isinstance(amount, Mapping) else amount
 
 
 def _shortest(table: Mapping[str, int | None], field: str) -> Amount:
     """Return a table without the types that mean the same when left out."""
-    missing = _missing(field)
-    return {name: number for name, number in table.items() if number != missing} or missing
+    left_out = missing(field)
+    return {name: number for name, number in table.items() if number != left_out} or left_out
 
 
-def _missing(field: str) -> int | None:
+def missing(field: str) -> int | None:
     """Return the number of a type that a table leaves out: no limit, and no GPU of a quota."""
     return None if field == "limit" else 0
 
@@ -106,18 +106,18 @@ def _levels(
     return totals
 
 
-def check_quotas(
+def exceeding_quotas(
     before: Mapping[str, Project],
     after: Mapping[str, Project],
     nodes: Sequence[Node],
     types: Sequence[str],
-    changed: str,
+    changed: Sequence[str],
     *,
     grows: bool = False,
-) -> None:
-    """Raise `Refusal` if quotas would exceed what holds them, unless no sum gets worse.
+) -> Iterator[Refusal]:
+    """Yield a refusal for each sum of quotas that would exceed what holds it, unless it gets no worse.
 
-    ``nodes`` are the train nodes, ``types`` their GPU types; ``changed`` is the project whose change is checked.
+    ``nodes`` are the train nodes, ``types`` their GPU types; ``changed`` are the projects whose change is checked.
     ``grows`` says that some of the nodes are not there yet.
     """
     for gpu_type in types or ("",):
@@ -127,7 +127,9 @@ def check_quotas(
             was = earlier.get(parent)
             better = was is not None and level.total <= was.total and level.capacity >= was.capacity
             if level.total > level.capacity and not better:
-                raise _too_much(level, gpu_type if len(types) > 1 else "", changed, " at most" if grows else "")
+                there = [name for name in changed if name in after and after[name].parent == parent]
+                name = next(iter([*there, *changed]))
+                yield _too_much(level, gpu_type if len(types) > 1 else "", name, " at most" if grows else "")
 
 
 def _too_much(level: Level, gpu_type: str, changed: str, most: str) -> Refusal:
@@ -203,10 +205,10 @@ class BuildQuotas:
         return build_sum(self.members, self.own, self.projects, gpu_type, types)
 
 
-def check_build(
+def exceeding_build_quotas(
     before: BuildQuotas | None, after: BuildQuotas, nodes: Sequence[Node], types: Sequence[str], field: str
-) -> None:
-    """Raise `Refusal` if the sum of all build quotas would exceed the build GPUs, unless it does not grow.
+) -> Iterator[Refusal]:
+    """Yield a refusal for each type of which all build quotas would exceed the GPUs, unless they do not grow.
 
     ``nodes`` are the build nodes, ``types`` their GPU types; ``field`` is the one that the refusal names.
     """
@@ -219,7 +221,7 @@ def check_build(
         there = (
             f"there {wording.plural(build_gpus, 'is', 'are')} {wording.count(build_gpus, _kind(shown, 'build'))}"
         )
-        raise Refusal(
+        yield Refusal(
             409,
             "sums",
             f"The build quotas of all members would add up to {wording.count(total, _kind(shown))}; {there}.",

@@ -330,10 +330,13 @@ def admin(
     state: State, nodes: ObservedNodes, standing: Mapping[str, Standing], members: Mapping[str, Sequence[str]]
 ) -> wire.Admin:
     """Return all that the admin page shows."""
+    inside = people(state, members)
+    unfinished = {name for name, number in state.unfinished_by_user.items() if number}
     return wire.Admin(
         projects=project_views(state, nodes, standing, members),
-        people=people(state, members),
+        people=inside,
         sums=sums(state, nodes, members),
+        outside=sorted(unfinished - {person.name for person in inside}),
         on_hold=[
             wire.JobOnHold(
                 id=job.id,

@@ -6,7 +6,8 @@ import { h } from "../visuals/base/dom.js";
 import { button, emptyState } from "../visuals/base/glyphs.js";
 import { clean, given } from "../visuals/base/words.js";
 import { editClasses, typesOf } from "./fields.js";
-import { refusalWords } from "./project_table.js";
+import { drawLeaving } from "./leaving.js";
+import { refusalWords } from "./refusals.js";
 import { parsed } from "./sums.js";
 
 const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
@@ -16,13 +17,27 @@ export const OWN = "own_build_quota";
 
 /** The table of people. */
 export function drawPeople(admin, editing) {
-  if (!admin.people.length) return emptyState("Nobody is in a project yet.", "Add people to a project above.");
+  const outside = drawOutside(admin.outside, editing);
+  if (!admin.people.length && !outside)
+    return emptyState("Nobody is in a project yet.", "Add people to a project above.");
   const heads = headsOf(typesOf(admin.sums).build);
-  return dataTable(
-    "people",
-    heads,
-    admin.people.map((person) => drawPerson(person, editing)),
-    { classes: editClasses(heads.length) },
+  const people = admin.people.map((person) => drawPerson(person, editing));
+  return h("div", { key: "all" }, dataTable("people", heads, people, { classes: editClasses(heads.length) }), outside);
+}
+
+/** People in no project any more, or no users of the hub, whose jobs have not ended. */
+function drawOutside(names, editing) {
+  return (
+    site.admin &&
+    names.length > 0 &&
+    h(
+      "div",
+      { key: "outside", "data-testid": "people-outside" },
+      h("p", { key: "title", class: "st-muted" }, "In no project any more, with jobs that have not ended:"),
+      names.map((name) =>
+        h("div", { key: `is ${name}`, class: "st-chips" }, h("strong", {}, clean(name)), drawLeaving(name, editing)),
+      ),
+    )
   );
 }
 
@@ -62,10 +77,11 @@ function drawPerson(person, editing) {
       "td",
       { key: "actions", class: "st-across" },
       refusal && refusalWords(refusal, `person-refusal-${name}`),
+      site.admin && !draft && drawLeaving(name, editing),
       draft &&
         h(
           "div",
-          { class: "st-row-actions" },
+          { key: "edit", class: "st-row-actions" },
           h(
             "button",
             {

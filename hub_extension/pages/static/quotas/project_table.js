@@ -7,7 +7,9 @@ import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 import { editClasses } from "./fields.js";
 import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
+import { drawLeads, drawMembers } from "./memberships.js";
 import { drawRanges, rangeWords } from "./ranges.js";
+import { refusalWords } from "./refusals.js";
 import { drawLevels } from "./sums.js";
 
 const NEW_PROJECT = "";
@@ -89,6 +91,7 @@ function drawProjectRows(project, depth, projects, levels, editing) {
         drawFrozen(project),
         drawFreezing(project, editing),
         drawEndings(project, valueWords),
+        drawLeads(project, editing),
         drawMembers(project, editing),
         drawRanges(project, editing, refusalWords, mayChange(project)),
       ),
@@ -199,54 +202,6 @@ function drawRowActions(project, editing) {
   );
 }
 
-function drawMembers(project, editing) {
-  const { name } = project;
-  const draft = () => editing.draft("member", name);
-  const user = () => (draft()?.texts.user ?? "").trim();
-  const refusal = editing.refusal("member", name);
-  const path = (user) => `projects/${encodeURIComponent(name)}/members/${encodeURIComponent(user)}`;
-  const add = () => {
-    const added = user();
-    if (added) editing.changeNext("member", name, () => call("PUT", path(added)), draft());
-  };
-  const remove = (member) => () => editing.changeNext("member", name, () => call("DELETE", path(member)), null);
-  return h(
-    "div",
-    { key: "members", class: "st-chips" },
-    h("span", { key: "title", class: "st-muted" }, project.members.length ? "members" : "no members yet"),
-    project.members.map((member) =>
-      h(
-        "span",
-        { key: `is ${member}`, class: "st-chip", "data-testid": `member-${name}-${member}` },
-        clean(member),
-        button(`member-remove-${name}-${member}`, "×", remove(member), {
-          "aria-label": `Remove ${clean(member)} from ${clean(name)}`,
-          title: "Remove",
-        }),
-      ),
-    ),
-    h(
-      "span",
-      { key: "add", class: "st-inline" },
-      h("input", {
-        key: "user",
-        type: "text",
-        value: draft()?.texts.user ?? "",
-        placeholder: "add a person",
-        autocomplete: "off",
-        "aria-label": `Person to add to ${clean(name)}`,
-        "data-testid": `member-add-${name}`,
-        on: {
-          input: (event) => editing.type("member", name, "user", event.target.value, ""),
-          keydown: (event) => event.key === "Enter" && add(),
-        },
-      }),
-      user() && button(`member-add-button-${name}`, "Add", add),
-    ),
-    refusal && refusalWords(refusal, `member-refusal-${name}`),
-  );
-}
-
 function drawNewRow(projects, editing) {
   if (!site.admin) return [];
   const blank = { name: NEW_PROJECT };
@@ -305,15 +260,6 @@ function drawNewRow(projects, editing) {
         ),
       ),
   ];
-}
-
-/** A refusal, shown where the change was made. */
-export function refusalWords(refusal, testid) {
-  return h(
-    "span",
-    { key: "refusal", class: "st-refusal", role: "alert", "data-testid": testid },
-    clean(refusal.message),
-  );
 }
 
 /** A field's value in words. */

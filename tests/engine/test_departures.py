@@ -1,0 +1,129 @@
+"""A person leaves: her jobs are handed over or cancelled, and what she has of her own is given back."""
+
+from __future__ import annotations
+
+import pytest
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.requests.departures import Leaver
+from springtide.scheduler.engine.requests.hub_users import Seen
+from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.tables import IdleRule, RuleScope
+
+MEMBERS = {"susan": ["susan", "joe"], "joe": ["joe"], "jemma": ["jemma"]}
+
+
+def leaver(name: str = "susan", to: str | None = None) -> Leaver:
+    return Leaver(name, to, MEMBERS)
+
+
+async def test_without_an_heir_her_jobs_are_cancelled_and_those_of_others_stay(pool):
+    runs = await pool.submit("susan", gpus=1, name="runs")
+    await pool.state(runs.id, "running")
+    waits = await pool.submit("susan", gpus=8, name="waits")
+    other = await pool.submit("joe", gpus=1)
+    before = await pool.engine.audit(None, 100)
+    preview = pool.engine.preview_departure(leaver(), "admin")
+    assert [step.split(" of ")[0] for step in preview.steps[:2]] == [
+        f"The job “runs” ({runs.id})",
+        f"The job “waits” ({waits.id})",
+    ]
+    assert (await pool.job(waits.id)).state == "queued"
+    assert await pool.engine.audit(None, 100) == before, "a preview changes nothing"
+
+    assert (await pool.engine.leave(leaver(), "admin")).steps == preview.steps
+    await pool.state(waits.id, "cancelled")
+    pool.executor.end(pool.key(runs.id), code=1)
+    await pool.state(runs.id, "cancelled")
+    assert (await pool.job(other.id)).state in {"queued", "starting", "running"}
+    assert (await pool.engine.leave(leaver(), "admin")).steps == [], "again it changes nothing"
+
+
+async def test_a_waiting_job_goes_to_the_heir_at_once_and_a_running_one_when_it_is_paused(pool):
+    runs = await pool.submit("susan", gpus=8, name="runs")
+    await pool.state(runs.id, "running")
+    waits = await pool.submit("susan", gpus=8, name="waits")
+    first = await pool.engine.leave(leaver(to="joe"), "admin")
+    assert first.pending == [runs.id]
+    assert (await pool.job(waits.id)).user == "joe"
+    assert (await pool.job(runs.id)).user == "susan"
+    assert "susan leaves, and the job goes to joe" in (await pool.job(runs.id)).hold.reason
+
+    pool.executor.end(pool.key(runs.id), code=75)
+    await pool.state(runs.id, "paused")
+    second = await pool.engine.leave(leaver(to="joe"), "admin")
+    assert (second.pending, second.steps) == (
+        [],
+        [f"The job “runs” ({runs.id}) of “susan” goes to “joe”, with its outputs and checkpoints."],
+    )
+    job = await pool.job(runs.id)
+    assert (job.user, job.hold) == ("joe", None)
+    entry = (await pool.engine.audit(None, 1)).items[0]
+    assert (entry.what, entry.before["user"], entry.after) == ("job.give", "susan", {"user": "joe"})
+
+
+async def test_a_hold_of_an_administrator_stays_with_the_job(pool):
+    job = await pool.submit("susan", gpus=8)
+    await pool.engine.hold(job.id, "admin", "Its data may not be used.")
+    await pool.state(job.id, "queued", "paused")
+    pool.executor.end(pool.key(job.id), code=75) if (await pool.job(job.id)).state == "pausing" else None
+    await pool.engine.leave(leaver(to="joe"), "admin")
+    assert (await pool.job(job.id)).hold.reason == "Its data may not be used."
+
+
+async def test_what_she_has_of_her_own_is_given_back_and_her_notifications_end(pool):
+    await pool.engine.edit_person("susan", wire.PersonEdit(build_quota=0), "admin", members=MEMBERS)
+    await pool.engine.idle_workspaces.set_rule((RuleScope.PERSON, "susan"), IdleRule(60.0), "admin")
+    await pool.engine.outbox.choose(
+        NotificationChoice("susan", {"email": frozenset({NotificationEvent.ENDED})}, {"webhook": "https://x"})
+    )
+    left = await pool.engine.leave(leaver(), "admin")
+    assert left.steps == [
+        "The build quota of her own is given back.",
+        "The rule of her own for idle workspaces is gone.",
+        "Her notifications end, and addresses for them are forgotten.",
+    ]
+    choice = pool.engine.outbox.choice("susan")
+    assert choice.addresses == {}
+    assert all(not events for events in choice.events.values())
+    assert set(choice.events) == set(pool.settings.notifications.channels)
+
+
+async def test_a_build_quota_of_her_own_that_was_lower_is_given_back_in_a_full_pool(pool):
+    await pool.engine.edit_person("susan", wire.PersonEdit(build_quota=0), "admin", members=MEMBERS)
+    await pool.engine.edit_project("joe", wire.ProjectEdit(build_quota=2), "admin", members=MEMBERS)
+    left = await pool.engine.leave(leaver(), "admin")
+    assert left.steps[0] == "The build quota of her own is given back."
+
+
+async def test_a_user_who_was_deleted_in_the_hub_is_cleared_up_by_the_name_that_is_kept(pool):
+    here = Seen({"susan": "2026-01-01T10:00:00Z", "joe": "2026-01-02"}, MEMBERS)
+    await pool.engine.follow_hub(here)
+    job = await pool.submit("susan", gpus=8)
+    await pool.state(job.id, "running")
+    await pool.engine.follow_hub(Seen({"joe": "2026-01-02"}, {**MEMBERS, "susan": ["joe"]}))
+    kept = (await pool.job(job.id)).user
+    assert kept.startswith("susan (former, ")
+    left = await pool.engine.leave(leaver(kept, "joe"), "admin")
+    assert left.pending == [job.id]
+    pool.executor.end(pool.key(job.id), code=75)
+    await pool.state(job.id, "paused")
+    await pool.engine.leave(leaver(kept, "joe"), "admin")
+    assert (await pool.job(job.id)).user == "joe"
+
+
+@pytest.mark.parametrize(
+    ("of", "status", "words"),
+    [
+        (leaver("susanne"), 404, "Did you mean “susan”?"),
+        (leaver(to="susan"), 422, "the person who leaves"),
+        (leaver(to="jemma"), 422, "“jemma” is not a member of “susan”"),
+    ],
+)
+async def test_unknown_people_and_heirs_outside_of_the_projects_are_refused(pool, of, status, words):
+    job = await pool.submit("susan", gpus=1)
+    with pytest.raises(Refusal) as refusal:
+        await pool.engine.leave(of, "admin")
+    assert (refusal.value.status, words in f"{refusal.value.message} {refusal.value.hint}") == (status, True)
+    assert (await pool.job(job.id)).user == "susan"
