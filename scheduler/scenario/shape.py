@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from springtide.scheduler.model import Surplus
 from springtide.scheduler.scenario.document import ScenarioError
@@ -31,7 +31,8 @@ class NodePart(Part, frozen=True, kw_only=True):
     """A train node. ``islands`` group GPU indices by the fastest link, ``sockets`` by processor.
 
     ``cpus`` and ``memory`` are the cores and the bytes of the node, of which each GPU comes with an equal part.
-    ``rdma`` is the number of workers that may have RDMA there at a time.
+    ``rdma`` is the number of workers that may have RDMA there at a time. ``closed`` are the times, from start to
+    end, in which nothing runs there.
     """
 
     name: Name
@@ -44,10 +45,23 @@ class NodePart(Part, frozen=True, kw_only=True):
     cpus: Cores | None = None
     memory: Bytes | None = None
     rdma: Count = 0
+    closed: list[tuple[Seconds, Seconds]] = []
+
+
+class AmountsAtTimePart(Part, frozen=True, kw_only=True):
+    """Another quota and limit from a time to another; what is left out stays as it is."""
+
+    start: Seconds
+    end: Seconds
+    quota: Count | dict[Label, Count | None] | None | UnsetType = UNSET
+    limit: Count | dict[Label, Count | None] | None | UnsetType = UNSET
 
 
 class ProjectPart(Part, frozen=True, kw_only=True):
-    """A project. ``quota`` null is unlimited, ``limit`` null is none; both may be tables by GPU type."""
+    """A project. ``quota`` null is unlimited, ``limit`` null is none; both may be tables by GPU type.
+
+    They are others at the times ``at_times``.
+    """
 
     name: Name
     parent: Name | None = None
@@ -55,6 +69,7 @@ class ProjectPart(Part, frozen=True, kw_only=True):
     limit: Count | dict[Label, Count | None] | None = None
     weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     priority: Priority = 100
+    at_times: list[AmountsAtTimePart] = []
 
 
 class JobPart(GivenOptions, frozen=True, kw_only=True):
