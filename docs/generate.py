@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 import yaml
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, UNSET, inspect
 from traitlets import TraitType
 from traitlets.config import Configurable
 
@@ -23,7 +24,7 @@ from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
 from springtide.scheduler.executors.rendezvous import GANG, LAUNCHER, Rendezvous, template, worker_environment
 from springtide.scheduler.gpu_reading import METRICS
-from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart
+from springtide.scheduler.scenario.shape import KEYS, Document
 from springtide.scheduler.wire import OPTIONS, Option
 from springtide.scheduler.wire.options import Kind
 from springtide.spawner.local import LocalNotebook
@@ -93,7 +94,7 @@ CONFIGURABLES: dict[type[Configurable], str] = {
     BuildQuota: "Notebooks with a build quota, on one machine and on a cluster.",
     LocalNotebook: "Notebooks on one machine.",
 }
-PARTS_OF_SCENARIOS = {"": Document, "nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+PARTS_OF_SCENARIOS = {"": Document, **KEYS}
 
 
 def configuration_tables() -> list[str]:
@@ -117,7 +118,7 @@ def scenario_tables() -> list[str]:
     """Return a table of the keys of each part of a scenario."""
     lines: list[str] = []
     for part, shape in PARTS_OF_SCENARIOS.items():
-        lines += [f"### {part}" if part else "### Top level", (shape.__doc__ or "").replace("``", "`"), ""]
+        lines += [f"### {part}" if part else "### Top level", cleandoc(shape.__doc__ or "").replace("``", "`"), ""]
         info = inspect.type_info(shape)
         assert isinstance(info, inspect.StructType)
         rows = [(f"`{field.name}`", _words(field.type), _default(field)) for field in info.fields]
@@ -153,6 +154,8 @@ def _words(kind: inspect.Type) -> str:
     match kind:
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return f"list of {_words(item)}"
+        case inspect.TupleType(item_types=items):
+            return f"pair of {_words(items[0])}"
         case inspect.DictType(value_type=value):
             return f"table of {_words(value)}"
         case inspect.UnionType(types=types):
@@ -178,6 +181,8 @@ def _words(kind: inspect.Type) -> str:
 def _default(field: inspect.Field) -> str:
     if field.required:
         return "required"
+    if field.default is UNSET:
+        return "as it is"
     if field.default is NODEFAULT:
         return "empty"
     if isinstance(field.default, bool) or field.default is None:

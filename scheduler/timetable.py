@@ -1,8 +1,8 @@
 """What changes by itself at known times: nodes that close, and quotas and limits that differ for a time.
 
-A node is cleared before it closes: whatever still runs there pauses early enough to have ended when it closes. A job
-starts there only if it ends before that by its time limit or its expected run time, or if it saves checkpoints and
-has time to get somewhere.
+A node is cleared before it closes: whatever still runs there pauses early enough to have ended when it closes. A
+job starts there only if it ends before that by its time limit or its expected run time, or if it saves checkpoints
+and has time to get somewhere.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def latest_start(job: Job, leaves: float, settings: Settings) -> float:
 
 
 def next_change(nodes: Iterable[Node], projects: Iterable[Project], now: float) -> float:
-    """Return when a node closes or opens, or a quota or limit changes by itself, after ``now``; infinity if none."""
+    """Return when a node closes or opens, or a quota or limit changes by itself, after ``now``; or infinity."""
     return min((at for at in _changes(nodes, projects) if at > now), default=inf)
 
 
@@ -86,7 +86,8 @@ def nodes_at(nodes: tuple[Node, ...], now: float) -> tuple[Node, ...]:
     if not any(node.closed for node in nodes):
         return nodes
     return tuple(
-        structs.replace(node, available=False) if node.available and is_closed(node, now) else node for node in nodes
+        structs.replace(node, available=False) if node.available and is_closed(node, now) else node
+        for node in nodes
     )
 
 

@@ -24,7 +24,6 @@ from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.resources.per_gpu import PerGpu, nearest
 
-
 SHORTEST_STAY = 900.0
 """Least time until a node closes for which a job is advised to take a time limit, in seconds."""
 

@@ -114,7 +114,9 @@ class PlanBuilder:
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether nothing is left to decide: no undecided job waits, stops, leaves, wants workers or exceeds a limit.
+        """Whether nothing is left to decide.
+
+        No undecided job waits, stops, has to leave its nodes, wants workers or exceeds a limit.
         """
         state = self.state
         if state.awaiting or state.pausing or state.partial or state.in_turn or state.leaving:

@@ -39,7 +39,7 @@ from springtide.scheduler.policy.state.demand import Cause
 class Planner:
     """Plans for one pool. Deterministic: equal facts and equal times give equal plans.
 
-    What changes by itself at known times, such as nodes that close, is taken in when plans or reasons are asked for.
+    What changes by itself at known times, such as nodes that close, is taken in before each plan and reason.
     ``make_memo`` makes the memory between plans; `NoMemo` gives the same plans, slower. ``types`` are the GPU
     types of the pool, in its order.
     """
@@ -76,9 +76,7 @@ class Planner:
             self._index(now)
         self._now = now
 
-    def _state(
-        self, gpu_type: str | None, nodes: tuple[Node, ...], projects: tuple[Project, ...]
-    ) -> ClusterState:
+    def _state(self, gpu_type: str | None, nodes: tuple[Node, ...], projects: tuple[Project, ...]) -> ClusterState:
         """Return the state of a type, without jobs; type None is for jobs that accept no type of the pool."""
         if gpu_type is None:
             return ClusterState((), projects, self._settings, now=self._now)
@@ -168,7 +166,9 @@ class Planner:
         memo = self._memos[self._places[job_id][0]]
         memo.state.pass_time(now)
         memo.state.update_shares()
-        return diagnosis.reason(memo, structs.replace(self._jobs[job_id], avoid=memo.state.jobs[job_id].avoid), now)
+        return diagnosis.reason(
+            memo, structs.replace(self._jobs[job_id], avoid=memo.state.jobs[job_id].avoid), now
+        )
 
     def impossible(self, job_id: str) -> tuple[Cause, ...]:
         """Return why a waiting job can never run on the pool as it is: a cause for each type that it accepts.

@@ -67,9 +67,6 @@ class Kind:
 
 def kind_of(job: Job, *, timed: bool) -> Kind:
     """Return the kind of a job; ``timed`` if nodes close some time."""
-    until_end: dict[str, float | bool] = {}
-    if timed:
-        until_end = {"run_time": run_time_left(job), "saves": job.saved is not None and job.preemptible}
     return Kind(
         job.project,
         job.preemptible,
@@ -79,7 +76,8 @@ def kind_of(job: Job, *, timed: bool) -> Kind:
         job.require,
         job.not_before,
         job.per_gpu,
-        **until_end,
+        run_time_left(job) if timed else 0.0,
+        not timed or (job.saved is not None and job.preemptible),
     )
 
 
@@ -165,8 +163,8 @@ class Books:
 
     ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every holder of a GPU, so that
     a collision is visible. ``rooms`` counts nodes by GPU type and number of free, unreserved GPUs. ``recent_use``
-    has the latest records. ``nodes`` and ``projects`` are as they are ``now``, ``all_nodes`` and ``all_projects`` as
-    they were told of, with what changes at known times. ``timed``: nodes close some time.
+    has the latest records. ``nodes`` and ``projects`` are as they are ``now``, ``all_nodes`` and ``all_projects``
+    with what changes at known times. ``timed``: nodes close some time.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

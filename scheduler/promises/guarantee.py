@@ -133,7 +133,8 @@ class GuaranteeMeter:
         """Return how many GPUs are reserved for the project's jobs of other kinds, which come next."""
         books = self._books
         reserved = (books.jobs[job_id] for job_id in books.reserved)
-        return sum(size(job.reserved) for job in reserved if job.project == kind.project and books.kind_of(job) != kind)
+        mine = (job for job in reserved if job.project == kind.project)
+        return sum(size(job.reserved) for job in mine if books.kind_of(job) != kind)
 
 
 def _breach(gpu_type: str, kind: Kind, wait: _Wait, what: str) -> Breach:

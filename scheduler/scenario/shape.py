@@ -49,12 +49,12 @@ class NodePart(Part, frozen=True, kw_only=True):
 
 
 class AmountsAtTimePart(Part, frozen=True, kw_only=True):
-    """Another quota and limit from a time to another; what is left out stays as it is."""
+    """Another quota and limit of a project from a time to another; what is left out stays as it is."""
 
     start: Seconds
     end: Seconds
-    quota: Count | dict[Label, Count | None] | None | UnsetType = UNSET
-    limit: Count | dict[Label, Count | None] | None | UnsetType = UNSET
+    quota: Count | dict[Label, Count | None] | UnsetType | None = UNSET
+    limit: Count | dict[Label, Count | None] | UnsetType | None = UNSET
 
 
 class ProjectPart(Part, frozen=True, kw_only=True):
@@ -94,10 +94,16 @@ class Document(Part, frozen=True, kw_only=True):
     surplus: Surplus = Surplus.FAIR
 
 
-KEYS: dict[str, type[Struct]] = {"nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+KEYS: dict[str, type[Struct]] = {
+    "nodes": NodePart,
+    "projects": ProjectPart,
+    "jobs": JobPart,
+    "at_times": AmountsAtTimePart,
+}
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _KEY = re.compile(r"^(?P<what>.*?) - at `key` in `\$(?P<path>[^`]*)`$", re.DOTALL)
+_LIST = re.compile(r"(\w+)\[")
 _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 
@@ -135,7 +141,8 @@ def _join(path: str, key: str) -> str:
 
 
 def _keys_at(path: str) -> str:
-    part = KEYS.get(path.partition("[")[0], Document)
+    lists = [name for name in _LIST.findall(path) if name in KEYS]
+    part = KEYS[lists[-1]] if lists else Document
     return ", ".join(part.__struct_fields__)
 
 

@@ -6,6 +6,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import (
@@ -228,6 +229,9 @@ __all__ = [
     "BadOption",
     "Best",
     "BestValue",
+    "BookingRequest",
+    "BookingView",
+    "Bookings",
     "BuildNumbers",
     "BuildQuota",
     "BuildSums",
@@ -289,6 +293,7 @@ __all__ = [
     "MeasuredPlacement",
     "Metric",
     "MetricList",
+    "NewBooking",
     "NodeEdit",
     "NodeGroupView",
     "NodeView",

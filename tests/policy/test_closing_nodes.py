@@ -1,4 +1,4 @@
-"""Nodes that close for a time: nothing runs there then, what leaves in time may run before, and nobody else waits."""
+"""Nodes that close for a time: nothing runs there then, and what leaves in time may run before."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import (
     TABLES,
+    BookingRecord,
     DefaultProject,
     DeletedJob,
     DrainRecord,
@@ -70,7 +71,11 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     ),
     Tables.drains: (
         DrainRecord("build", "admin", 1.5, "a fan", True),
-        DrainRecord("train", "admin", 2.0, until=3.5),
+        DrainRecord("train", "admin", 2.0, until=3.5, booking=7),
+    ),
+    Tables.bookings: (
+        BookingRecord(7, "admin", 1.5, 9.0, "a fan", ("n1", "n2"), begun=True),
+        BookingRecord(8, "admin", 1.5, 9.0, project="vision", gpus={"t4": 2}, lends={"speech": 1}),
     ),
     Tables.gpu_drains: (GpuDrainRecord("GPU-0", "admin", 1.5), GpuDrainRecord("GPU-1", "admin", 1.5, "1", True)),
     Tables.freezes: (
