@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table
 from springtide.hub_extension.commands.times import Moment, local
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import BookingView, durations
+from springtide.scheduler.wire import BookingView, Weekly, durations
 from springtide.scheduler.wire.moments import EXAMPLES
 from springtide.scheduler.wording import given, listed
 
@@ -41,9 +42,15 @@ class Lent(click.ParamType[tuple[str, Any]]):
 @click.option(
     "--lend", "lends", type=Lent(), multiple=True, metavar="PROJECT=GPUS", help="Whose quota lends them."
 )
-@click.option("--from", "start", type=Moment(), metavar="TIME", help=f"Start: {EXAMPLES}.  [default: now]")
-@click.option("--until", "end", type=Moment(), metavar="TIME", help="End, as --from.")
+@click.option("--from", "start", metavar="TIME", help=f"Start: {EXAMPLES}.  [default: now]")
+@click.option("--until", "end", metavar="TIME", help="End, as --from.")
 @click.option("--for", "length", metavar="DURATION", help="Instead of --until: how long, such as 2h or 3d.")
+@click.option(
+    "--every",
+    metavar="DAYS",
+    help="Again and again on these days, such as sat,sun, mon-fri or daily, from one time of day to another.",
+)
+@click.option("--zone", help="Time zone of --every, such as Europe/Berlin.  [default: that of this machine]")
 @click.option("--reason", default="", help="Reason, shown to everyone whose job waits or is paused for it.")
 @json_option
 def book(
@@ -52,9 +59,11 @@ def book(
     project: str | None,
     gpus: Any,
     lends: Sequence[tuple[str, Any]],
-    start: float | None,
-    end: float | None,
+    start: str | None,
+    end: str | None,
     length: str | None,
+    every: str | None,
+    zone: str | None,
     reason: str,
     as_json: bool,
 ) -> None:
@@ -63,12 +72,12 @@ def book(
         raise click.UsageError("Name either nodes, for a maintenance, or --project.")
     if bool(project) != (gpus is not None) or (lends and not project):
         raise click.UsageError("--gpus and --lend go with --project.")
-    end = _end(start, end, length)
+    when = _once(start, end, length) if every is None else _again(every, start, end, length, zone)
     with Client() as client:
         if project:
-            made = client.book_gpus(project, gpus, start=start, end=end, why=reason, lends=dict(lends))
+            made = client.book_gpus(project, gpus, **when, why=reason, lends=dict(lends))
         else:
-            made = client.book_nodes(*nodes, start=start, end=end, why=reason)
+            made = client.book_nodes(*nodes, **when, why=reason)
     if as_json:
         print_json(made)
         return
@@ -78,15 +87,31 @@ def book(
         click.echo(one_line(note))
 
 
-def _end(start: float | None, end: float | None, length: str | None) -> float:
+def _once(start: str | None, end: str | None, length: str | None) -> dict[str, Any]:
+    """Return the start and the end of a booking. Raises `click.UsageError` for both ends, or none."""
     if (end is None) == (length is None):
         raise click.UsageError("Give either --until or --for.")
+    begins = None if start is None else Moment().convert(start, None, None)
     if end is not None:
-        return end
+        return {"start": begins, "end": Moment().convert(end, None, None)}
     try:
-        return (time.time() if start is None else start) + durations.seconds(str(length))
+        seconds = durations.seconds(str(length))
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="--for") from None
+    return {"start": begins, "end": (time.time() if begins is None else begins) + seconds}
+
+
+def _again(every: str, start: str | None, end: str | None, length: str | None, zone: str | None) -> dict[str, Any]:
+    """Return the times of a booking that comes again. Raises `click.UsageError` without times of day."""
+    if start is None or end is None or length is not None:
+        raise click.UsageError("--every goes with times of day: --every sat,sun --from 20:00 --until 08:00.")
+    return {"every": Weekly(days=every, opens=start, closes=end, zone=zone or own_zone())}
+
+
+def own_zone() -> str:
+    """Return the name of this machine's time zone, UTC if it has none."""
+    named = os.environ.get("TZ", "").lstrip(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    return named or "UTC"
 
 
 @click.command()
@@ -104,13 +129,14 @@ def bookings(*, as_json: bool) -> None:
             local(each.start),
             local(each.end),
             described(each),
+            each.repeats,
             "yes" if each.begun else "",
             each.by,
             each.why,
         )
         for each in found.items
     ]
-    print_table(("BOOKING", "FROM", "UNTIL", "WHAT", "NOW", "BY", "REASON"), rows, empty=NONE)
+    print_table(("BOOKING", "FROM", "UNTIL", "WHAT", "AGAIN", "NOW", "BY", "REASON"), rows, empty=NONE)
 
 
 @click.command()
@@ -139,5 +165,6 @@ def _number(amount: Any) -> str:
 
 
 def times(booking: BookingView) -> str:
-    """Return the start and the end of a booking, as this machine's clock has them."""
-    return f"from {local(booking.start)} to {local(booking.end)}"
+    """Return the start and the end of a booking, as this machine's clock has them, and whether it comes again."""
+    first = f"from {local(booking.start)} to {local(booking.end)}"
+    return f"{booking.repeats}: next {first}" if booking.repeats else first

@@ -11,6 +11,7 @@ from sqlalchemy import Boolean, Column, Double, Integer, String, Text
 
 from springtide.scheduler.model import PRIORITIES, Amount, Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice
+from springtide.scheduler.repeats import Repeat
 from springtide.scheduler.store.keyed import Table
 from springtide.scheduler.store.ledger import FactKey, Holding, HoldingKey, PoolFact
 
@@ -137,7 +138,7 @@ class BookingRecord:
 
     Either ``nodes`` for nobody, as for a maintenance, or ``gpus`` for a ``project``, by which its quota is higher
     meanwhile; those of the projects that it ``lends`` from are lower. ``number`` is that of its entry in the audit
-    trail. ``begun``: the nodes are drained, the quotas changed.
+    trail. ``begun``: the nodes are drained, the quotas changed. One that ``repeats`` has its present or next time.
     """
 
     number: int
@@ -150,6 +151,7 @@ class BookingRecord:
     gpus: Amount = 0
     lends: Mapping[str, Amount] = field(default_factory=dict)
     begun: bool = False
+    repeats: Repeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +414,7 @@ class Tables:
         Column("gpus", Text, nullable=True),
         Column("lends", Text, nullable=False),
         Column("begun", Boolean, nullable=False),
+        Column("repeats", Text, nullable=True),
     )
     gpu_drains = Table[str, GpuDrainRecord](
         "gpu_drains",

@@ -6,7 +6,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
-from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking
+from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking, Weekly
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import (
@@ -365,6 +365,7 @@ __all__ = [
     "UsageReport",
     "UsageSeries",
     "UsageShare",
+    "Weekly",
     "WhatIf",
     "Wish",
     "WorkerStack",

@@ -11,13 +11,27 @@ from springtide.scheduler.model import Amount
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until
 
 
+class Weekly(Request, frozen=True, kw_only=True):
+    """Times that come again: ``days`` such as ``sat,sun`` or ``mon-fri``, from a time of day to another.
+
+    ``closes`` is on the next day if it is not later than ``opens``. ``zone`` is such as ``Europe/Berlin``.
+    """
+
+    days: Annotated[str, Meta(max_length=100)]
+    opens: Annotated[str, Meta(max_length=5)]
+    closes: Annotated[str, Meta(max_length=5)]
+    zone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
+
+
 class BookingRequest(Request, frozen=True, kw_only=True):
     """Whole ``nodes`` to set apart for nobody, or ``gpus`` for a ``project``; from now on without ``start``.
 
-    ``lends`` are the GPUs by which the quotas of other projects are lower meanwhile.
+    It has an ``end``, or comes again and again. ``lends`` are the GPUs by which the quotas of other projects are
+    lower meanwhile.
     """
 
-    end: Until
+    end: Until | None = None
+    every: Weekly | None = None
     start: Until | None = None
     why: Annotated[str, Meta(max_length=500)] = ""
     nodes: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=255)], ...], Meta(max_length=1000)] = ()
@@ -27,7 +41,10 @@ class BookingRequest(Request, frozen=True, kw_only=True):
 
 
 class BookingView(Answer, frozen=True, kw_only=True):
-    """A booking with its times in seconds since the epoch; ``begun``: it holds now."""
+    """A booking with its times in seconds since the epoch; ``begun``: it holds now.
+
+    One that ``repeats`` says so in words, and has its present or next time.
+    """
 
     number: int
     by: str
@@ -39,6 +56,7 @@ class BookingView(Answer, frozen=True, kw_only=True):
     gpus: Amount
     lends: Mapping[str, Amount]
     begun: bool
+    repeats: str = ""
 
 
 class NewBooking(Answer, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import engine_worlds as worlds
@@ -296,3 +297,54 @@ async def test_two_gpus_until_friday_a_maintenance_and_a_restart_in_between(two)
         assert quota(two, "susan") == (4 if now < friday else 2)
         assert quota(two, "jemma") == (3 if start + 60 * HOUR <= now < start + 64 * HOUR else 2)
         assert (await two.job(works.id)).state == "running"
+
+
+async def test_a_booking_comes_again_and_again_over_restarts_and_steps_of_the_clock(two):
+    nights = wire.Weekly(days="mon-fri", opens="20:00", closes="08:00")
+    request = wire.BookingRequest(project="susan", gpus=2, every=nights)
+    made = await two.engine.book(request, "admin")
+    assert made.booking.repeats == "Mon, Tue, Wed, Thu, Fri from 20:00 to 08:00, UTC"
+    monday = datetime(1970, 1, 12, tzinfo=UTC).timestamp()
+    hours = (14, 21, 31, 33, 45, 55, 57, 120, 129, 137, 168, 189)
+    for step, hour in enumerate(hours):
+        await two.later(monday + hour * HOUR - two.clock.now)
+        if step % 3 == 1:
+            await two.restart()
+            await two.idle()
+        if step % 4 == 3:
+            await two.set_clock(-60.0)
+            await two.set_clock(60.0)
+        wall = datetime.fromtimestamp(two.clock.now, UTC)
+        night = (wall.hour >= 20 and wall.weekday() < 5) or (wall.hour < 8 and (wall.weekday() - 1) % 7 < 5)
+        assert quota(two, "susan") == (4 if night else 2), wall
+        assert two.engine.bookings().items[0].begun is night
+    begun = [what for _, what in await trail(two)]
+    assert begun.count("booking.begin") > begun.count("booking.cancel") == 0
+    await two.engine.cancel_booking(made.booking.number, "admin")
+    assert quota(two, "susan") == 2
+
+
+async def test_a_maintenance_of_each_week_is_known_before_it_comes(two):
+    await two.engine.book(
+        wire.BookingRequest(nodes=("one", "two"), every=wire.Weekly(days="daily", opens="20:00", closes="21:00")),
+        "admin",
+    )
+    job = await two.submit(gpus=4, time_limit=30 * HOUR)
+    await two.idle()
+    assert (await two.job(job.id)).reason.code == "node-closes-first"
+    short = await two.submit(gpus=4, time_limit=HOUR)
+    await two.state(short.id, "running")
+
+
+async def test_what_comes_again_must_fit_each_time(two):
+    await booked(two, "one", start=30, hours=30)
+    nights = wire.Weekly(days="daily", opens="20:00", closes="08:00")
+    with pytest.raises(Refusal, match=r"From .* UTC on: .* the pool has 4 train GPUs"):
+        await two.engine.book(wire.BookingRequest(project="susan", gpus=2, every=nights), "admin")
+    odd = wire.Weekly(days="daily", opens="20:00", closes="08:00", zone="Mars")
+    with pytest.raises(Refusal, match="is no time zone"):
+        await two.engine.book(wire.BookingRequest(nodes=("two",), every=odd), "admin")
+    with pytest.raises(Refusal, match="either an end or times that come again"):
+        await two.engine.book(wire.BookingRequest(nodes=("two",), end=2e6, every=nights), "admin")
+    with pytest.raises(Refusal, match="A booking has an end"):
+        await two.engine.book(wire.BookingRequest(nodes=("two",)), "admin")

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from springtide.scheduler.model import Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
+from springtide.scheduler.repeats import Repeat
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Overlay, Overlays, Table
 from springtide.scheduler.store.ledger import FactKind, Held, Holding, Piece, PoolFact
@@ -52,6 +53,8 @@ SHARE = Held("vision", "susan", "training", "t4", {"train": 2, "other": 1}, 1, 0
 ADDRESSES = {"webhook": "https://x"}
 EVENTS = {"email": frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED})}
 
+WEEKENDS = Repeat((5, 6), "20:00", "08:00", "Europe/Berlin")
+
 SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     Tables.projects: (RESEARCH, VISION),
     Tables.people: (PersonRecord("susan", {"l4": 2, "t4": None}), PersonRecord("joe", 0)),
@@ -75,7 +78,9 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     ),
     Tables.bookings: (
         BookingRecord(7, "admin", 1.5, 9.0, "a fan", ("n1", "n2"), begun=True),
-        BookingRecord(8, "admin", 1.5, 9.0, project="vision", gpus={"t4": 2}, lends={"speech": 1}),
+        BookingRecord(
+            8, "admin", 1.5, 9.0, project="vision", gpus={"t4": 2}, lends={"speech": 1}, repeats=WEEKENDS
+        ),
     ),
     Tables.gpu_drains: (GpuDrainRecord("GPU-0", "admin", 1.5), GpuDrainRecord("GPU-1", "admin", 1.5, "1", True)),
     Tables.freezes: (

@@ -13,8 +13,9 @@ from springtide.scheduler.engine.state import booked
 from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
-from springtide.scheduler.model import Amount, Environment, Node, Project
+from springtide.scheduler.model import Amount, Environment, Node, Project, Span
 from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.repeats import Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
 from springtide.scheduler.wording import given, is_printable, quoted
@@ -68,7 +69,9 @@ def follow(transaction: Transaction) -> None:
     """
     now = transaction.now
     for booking in sorted(transaction.bookings.values(), key=lambda each: each.begun and each.end > now):
-        if booking.end <= now:
+        if booking.repeats is not None:
+            _come_again(transaction, booking, next_span(booking.repeats, now))
+        elif booking.end <= now:
             _end(transaction, booking)
             before, project = shown(booking), booking.project
             transaction.add_audit_entry(POOL, "booking.end", subject(booking), before, {}, project=project)
@@ -79,6 +82,17 @@ def follow(transaction: Transaction) -> None:
             _begin(transaction, booking)
         if booking.start <= now and booking.nodes:
             _drain(transaction, booking)
+
+
+def _come_again(transaction: Transaction, booking: BookingRecord, span: Span) -> None:
+    """Let a booking that repeats have its present or next time."""
+    if span == (booking.start, booking.end):
+        return
+    if booking.begun:
+        booking = _taken_back(transaction, booking)
+        before, project = shown(booking), booking.project
+        transaction.add_audit_entry(POOL, "booking.end", subject(booking), before, {}, project=project)
+    transaction.bookings.put(replace(booking, start=span.start, end=span.end))
 
 
 def _begin(transaction: Transaction, booking: BookingRecord) -> None:
@@ -142,11 +156,12 @@ def check_later(
     def then(projects: Mapping[str, Project], at: float) -> dict[str, Project]:
         return booked.projects_at(projects, bookings, transaction.endings, at, types)
 
-    for booking in bookings:
-        if booking.project and not booking.begun:
+    starts = [(each, span.start) for each in bookings for span in booked.times(each)]
+    for booking, at in starts:
+        if booking.project and at > transaction.now:
             try:
-                was, becomes = (then(projects, booking.start) for projects in (before, after))
-                _check_at(transaction, booking.start, was, becomes, changed)
+                was, becomes = (then(projects, at) for projects in (before, after))
+                _check_at(transaction, at, was, becomes, changed)
             except Refusal as refusal:
                 message = f"With booking {booking.number}: {refusal.message}"
                 raise replace_message(refusal, message, refusal.hint) from None
@@ -155,9 +170,9 @@ def check_later(
 def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
     """Raise `Refusal` if quotas would exceed the GPUs at some time of a booking."""
     others = list(transaction.bookings.values())
-    starts = {booking.start, *(each.start for each in others), *(each.end for each in others)}
+    changes = {at for each in (booking, *others) for span in booked.times(each) for at in span}
     projects = transaction.policy_projects()
-    for at in sorted(at for at in starts if booking.start <= at < booking.end):
+    for at in sorted(at for at in changes if booked.holds_at(booking, at)):
         try:
             was, becomes = (
                 booked.projects_at(projects, bookings, transaction.endings, at, transaction.types.train)
@@ -195,12 +210,23 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
         message = f"A booking names {what}."
         hint = "Name nodes for a maintenance, or a project and a number of GPUs."
         raise Refusal(422, "invalid", message, field="nodes", hint=hint)
-    if start < now - LATE:
+    if (request.end is None) == (request.every is None):
+        message = f"A booking has {'an end' if request.end is None else 'either an end or times that come again'}."
+        hint = "Give a time for the end, or days and times of day."
+        raise Refusal(422, "invalid", message, field="end", hint=hint)
+    repeats = None if request.every is None else _repeat(request.every)
+    if repeats is not None:
+        if request.start is not None:
+            raise invalid_field("start", "A booking that comes again has days and times of day, and no start.")
+        start, end = next_span(repeats, now)
+    else:
+        end = request.end or now
+    if start < now - LATE and repeats is None:
         raise Refusal(422, "invalid", "The start has passed already.", field="start", hint="Give a later start.")
-    check_until(request.end, now)
-    start = max(start, now)
-    if request.end <= start:
-        message = f"It would end at {messages.utc(request.end)}, before its start at {messages.utc(start)}."
+    check_until(end, now)
+    start = start if repeats is not None else max(start, now)
+    if end <= start:
+        message = f"It would end at {messages.utc(end)}, before its start at {messages.utc(start)}."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if len(transaction.bookings) >= MOST:
         raise Refusal(409, "too_many", f"There are {MOST} bookings already.", hint="Cancel some of them.")
@@ -211,9 +237,16 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
         if request.gpus or request.lends:
             message = "A maintenance closes whole nodes: it has no number of GPUs, and nobody lends for it."
             raise Refusal(422, "invalid", message, field="gpus" if request.gpus else "lends")
-        return BookingRecord(0, by, start, request.end, why, nodes=names)
-    booking = BookingRecord(0, by, start, request.end, why, project=request.project)
+        return BookingRecord(0, by, start, end, why, nodes=names, repeats=repeats)
+    booking = BookingRecord(0, by, start, end, why, project=request.project, repeats=repeats)
     return _for_project(transaction, request, booking)
+
+
+def _repeat(every: wire.Weekly) -> Repeat:
+    try:
+        return repeat(every.days, every.opens, every.closes, every.zone)
+    except ValueError as error:
+        raise invalid_field("every", f"{error}.") from None
 
 
 def _for_project(transaction: Transaction, request: wire.BookingRequest, booking: BookingRecord) -> BookingRecord:
@@ -312,6 +345,8 @@ def shown(booking: BookingRecord) -> dict[str, object]:
     what: dict[str, object] = {"start": booking.start, "end": booking.end}
     if booking.number:
         what["number"] = booking.number
+    if booking.repeats is not None:
+        what["repeats"] = in_words(booking.repeats)
     if booking.project:
         what |= {"project": booking.project, "gpus": booking.gpus}
     else:
@@ -332,4 +367,5 @@ def view(booking: BookingRecord) -> wire.BookingView:
         gpus=booking.gpus,
         lends=booking.lends,
         begun=booking.begun,
+        repeats="" if booking.repeats is None else in_words(booking.repeats),
     )

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import takewhile
 
 from springtide.scheduler.engine import messages
 from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Amount, AmountsAtTime, Node, Project, Reason, Span
+from springtide.scheduler.repeats import spans
 from springtide.scheduler.store.tables import BookingRecord, Ending, EndingKey, EndingKind
+
+AHEAD = 14 * 86_400.0
+"""Time for which bookings that repeat are looked ahead, in seconds."""
 
 FOR_EVER = 1e12
 """A time that never comes, in seconds since the epoch."""
+
+
+def times(booking: BookingRecord) -> tuple[Span, ...]:
+    """Return the times of a booking from its present or next one on; of one that repeats those of `AHEAD`."""
+    if booking.repeats is None:
+        return (Span(booking.start, booking.end),)
+    later = spans(booking.repeats, booking.start)
+    return tuple(takewhile(lambda span: span.start < booking.start + AHEAD, later))
+
+
+def holds_at(booking: BookingRecord, at: float) -> bool:
+    """Return whether a booking holds at a time from its present or next one on."""
+    return any(span.start <= at < span.end for span in times(booking))
 
 
 def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...]]:
@@ -19,7 +37,7 @@ def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...
     found: dict[str, list[Span]] = {}
     for booking in bookings:
         for node in booking.nodes:
-            found.setdefault(node, []).append(Span(booking.start, booking.end))
+            found.setdefault(node, []).extend(times(booking))
     return {node: tuple(sorted(spans)) for node, spans in found.items()}
 
 
@@ -66,7 +84,7 @@ def projects_at(
         if kind is EndingKind.QUOTA and ending.until <= at and name in later:
             later[name] = replace(later[name], quota=ending.before)
     for booking in bookings:
-        active = booking.start <= at < booking.end
+        active = holds_at(booking, at)
         if active != booking.begun:
             later = with_quotas(later, booking, 1 if active else -1, types)
     return later
@@ -79,10 +97,10 @@ def in_time(
     concerned = {name for booking in bookings for name in changed_quotas(booking)}
     if not concerned:
         return tuple(projects.values())
-    changes = sorted({at for booking in bookings if booking.project for at in (booking.start, booking.end)})
-    spans = [Span(*pair) for pair in zip(changes, [*changes[1:], FOR_EVER], strict=True)]
+    booked = (span for booking in bookings if booking.project for span in times(booking))
+    changes = sorted({at for span in booked for at in span})
     at_times: dict[str, list[AmountsAtTime]] = {}
-    for span in spans:
+    for span in (Span(*pair) for pair in zip(changes, [*changes[1:], FOR_EVER], strict=True)):
         then = projects_at(projects, bookings, {}, span.start, types)
         for name in concerned & then.keys():
             at_times.setdefault(name, []).append(AmountsAtTime(span, then[name].quota, then[name].limit))
@@ -94,7 +112,7 @@ def in_time(
 
 def nodes_open_at(nodes: Iterable[Node], bookings: Iterable[BookingRecord], at: float) -> tuple[Node, ...]:
     """Return the nodes that no booking for nobody closes at a time."""
-    closed = {name for booking in bookings if booking.start <= at < booking.end for name in booking.nodes}
+    closed = {name for booking in bookings if holds_at(booking, at) for name in booking.nodes}
     return tuple(node for node in nodes if node.name not in closed)
 
 

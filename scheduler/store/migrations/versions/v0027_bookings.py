@@ -27,4 +27,5 @@ def upgrade() -> None:
         sa.Column("gpus", sa.Text, nullable=True),
         sa.Column("lends", sa.Text, nullable=False),
         sa.Column("begun", sa.Boolean, nullable=False),
+        sa.Column("repeats", sa.Text, nullable=True),
     )
