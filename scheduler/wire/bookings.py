@@ -43,7 +43,7 @@ class BookingRequest(Request, frozen=True, kw_only=True):
 class BookingView(Answer, frozen=True, kw_only=True):
     """A booking with its times in seconds since the epoch; ``begun``: it holds now.
 
-    One that ``repeats`` says so in words, and has its present or next time.
+    One that ``repeats`` says so in words, and has its present or next time; ``times`` are those of two weeks.
     """
 
     number: int
@@ -57,6 +57,7 @@ class BookingView(Answer, frozen=True, kw_only=True):
     lends: Mapping[str, Amount]
     begun: bool
     repeats: str = ""
+    times: tuple[tuple[float, float], ...] = ()
 
 
 class NewBooking(Answer, frozen=True, kw_only=True):

@@ -367,5 +367,6 @@ def view(booking: BookingRecord) -> wire.BookingView:
         gpus=booking.gpus,
         lends=booking.lends,
         begun=booking.begun,
+        times=booked.times(booking),
         repeats="" if booking.repeats is None else in_words(booking.repeats),
     )
