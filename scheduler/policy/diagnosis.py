@@ -49,14 +49,14 @@ def _reason(memo: Memo, job: Job, now: float) -> Reason:
         return _awaits(PlanBuilder(memo, now), job, leaf)
     if job.not_before > now:
         return Reason("back-off", {"seconds": ceil(job.not_before - now), "until": job.not_before})
+    if not job.avoid:
+        return _refused(state, job, leaf) or _lacks_room(memo, job, leaf, now)
     anywhere = structs.replace(job, avoid=frozenset())
     return _refused(state, anywhere, leaf) or _closes(state, job, leaf, now) or _lacks_room(memo, job, leaf, now)
 
 
 def _closes(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> Reason | None:
     """Return the nodes that close too soon for the job, if it could start there or can run nowhere else."""
-    if not job.avoid:
-        return None
     anywhere = structs.replace(job, avoid=frozenset())
     only_there = demand.impossible(state.pool, leaf, job) is not None
     free_there = gang_placement.place_gang(state.pool, anywhere, job.min_workers)

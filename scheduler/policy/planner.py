@@ -166,9 +166,8 @@ class Planner:
         memo = self._memos[self._places[job_id][0]]
         memo.state.pass_time(now)
         memo.state.update_shares()
-        return diagnosis.reason(
-            memo, structs.replace(self._jobs[job_id], avoid=memo.state.jobs[job_id].avoid), now
-        )
+        job, avoid = self._jobs[job_id], memo.state.jobs[job_id].avoid
+        return diagnosis.reason(memo, structs.replace(job, avoid=avoid) if avoid else job, now)
 
     def impossible(self, job_id: str) -> tuple[Cause, ...]:
         """Return why a waiting job can never run on the pool as it is: a cause for each type that it accepts.

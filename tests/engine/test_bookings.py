@@ -7,9 +7,11 @@ from typing import Any
 
 import engine_worlds as worlds
 import pytest
+from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import AuditQuery
+from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Environment
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.timetable import ENDING
@@ -348,3 +350,20 @@ async def test_what_comes_again_must_fit_each_time(two):
         await two.engine.book(wire.BookingRequest(nodes=("two",), end=2e6, every=nights), "admin")
     with pytest.raises(Refusal, match="A booking has an end"):
         await two.engine.book(wire.BookingRequest(nodes=("two",)), "admin")
+
+
+async def test_a_booking_is_of_its_gpu_type_also_when_another_joins_the_pool(pool, tmp_path):
+    old, new = (structs.replace(worlds.node(name, 8), gpu_type=name) for name in ("v100", "a100"))
+    other = type(pool)(tmp_path / "other", worlds.MemoryExecutor(nodes=(old,)))
+    await other.start()
+    try:
+        made = await booked(other, project="susan", gpus=2)
+        assert made.booking.gpus == {"v100": 2}
+        other.executor.change_nodes(new, old)
+        await other.idle()
+        for hours, raised in ((0, 2), (2, 4), (1, 2)):
+            await other.later(hours * HOUR)
+            found = as_table(quota(other, "susan"), ("v100", "a100"))
+            assert found == {"v100": raised, "a100": 0}
+    finally:
+        await other.stop()

@@ -68,7 +68,7 @@ def follow(transaction: Transaction) -> None:
     A clock that is set back before the start of one takes it back until then.
     """
     now = transaction.now
-    for booking in sorted(transaction.bookings.values(), key=lambda each: each.begun and each.end > now):
+    for booking in list(transaction.bookings.values()):
         if booking.repeats is not None:
             _come_again(transaction, booking, next_span(booking.repeats, now))
         elif booking.end <= now:
@@ -276,7 +276,14 @@ def _for_project(transaction: Transaction, request: wire.BookingRequest, booking
         if quota is not None and quota > limit:
             message = f"The quota of {given(project.name)} would be {quota}, and its limit is {limit:g}."
             raise Refusal(409, "sums", message, field="gpus", hint="Raise the limit first, or book fewer GPUs.")
-    return replace(booking, gpus=gpus, lends=lends)
+    lends = {name: _by_type(amount, types.train) for name, amount in lends.items()}
+    return replace(booking, gpus=_by_type(gpus, types.train), lends=lends)
+
+
+def _by_type(amount: Amount, types: tuple[str, ...]) -> Amount:
+    """Return an amount as a table, which stays the same when further types join the pool."""
+    named = isinstance(amount, int) and len(types) == 1 and types[0]
+    return {types[0]: amount} if named and isinstance(amount, int) else amount
 
 
 def _limit(project: Project, gpu_type: str, types: Collection[str]) -> float:

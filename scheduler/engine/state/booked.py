@@ -50,7 +50,8 @@ def shifted(quota: Amount, by: Amount, sign: int, types: Collection[str]) -> Amo
     names = tuple(types)
     mine, more = as_table(quota, names), as_table(by, names)
     sums = {name: None if mine[name] is None else (mine[name] or 0) + sign * (more[name] or 0) for name in names}
-    return {name: None if number is None else max(0, number) for name, number in sums.items()}
+    most = {name: None if number is None else max(0, number) for name, number in sums.items()}
+    return most[names[0]] if isinstance(quota, int) and len(names) == 1 else most
 
 
 def changed_quotas(booking: BookingRecord) -> dict[str, tuple[int, Amount]]:

@@ -113,7 +113,11 @@ function drawStrip(items, now) {
   return h(
     "div",
     { key: "strip", class: "st-week", "aria-hidden": "true", "data-testid": "bookings-strip" },
-    h("div", { key: "days", class: "st-week-days" }, names.map((name) => h("span", { key: name }, name))),
+    h(
+      "div",
+      { key: "days", class: "st-week-days" },
+      names.map((name) => h("span", { key: name }, name)),
+    ),
     rows.map(({ booking, times }) =>
       h(
         "div",
