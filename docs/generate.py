@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 import yaml
-from msgspec import NODEFAULT, Struct, inspect
+from msgspec import NODEFAULT, UNSET, Struct, inspect
 from traitlets import TraitType
 from traitlets.config import Configurable
 
@@ -117,7 +118,7 @@ def scenario_tables() -> list[str]:
     """Return a table of the keys of each part of a scenario."""
     lines: list[str] = []
     for part, shape in PARTS_OF_SCENARIOS.items():
-        lines += [f"### {part}" if part else "### Top level", (shape.__doc__ or "").replace("``", "`"), ""]
+        lines += [f"### {part}" if part else "### Top level", cleandoc(shape.__doc__ or "").replace("``", "`"), ""]
         info = inspect.type_info(shape)
         assert isinstance(info, inspect.StructType)
         rows = [(f"`{field.name}`", _words(field.type), _default(field)) for field in info.fields]
@@ -180,6 +181,8 @@ def _words(kind: inspect.Type) -> str:
 def _default(field: inspect.Field) -> str:
     if field.required:
         return "required"
+    if field.default is UNSET:
+        return "as it is"
     if field.default is NODEFAULT:
         return "empty"
     if isinstance(field.default, bool) or field.default is None:

@@ -89,6 +89,11 @@ COMMANDS = {
         f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs continue elsewhere."
     ),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
+    "book": Entry(
+        f"{HERE}.bookings:book", "", "Book nodes for a maintenance, or GPUs for a project, for a time to come."
+    ),
+    "bookings": Entry(f"{HERE}.bookings:bookings", "", "Show the bookings that hold or are to come."),
+    "unbook": Entry(f"{HERE}.bookings:unbook", "", "Cancel bookings."),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
     "needs": Entry(f"{HERE}.home:needs", "", "List what needs an administrator."),

@@ -80,6 +80,13 @@ class Surplus(StrEnum):
     LEAST_SERVED = "least-served"
 
 
+class Span(NamedTuple):
+    """A time from ``start`` to before ``end``, in seconds."""
+
+    start: float
+    end: float
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU as the node reports it. ``index`` counts from 0 within its node; ``cards`` are near it."""
@@ -114,7 +121,7 @@ class Node(msgspec.Struct, frozen=True):
     GPUs used outside the pool, or drained; ``takers`` says by what, if it has a name. ``limits`` describes to
     users how jobs there are limited. On clusters ``resource`` is the extended resource of its GPUs, ``group`` its
     node group, ``closure`` why the cluster has closed it, ``closed_since`` since when in seconds since the epoch,
-    if that is known. Each GPU comes with ``per_gpu``.
+    if that is known. Each GPU comes with ``per_gpu``. In the times ``closed`` nothing runs on the node.
     """
 
     name: str
@@ -134,10 +141,20 @@ class Node(msgspec.Struct, frozen=True):
     group: str = ""
     closure: Closure | None = None
     closed_since: float | None = None
+    closed: tuple[Span, ...] = ()
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the GPU indices by group of a level of `WITHIN_NODES`; empty if the groups are unknown."""
         return {"island": self.islands, "socket": self.sockets}.get(level, ())
+
+
+@dataclass(frozen=True, slots=True)
+class AmountsAtTime:
+    """The quota and the limit of a project at one time."""
+
+    span: Span
+    quota: Amount
+    limit: Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +163,8 @@ class Project:
 
     ``quota`` None means unlimited, ``limit`` None means no limit. ``age`` orders projects: the smaller is the
     older. ``build_quota`` is the number of GPUs of each member for notebooks. In a table of GPU types a type left
-    out has quota 0, no limit and build quota 0.
+    out has quota 0, no limit and build quota 0. Quota and limit are others at the times ``at_times``, the first
+    that fits.
     """
 
     name: str
@@ -157,6 +175,7 @@ class Project:
     priority: int = 100
     age: int = 0
     build_quota: Amount = 0
+    at_times: tuple[AmountsAtTime, ...] = ()
 
 
 class UseKey(NamedTuple):
@@ -276,7 +295,8 @@ class Job(msgspec.Struct, frozen=True):
     once those GPUs are free. ``started`` is when the live attempt started, ``saved`` when the job last wrote a
     checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the end of its back-off.
     ``sweep_served`` are those of its sweep's other trials when it last waited, for order and rotation only.
-    ``turn``: the job has the turn, or started in it.
+    ``turn``: the job has the turn, or started in it. ``avoid`` are the nodes on which it must not start now; the
+    planner fills it in.
     """
 
     id: str
@@ -308,6 +328,7 @@ class Job(msgspec.Struct, frozen=True):
     not_before: float = 0.0
     attempts: int = 0
     turn: bool = False
+    avoid: frozenset[str] = frozenset()
 
     @property
     def need(self) -> int:

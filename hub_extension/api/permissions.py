@@ -55,6 +55,7 @@ class Action(StrEnum):
     MAKE_PROJECT = "make and delete projects"
     CHANGE_PERSON = "give a person a build quota of one's own"
     DRAIN = "drain and undrain nodes"
+    BOOK = "book nodes for a maintenance and GPUs for a project, and cancel bookings"
     FREE_GPUS = "free GPUs of what runs without a place in the pool, or end it"
     SEE_AUDIT = "read the audit trail of the project"
     UNDO = "read the audit trail of the pool, and take changes back"
@@ -93,6 +94,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
         Action.DRAIN: Rule(Role.POOL_ADMIN),
+        Action.BOOK: Rule(Role.POOL_ADMIN),
         Action.FREE_GPUS: Rule(Role.POOL_ADMIN),
         Action.SEE_AUDIT: Rule(Role.PROJECT_ADMIN),
         Action.UNDO: Rule(Role.POOL_ADMIN),

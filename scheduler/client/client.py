@@ -650,6 +650,49 @@ class Client:
         body = wire.DrainRequest(node=node, gpu=gpu, why=why, finish=finish, until=until)
         return self._http.struct(wire.NodeView, "POST", "nodes/drain", body=body)
 
+    def bookings(self) -> wire.Bookings:
+        """Return the bookings that hold or are to come, the first to begin first."""
+        return self._http.struct(wire.Bookings, "GET", "bookings")
+
+    def book_nodes(
+        self,
+        *nodes: str,
+        end: float | None = None,
+        start: float | None = None,
+        every: wire.Weekly | None = None,
+        why: str = "",
+    ) -> wire.NewBooking:
+        """Set nodes apart for a maintenance, from a start or now on to an end, in seconds since the epoch.
+
+        Or at the times of ``every``, again and again.
+        """
+        body = wire.BookingRequest(nodes=nodes, start=start, end=end, every=every, why=why)
+        return self._http.struct(wire.NewBooking, "POST", "bookings", body=body)
+
+    def book_gpus(
+        self,
+        project: str,
+        gpus: int | dict[str, int | None],
+        *,
+        end: float | None = None,
+        start: float | None = None,
+        every: wire.Weekly | None = None,
+        why: str = "",
+        lends: Mapping[str, int | dict[str, int | None]] | None = None,
+    ) -> wire.NewBooking:
+        """Raise the quota of a project by ``gpus`` from a start or now on to an end, or at the times of ``every``.
+
+        ``lends`` are the GPUs by which the quotas of other projects are lower meanwhile.
+        """
+        body = wire.BookingRequest(
+            project=project, gpus=gpus, start=start, end=end, every=every, why=why, lends=dict(lends or {})
+        )
+        return self._http.struct(wire.NewBooking, "POST", "bookings", body=body)
+
+    def cancel_booking(self, number: int) -> None:
+        """Take a booking back, before it begins or while it holds."""
+        self._http.raw("DELETE", _path("bookings", str(number)))
+
     def undrain_node(self, node: str, *, gpu: int | None = None) -> None:
         """Let jobs start on a node or a GPU again."""
         self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node, gpu=gpu))

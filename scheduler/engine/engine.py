@@ -17,6 +17,7 @@ from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
+    bookings,
     control,
     departures,
     drains,
@@ -597,6 +598,19 @@ class Engine:
     async def drain_node(self, request: wire.DrainRequest, by: str) -> None:
         """Let nothing new start on a node or GPU; jobs there are paused and resume elsewhere, or finish."""
         await self._change(lambda transaction: drain(transaction, request, by))
+
+    def bookings(self) -> wire.Bookings:
+        """Return the bookings that hold or are to come."""
+        made = sorted(self._state.bookings.values(), key=lambda each: (each.start, each.number))
+        return wire.Bookings(items=tuple(map(bookings.view, made)))
+
+    async def book(self, request: wire.BookingRequest, by: str) -> wire.NewBooking:
+        """Set nodes apart for nobody, or GPUs for a project, from a start to an end."""
+        return await self._change(lambda transaction: bookings.book(transaction, request, by))
+
+    async def cancel_booking(self, number: int, by: str) -> None:
+        """Take a booking back."""
+        await self._change(lambda transaction: bookings.cancel(transaction, number, by))
 
     async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
         """Let jobs start on a node or GPU again."""

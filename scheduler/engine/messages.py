@@ -12,7 +12,7 @@ from typing import TypeAlias
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Closure, Node, Placement, Reason, Spread
 from springtide.scheduler.store.records import Hold
-from springtide.scheduler.store.tables import POOL
+from springtide.scheduler.store.tables import POOL, BookingRecord
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""
@@ -64,11 +64,12 @@ def paused_for_hold(hold: Hold) -> Reason:
 
 def _frozen(hold: Hold) -> dict[str, str]:
     """Return who froze a project and why; the time at which that ends by itself is in UTC."""
-    ends = "" if hold.until is None else _utc(hold.until)
+    ends = "" if hold.until is None else utc(hold.until)
     return {"by": hold.by, "detail": hold.reason, "project": hold.project, "ends": ends}
 
 
-def _utc(at: float) -> str:
+def utc(at: float) -> str:
+    """Return a time in UTC, to the minute."""
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -87,7 +88,12 @@ def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> 
 
 def drained_until(ends: Sequence[tuple[str, float]]) -> dict[str, tuple[str, ...]]:
     """Return which nodes and GPUs are drained and until when, in UTC, as parameters of why a job waits."""
-    return {"drained": tuple(name for name, _ in ends), "drained_until": tuple(_utc(until) for _, until in ends)}
+    return {"drained": tuple(name for name, _ in ends), "drained_until": tuple(utc(until) for _, until in ends)}
+
+
+def booked(booking: BookingRecord) -> dict[str, str]:
+    """Return the times of a booking, in UTC, and its reason, as parameters of why a job waits."""
+    return {"starts": utc(booking.start), "ends": utc(booking.end), "detail": booking.why}
 
 
 def starts_after_drains(waits: Reason) -> Reason:

@@ -12,6 +12,7 @@ from math import inf
 
 from springtide.scheduler.model import Decision, Drop, Plan
 from springtide.scheduler.policy.memo import Memo
+from springtide.scheduler.policy.phases.clearing import clear_closing_nodes
 from springtide.scheduler.policy.phases.elastic import repair_gangs
 from springtide.scheduler.policy.phases.limits import enforce_limits
 from springtide.scheduler.policy.phases.moving import MoveJobs
@@ -65,6 +66,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     for turn in turns:
         turn.find()
     for builder in builders:
+        clear_closing_nodes(builder)
         fulfil_reservations(builder)
         repair_gangs(builder)
     replace_reservations(builders, FreeGpus)

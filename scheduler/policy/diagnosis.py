@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, inf
+from math import ceil, floor, inf
 
+from msgspec import structs
+
+from springtide.scheduler import timetable
 from springtide.scheduler.model import Job, Phase, Reason
 from springtide.scheduler.policy import gang_placement
 from springtide.scheduler.policy.eviction.rules import ReclaimRule
@@ -20,6 +23,12 @@ from springtide.scheduler.policy.state.demand import Cause, Impossible
 from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.resources.per_gpu import PerGpu, nearest
+
+SHORTEST_STAY = 900.0
+"""Least time until a node closes for which a job is advised to take a time limit, in seconds."""
+
+FOR_THE_CHANGE = 300.0
+"""Time in which a person changes the time limit of a job, in seconds."""
 
 
 def reason(memo: Memo, job: Job, now: float) -> Reason:
@@ -40,7 +49,40 @@ def _reason(memo: Memo, job: Job, now: float) -> Reason:
         return _awaits(PlanBuilder(memo, now), job, leaf)
     if job.not_before > now:
         return Reason("back-off", {"seconds": ceil(job.not_before - now), "until": job.not_before})
-    return _refused(state, job, leaf) or _lacks_room(memo, job, leaf, now)
+    if not job.avoid:
+        return _refused(state, job, leaf) or _lacks_room(memo, job, leaf, now)
+    anywhere = structs.replace(job, avoid=frozenset())
+    return _refused(state, anywhere, leaf) or _closes(state, job, leaf, now) or _lacks_room(memo, job, leaf, now)
+
+
+def _closes(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> Reason | None:
+    """Return the nodes that close too soon for the job, if it could start there or can run nowhere else."""
+    anywhere = structs.replace(job, avoid=frozenset())
+    only_there = demand.impossible(state.pool, leaf, job) is not None
+    free_there = gang_placement.place_gang(state.pool, anywhere, job.min_workers)
+    free_elsewhere = gang_placement.place_gang(state.pool, job, job.min_workers)
+    if free_elsewhere is not None or not (only_there or free_there):
+        return None
+    nodes = sorted(job.avoid) if free_there is None else sorted({node.name for node, _ in free_there} & job.avoid)
+    leaves, name = min((state.pool.closing[name], name) for name in nodes)
+    left = timetable.run_time_left(job)
+    span = min(span for span in state.pool.by_name[name].node.closed if span.start > now)
+    params: dict[str, Param] = {
+        "nodes": tuple(nodes),
+        "first": name,
+        "seconds": ceil(span.start - now),
+        "lasts": ceil(span.end - span.start),
+        "start": span.start,
+        "end": span.end,
+        "needs": None if left == inf else ceil(left),
+        "known": int(timetable.is_known(job)),
+        "saves": int(job.saved is not None),
+        "preemptible": int(job.preemptible),
+    }
+    limit = leaves - now + job.served / (job.workers * job.gpus) - FOR_THE_CHANGE
+    if free_there is not None and leaves - now >= SHORTEST_STAY:
+        params["limit"] = floor(limit)
+    return Reason("node-closes-first", params)
 
 
 def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:

@@ -17,7 +17,7 @@ Allocation = list[tuple[NodeState, int]]
 
 def place_gang(pool: NodePool, job: Job, workers: int, within: int = EVERYWHERE) -> Allocation | None:
     """Return free GPUs for ``workers`` workers of ``job``, on these nodes or anywhere; None without room."""
-    nodes = pool.suitable(job.gpu_types, job.per_gpu) & within
+    nodes = pool.suitable(job.gpu_types, job.per_gpu, job.avoid) & within
     if pool.slots(job.gpus, nodes) < workers:
         return None
     if job.require is not None:
@@ -177,7 +177,7 @@ def nodes_for_growth(pool: NodePool, job: Job, held: Placement) -> int:
     first = pool.by_name.get(held[0].node)
     if first is None or job.require in first.groups:
         return 0
-    within = pool.suitable((), job.per_gpu)
+    within = pool.suitable((), job.per_gpu, job.avoid)
     if job.require == NODE or job.require in WITHIN_NODES:
         return within & 1 << first.index
     if job.require is not None:

@@ -114,9 +114,12 @@ class PlanBuilder:
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether nothing is left to decide: no undecided job waits, stops, wants workers or exceeds a limit."""
+        """Whether nothing is left to decide.
+
+        No undecided job waits, stops, has to leave its nodes, wants workers or exceeds a limit.
+        """
         state = self.state
-        if state.awaiting or state.pausing or state.partial or state.in_turn:
+        if state.awaiting or state.pausing or state.partial or state.in_turn or state.leaving:
             return False
         served = all(job_id in self.decided for job_id in state.queued) and not self._incomplete()
         return served and all(project.claimed <= project.limit for project in state.tree.limited)

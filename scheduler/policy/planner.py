@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import inf
 
 from msgspec import structs
 
+from springtide.scheduler import timetable
 from springtide.scheduler.gpu_types import accepted_types, pool_types, project_of_type, summed
 from springtide.scheduler.model import (
     Change,
     Job,
     JobChanged,
     JobRemoved,
+    Node,
     NodesChanged,
     Phase,
     Plan,
+    Project,
     ProjectsChanged,
     Reason,
     RecentUse,
@@ -34,6 +39,7 @@ from springtide.scheduler.policy.state.demand import Cause
 class Planner:
     """Plans for one pool. Deterministic: equal facts and equal times give equal plans.
 
+    What changes by itself at known times, such as nodes that close, is taken in before each plan and reason.
     ``make_memo`` makes the memory between plans; `NoMemo` gives the same plans, slower. ``types`` are the GPU
     types of the pool, in its order.
     """
@@ -44,12 +50,19 @@ class Planner:
         self._settings = snapshot.settings
         self._jobs = {job.id: job for job in snapshot.jobs}
         self._use = {use.key: use for use in snapshot.recent_use}
-        self._index()
+        self._index(snapshot.now)
 
-    def _index(self) -> None:
+    def _index(self, now: float) -> None:
+        self._now = now
+        self._changes_at = timetable.next_change(self._nodes, self._projects, now)
+        self._timed = any(node.closed for node in self._nodes) or any(each.at_times for each in self._projects)
         self.types = pool_types(self._nodes, self._settings.gpu_types)
         self._type_of = {node.name: node.gpu_type for node in self._nodes}
-        self._states = {gpu_type: self._state(gpu_type) for gpu_type in (*self.types, None)}
+        nodes, projects = (
+            timetable.nodes_at(self._nodes, now),
+            timetable.projects_at(self._projects, now),
+        )
+        self._states = {gpu_type: self._state(gpu_type, nodes, projects) for gpu_type in (*self.types, None)}
         self._places: dict[str, tuple[str | None, ...]] = {}
         for job in self._jobs.values():
             self._upsert(job)
@@ -57,13 +70,24 @@ class Planner:
             self._set_use(use)
         self._memos = {gpu_type: self._make_memo(state) for gpu_type, state in self._states.items()}
 
-    def _state(self, gpu_type: str | None) -> ClusterState:
+    def _pass_time(self, now: float) -> None:
+        """Take in what has changed by itself, whichever way the clock went."""
+        if self._timed and (now >= self._changes_at or now < self._now):
+            self._index(now)
+        self._now = now
+
+    def _state(self, gpu_type: str | None, nodes: tuple[Node, ...], projects: tuple[Project, ...]) -> ClusterState:
         """Return the state of a type, without jobs; type None is for jobs that accept no type of the pool."""
         if gpu_type is None:
-            return ClusterState((), self._projects, self._settings)
-        nodes = (node for node in self._nodes if node.gpu_type == gpu_type)
-        projects = (project_of_type(project, gpu_type, self.types) for project in self._projects)
-        return ClusterState(nodes, projects, self._settings, gpu_type=gpu_type, types=self.types)
+            return ClusterState((), projects, self._settings, now=self._now)
+        return ClusterState(
+            (node for node in nodes if node.gpu_type == gpu_type),
+            (project_of_type(project, gpu_type, self.types) for project in projects),
+            self._settings,
+            gpu_type=gpu_type,
+            types=self.types,
+            now=self._now,
+        )
 
     def apply(self, change: Change) -> None:
         """Apply a change. The cost of a changed job does not depend on the number of waiting jobs."""
@@ -84,7 +108,7 @@ class Planner:
                 self._nodes = nodes
             case SettingsChanged(settings):
                 self._settings = settings
-        self._index()
+        self._index(self._now)
 
     def _set_use(self, use: RecentUse) -> None:
         if use.gpu_type in self.types:
@@ -130,15 +154,20 @@ class Planner:
 
     def plan(self, now: float) -> Plan:
         """Return the plan for ``now``, in seconds. It changes no job."""
-        return cycle.plan(tuple(self._memos.values()), now)
+        self._pass_time(now)
+        plan = cycle.plan(tuple(self._memos.values()), now)
+        if self._changes_at < inf and (plan.wake_at is None or plan.wake_at > self._changes_at):
+            return replace(plan, wake_at=self._changes_at)
+        return plan
 
     def reason(self, job_id: str, now: float) -> Reason:
         """Return why a job waits. Raises `KeyError` for an unknown job."""
-        job = self._jobs[job_id]
+        self._pass_time(now)
         memo = self._memos[self._places[job_id][0]]
         memo.state.pass_time(now)
         memo.state.update_shares()
-        return diagnosis.reason(memo, job, now)
+        job, avoid = self._jobs[job_id], memo.state.jobs[job_id].avoid
+        return diagnosis.reason(memo, structs.replace(job, avoid=avoid) if avoid else job, now)
 
     def impossible(self, job_id: str) -> tuple[Cause, ...]:
         """Return why a waiting job can never run on the pool as it is: a cause for each type that it accepts.

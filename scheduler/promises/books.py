@@ -28,6 +28,14 @@ from springtide.scheduler.model import (
     UseKey,
 )
 from springtide.scheduler.resources.per_gpu import PerGpu
+from springtide.scheduler.timetable import (
+    LEAST_STAY,
+    leaves_at,
+    next_change,
+    nodes_at,
+    projects_at,
+    run_time_left,
+)
 
 GpuSlot = tuple[str, int]
 """One GPU: the name of its node and its index on that node."""
@@ -35,7 +43,10 @@ GpuSlot = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The properties of a waiting job that decide whether it could start now; jobs of one kind share them."""
+    """The properties of a waiting job that decide whether it could start now; jobs of one kind share them.
+
+    How long it runs and whether it ``saves`` checkpoints is only looked at while nodes close.
+    """
 
     project: str
     preemptible: bool
@@ -45,6 +56,8 @@ class Kind:
     require: str | None
     not_before: float
     per_gpu: PerGpu
+    run_time: float = 0.0
+    saves: bool = True
 
     @property
     def need(self) -> int:
@@ -52,8 +65,8 @@ class Kind:
         return self.gpus * self.min_workers
 
 
-def kind_of(job: Job) -> Kind:
-    """Return the kind of a job."""
+def kind_of(job: Job, *, timed: bool) -> Kind:
+    """Return the kind of a job; ``timed`` if nodes close some time."""
     return Kind(
         job.project,
         job.preemptible,
@@ -63,6 +76,8 @@ def kind_of(job: Job) -> Kind:
         job.require,
         job.not_before,
         job.per_gpu,
+        run_time_left(job) if timed else 0.0,
+        not timed or (job.saved is not None and job.preemptible),
     )
 
 
@@ -148,7 +163,8 @@ class Books:
 
     ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every holder of a GPU, so that
     a collision is visible. ``rooms`` counts nodes by GPU type and number of free, unreserved GPUs. ``recent_use``
-    has the latest records.
+    has the latest records. ``nodes`` and ``projects`` are as they are ``now``, ``all_nodes`` and ``all_projects``
+    with what changes at known times. ``timed``: nodes close some time.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -167,6 +183,10 @@ class Books:
         self.free: dict[str, int] = {}
         self.rooms: Counter[tuple[str, int]] = Counter()
         self.recent_use: dict[UseKey, RecentUse] = {use.key: use for use in snapshot.recent_use}
+        self.now = snapshot.now
+        self.timed = False
+        self.all_nodes = snapshot.nodes
+        self.all_projects = snapshot.projects
         self._set_projects(snapshot.projects)
         self._set_nodes(snapshot.nodes)
         self._open_accounts()
@@ -178,7 +198,7 @@ class Books:
         match change:
             case JobChanged(job):
                 before = self.jobs.get(job.id)
-                if before is not None and before.is_renewed(job):
+                if before is not None and before.is_renewed(job) and not self.timed:
                     self.jobs[job.id] = job
                 else:
                     self._drop(job.id)
@@ -196,6 +216,34 @@ class Books:
                 self._recount()
             case UseChanged(use):
                 self.recent_use[use.key] = use
+
+    def pass_time(self, now: float) -> None:
+        """Take in what has changed by itself until ``now``, whichever way the clock went."""
+        before, self.now = self.now, now
+        changes_at = next_change(self.all_nodes, self.all_projects, min(before, now))
+        if changes_at <= max(before, now):
+            self._set_projects(self.all_projects)
+            self._set_nodes(self.all_nodes)
+            self._recount()
+
+    def kind_of(self, job: Job) -> Kind:
+        """Return the kind of a job."""
+        return kind_of(job, timed=self.timed)
+
+    def bars(self, node: Node, kind: Kind) -> bool:
+        """Return whether a job of this kind must not start on the node now, because it closes soon."""
+        leaves = leaves_at(node, self.now, self.settings) if node.closed else math.inf
+        stays = max(LEAST_STAY, self.settings.min_runtime) if kind.saves else math.inf
+        return self.now > leaves - min(kind.run_time, stays)
+
+    def has_to_leave(self, job: Job) -> bool:
+        """Return whether a job runs on a node that closes so soon that it has to be paused."""
+        nodes = (self.nodes[worker.node] for worker in job.placement if worker.node in self.nodes)
+        return any(map(self.is_cleared, nodes))
+
+    def is_cleared(self, node: Node) -> bool:
+        """Return whether the node closes so soon that nothing starts there and all that runs there is paused."""
+        return bool(node.closed) and leaves_at(node, self.now, self.settings) <= self.now
 
     def account_of(self, job: Job) -> Account:
         """Return the account of the type of the job's GPUs, or of the first type that it accepts."""
@@ -230,7 +278,8 @@ class Books:
         return mine[max(0, len(mine) - 1 - shared)], others[max(0, len(others) - 1 - shared)]
 
     def _set_projects(self, projects: tuple[Project, ...]) -> None:
-        self.projects = {project.name: project for project in projects}
+        self.all_projects = projects
+        self.projects = {project.name: project for project in projects_at(projects, self.now)}
         self.recent_use = {key: use for key, use in self.recent_use.items() if key.project in self.projects}
         self.paths = {name: tuple(self._climb(name)) for name in self.projects}
 
@@ -254,7 +303,14 @@ class Books:
             self._count(job)
 
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
-        self.nodes = {node.name: node for node in nodes}
+        self.all_nodes = nodes
+        self.nodes = {node.name: node for node in nodes_at(nodes, self.now)}
+        if self.timed != any(node.closed for node in nodes):
+            self.timed = not self.timed
+            waiting = [job_id for jobs in self.waiting.values() for job_id in jobs]
+            self.waiting = {}
+            for job_id in waiting:
+                self.waiting.setdefault(self.kind_of(self.jobs[job_id]), {})[job_id] = None
         self.rooms.clear()
         self.free.clear()
         for name, node in self.nodes.items():
@@ -280,7 +336,7 @@ class Books:
             self.reserved[job.id] = None
             self._claim(self.reservations, gpu_slots(job.reserved), job.id)
         elif job.phase is Phase.WAITING:
-            self.waiting.setdefault(kind_of(job), {})[job.id] = None
+            self.waiting.setdefault(self.kind_of(job), {})[job.id] = None
         self._count(job)
 
     def _drop(self, job_id: str) -> None:
@@ -293,10 +349,11 @@ class Books:
             del self.reserved[job.id]
             self._release(self.reservations, gpu_slots(job.reserved), job.id)
         elif job.phase is Phase.WAITING:
-            alike = self.waiting[kind_of(job)]
+            kind = self.kind_of(job)
+            alike = self.waiting[kind]
             del alike[job.id]
             if not alike:
-                del self.waiting[kind_of(job)]
+                del self.waiting[kind]
         account = self._account_of.pop(job_id, None)
         if account is not None:
             account.count(job, self.paths.get(job.project, ()), -1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from springtide.scheduler.model import Environment, Job, Node, Phase
-from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, kind_of, size
+from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, size
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
@@ -112,7 +112,7 @@ class GuaranteeMeter:
             job = books.jobs[job_id]
             if job.phase is not Phase.WAITING:
                 continue
-            kind, gpu_type = kind_of(job), books.account_of(job).gpu_type
+            kind, gpu_type = books.kind_of(job), books.account_of(job).gpu_type
             if (gpu_type, kind) in owed or self._is_owed(kind, gpu_type):
                 owed[gpu_type, kind] = {*owed.get((gpu_type, kind), ()), job_id}
         return owed
@@ -133,7 +133,8 @@ class GuaranteeMeter:
         """Return how many GPUs are reserved for the project's jobs of other kinds, which come next."""
         books = self._books
         reserved = (books.jobs[job_id] for job_id in books.reserved)
-        return sum(size(job.reserved) for job in reserved if job.project == kind.project and kind_of(job) != kind)
+        mine = (job for job in reserved if job.project == kind.project)
+        return sum(size(job.reserved) for job in mine if books.kind_of(job) != kind)
 
 
 def _breach(gpu_type: str, kind: Kind, wait: _Wait, what: str) -> Breach:
@@ -169,7 +170,8 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
     """
     if not _runs_anywhere(books, account.gpu_type, kind.per_gpu):
         return False
-    room = {node.name: node.gpus - len(node.taken) for node in _nodes(books, account.gpu_type)}
+    there = [node for node in _nodes(books, account.gpu_type) if not books.bars(node, kind)]
+    room = {node.name: node.gpus - len(node.taken) for node in there}
     movable: list[int] = []
     borrowers: dict[str, list[Job]] = {}
     for job in books.jobs.values():
@@ -210,7 +212,10 @@ def _nodes(books: Books, gpu_type: str) -> list[Node]:
     return [
         node
         for node in books.nodes.values()
-        if node.available and node.gpu_type == gpu_type and node.environment is Environment.TRAIN
+        if node.available
+        and node.gpu_type == gpu_type
+        and node.environment is Environment.TRAIN
+        and not books.is_cleared(node)
     ]
 
 

@@ -33,6 +33,7 @@ def check_decisions(
     ``standing`` has the entitlement of each project; without it, whether reclaims stay within the entitlement is
     not checked.
     """
+    books.pass_time(now)
     check = _PlanCheck(books, plan, now, standing)
     return tuple(check.breaches())
 
@@ -127,6 +128,9 @@ class _PlanCheck:
                 yield Breach(Promise.BUILD, message, job.id, job.project)
             elif not self.books.nodes[slot[0]].available:
                 message = f"job {job.id} gets GPUs of {slot[0]}, which is away"
+                yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
+            elif self.books.timed and self.books.bars(self.books.nodes[slot[0]], self.books.kind_of(job)):
+                message = f"job {job.id} gets GPUs of {slot[0]}, which closes before it would have left"
                 yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
 
     def _collisions(self, job: Job, decision: Start | Move | Reserve) -> Iterator[Breach]:

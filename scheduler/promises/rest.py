@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from springtide.scheduler.model import WITHIN_NODES, Job, Node, Phase
-from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots, kind_of
+from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED
+from springtide.scheduler.timetable import is_closed
 
 
 def check_state(books: Books) -> tuple[Breach, ...]:
@@ -34,12 +35,25 @@ def check_job(books: Books, job: Job) -> Iterator[Breach]:
         yield Breach(Promise.GANG, message, job.id, job.project)
 
 
+def _closed_under(books: Books, job: Job) -> str:
+    """Return a node of a job that is closed now, empty if none is."""
+    names = {worker.node for worker in job.placement if worker.node in books.nodes}
+    return next((name for name in sorted(names) if is_closed(books.nodes[name], books.now)), "")
+
+
 def check_rest(books: Books, now: float) -> tuple[Breach, ...]:
     """Return the breaches of work conservation at an instant without further decisions of the policy.
 
     The cost grows with the number of kinds of waiting jobs and with the reservations, not with the queue.
     """
-    return (*_idle(books, now), *_unfulfilled(books, now))
+    return (*_idle(books, now), *_unfulfilled(books, now), *_in_closed(books))
+
+
+def _in_closed(books: Books) -> Iterator[Breach]:
+    for job in books.jobs.values() if books.timed else ():
+        if job.phase is Phase.RUNNING and (closed := _closed_under(books, job)):
+            message = f"job {job.id} runs on {closed}, which is closed now"
+            yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
 
 
 def _idle(books: Books, now: float) -> Iterator[Breach]:
@@ -60,8 +74,10 @@ def _unfulfilled(books: Books, now: float) -> Iterator[Breach]:
             continue
         reserved = list(gpu_slots(job.reserved))
         account = books.account_of(job)
+        if any(books.bars(books.nodes[name], books.kind_of(job)) for name, _ in reserved if name in books.nodes):
+            continue
         if all(_ready(books, slot) for slot in reserved) and allowed(
-            books, kind_of(job), account.gpu_type, own=len(reserved)
+            books, books.kind_of(job), account.gpu_type, own=len(reserved)
         ):
             message = f"job {job_id} waits, though the GPUs reserved for it are free"
             yield Breach(Promise.WORK_CONSERVING, message, job_id, job.project)
@@ -76,9 +92,9 @@ def fitting_types(books: Books, kind: Kind) -> set[str]:
     if kind.require is not None:
         return _types_with_domain(books, kind, kind.require)
     room: Counter[str] = Counter()
-    if kind.per_gpu != UNSPECIFIED:
+    if kind.per_gpu != UNSPECIFIED or books.timed:
         for name, free in books.free.items():
-            if _may_hold(books.nodes[name], kind):
+            if _may_hold(books, books.nodes[name], kind):
                 room[books.nodes[name].gpu_type] += free // kind.gpus
         return {gpu_type for gpu_type, workers in room.items() if workers >= kind.min_workers}
     for (gpu_type, free), nodes in books.rooms.items():
@@ -91,7 +107,7 @@ def _types_with_domain(books: Books, kind: Kind, level: str) -> set[str]:
     room: Counter[tuple[str, object]] = Counter()
     for name, free in books.free.items():
         node = books.nodes[name]
-        if free < kind.gpus or not _may_hold(node, kind):
+        if free < kind.gpus or not _may_hold(books, node, kind):
             continue
         groups = node.groups(level)
         for at, group in enumerate(groups):
@@ -103,8 +119,9 @@ def _types_with_domain(books: Books, kind: Kind, level: str) -> set[str]:
     return {gpu_type for (gpu_type, _), workers in room.items() if workers >= kind.min_workers}
 
 
-def _may_hold(node: Node, kind: Kind) -> bool:
-    return (not kind.gpu_types or node.gpu_type in kind.gpu_types) and node.per_gpu.holds(kind.per_gpu)
+def _may_hold(books: Books, node: Node, kind: Kind) -> bool:
+    suits = (not kind.gpu_types or node.gpu_type in kind.gpu_types) and node.per_gpu.holds(kind.per_gpu)
+    return suits and not books.bars(node, kind)
 
 
 def _unclaimed(books: Books, slot: GpuSlot) -> bool:

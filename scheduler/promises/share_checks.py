@@ -73,6 +73,8 @@ class ShareCheck:
         helped = self.books.jobs.get(decision.beneficiary) if decision.beneficiary else None
         if len(job.placement) < job.min_workers:  # an incomplete gang cannot continue
             return
+        if isinstance(decision, Pause) and helped is None and self.books.has_to_leave(job):
+            return
         if not job.preemptible:
             yield "but cannot be paused"
         if isinstance(decision, Pause) and helped is None and not self._above_limit(job):

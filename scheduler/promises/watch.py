@@ -82,6 +82,7 @@ class Watch:
 
     def decided(self, plan: Plan, now: float) -> None:
         """Check a plan before it is carried out."""
+        self.books.pass_time(now)
         self._note_waiting(now)
         if not plan.decisions:
             return
@@ -92,6 +93,7 @@ class Watch:
 
     def settled(self, now: float) -> None:
         """Check the pool at an instant at which the planner has no more decisions."""
+        self.books.pass_time(now)
         self._note_waiting(now)
         self._rounds = 0
         self._stops.clear()

@@ -9,7 +9,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.model import Amount, Job, Node, Phase, Placement, Project, Surplus, Worker
+from msgspec import UNSET
+
+from springtide.scheduler.model import (
+    Amount,
+    AmountsAtTime,
+    Job,
+    Node,
+    Phase,
+    Placement,
+    Project,
+    Span,
+    Surplus,
+    Worker,
+)
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
@@ -59,6 +72,10 @@ def _amounts(document: Document) -> Iterator[tuple[str, Amount]]:
     for at, project in enumerate(document.projects):
         yield f"projects[{at}].quota", project.quota
         yield f"projects[{at}].limit", project.limit
+        for number, part in enumerate(project.at_times):
+            for name, value in (("quota", part.quota), ("limit", part.limit)):
+                if value is not UNSET:
+                    yield f"projects[{at}].at_times[{number}].{name}", value
     for at, change in enumerate(document.changes):
         for place, amounts in (("quota", change.quota), ("limit", change.limit)):
             yield from ((f"changes[{at}].{place}.{name}", amount) for name, amount in amounts.items())
@@ -142,6 +159,7 @@ def _node(part: NodePart) -> Node:
         sockets=tuple(tuple(socket) for socket in part.sockets),
         available=part.available,
         per_gpu=_per_gpu(part),
+        closed=tuple(Span(*times) for times in part.closed),
     )
 
 
@@ -154,6 +172,14 @@ def _project(part: ProjectPart, age: int) -> Project:
         weight=part.weight,
         priority=part.priority,
         age=age,
+        at_times=tuple(
+            AmountsAtTime(
+                Span(each.start, each.end),
+                part.quota if each.quota is UNSET else each.quota,
+                part.limit if each.limit is UNSET else each.limit,
+            )
+            for each in part.at_times
+        ),
     )
 
 
@@ -181,6 +207,14 @@ def _check_nodes(nodes: Sequence[NodePart], shown: str) -> None:
             if repeated or outside:
                 message = f"expected each index below {node.gpus} in one {level}, got {(repeated or outside)[0]}"
                 raise ScenarioError(shown, f"nodes[{at}].{level}s", message)
+        for number, times in enumerate(node.closed):
+            _check_times(times, f"nodes[{at}].closed[{number}]", shown)
+
+
+def _check_times(times: tuple[float, float], field: str, shown: str) -> None:
+    if times[0] >= times[1]:
+        message = f"expected an end after the start {times[0]:g}, got {times[1]:g}"
+        raise ScenarioError(shown, field, message)
 
 
 def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:
@@ -190,6 +224,8 @@ def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:
         if part.parent is not None and part.parent not in parent:
             message = f"no project {given(part.parent)}, expected one of {some(parent)} or null"
             raise ScenarioError(shown, f"projects[{at}].parent", message)
+        for number, each in enumerate(part.at_times):
+            _check_times((each.start, each.end), f"projects[{at}].at_times[{number}]", shown)
     settled: set[str] = set()
     for name in parent:
         path: list[str] = []

@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from springtide.scheduler.model import Order, Surplus
 from springtide.scheduler.scenario.document import ScenarioError
@@ -34,7 +34,8 @@ class NodePart(Part, frozen=True, kw_only=True):
     """A train node. ``islands`` group GPU indices by the fastest link, ``sockets`` by processor.
 
     ``cpus`` and ``memory`` are the cores and the bytes of the node, of which each GPU comes with an equal part.
-    ``rdma`` is the number of workers that may have RDMA there at a time.
+    ``rdma`` is the number of workers that may have RDMA there at a time. ``closed`` are the times, from start to
+    end, in which nothing runs there.
     """
 
     name: Name
@@ -47,10 +48,23 @@ class NodePart(Part, frozen=True, kw_only=True):
     cpus: Cores | None = None
     memory: Bytes | None = None
     rdma: Count = 0
+    closed: list[tuple[Seconds, Seconds]] = []
+
+
+class AmountsAtTimePart(Part, frozen=True, kw_only=True):
+    """Another quota and limit of a project from a time to another; what is left out stays as it is."""
+
+    start: Seconds
+    end: Seconds
+    quota: Count | dict[Label, Count | None] | UnsetType | None = UNSET
+    limit: Count | dict[Label, Count | None] | UnsetType | None = UNSET
 
 
 class ProjectPart(Part, frozen=True, kw_only=True):
-    """A project. ``quota`` null is unlimited, ``limit`` null is none; both may be tables by GPU type."""
+    """A project. ``quota`` null is unlimited, ``limit`` null is none; both may be tables by GPU type.
+
+    They are others at the times ``at_times``.
+    """
 
     name: Name
     parent: Name | None = None
@@ -58,6 +72,7 @@ class ProjectPart(Part, frozen=True, kw_only=True):
     limit: Quantity | None = None
     weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     priority: Priority = 100
+    at_times: list[AmountsAtTimePart] = []
 
 
 class JobPart(GivenOptions, frozen=True, kw_only=True):
@@ -137,10 +152,12 @@ KEYS: dict[str, type[Struct]] = {
     "jobs": JobPart,
     "changes": ChangePart,
     "settings": SettingsPart,
+    "at_times": AmountsAtTimePart,
 }
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _KEY = re.compile(r"^(?P<what>.*?) - at `key` in `\$(?P<path>[^`]*)`$", re.DOTALL)
+_NAME = re.compile(r"[a-z_]+")
 _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 
@@ -178,7 +195,8 @@ def _join(path: str, key: str) -> str:
 
 
 def _keys_at(path: str) -> str:
-    part = KEYS.get(re.split(r"[.\[]", path)[0], Document)
+    parts = [name for name in _NAME.findall(path) if name in KEYS]
+    part = KEYS[parts[-1]] if parts else Document
     return ", ".join(part.__struct_fields__)
 
 

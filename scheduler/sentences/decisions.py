@@ -183,6 +183,13 @@ def _limit_lowered(p: Params) -> Sentences:
     yield from _made_way(p)
 
 
+def _node_closes(p: Params) -> Sentences:
+    nodes = [labelled(name) for name in names(p, "nodes")]
+    what = f"The {plural(len(nodes), 'node', 'nodes')} {listed(nodes)} {plural(len(nodes), 'closes', 'close')}"
+    yield cause(f"{what} for maintenance.")
+    yield follows("It continues when GPUs are free elsewhere, or afterwards.")
+
+
 def _preempted(p: Params) -> Sentences:
     yield cause(f"It made way for {job_of(p)}, which has a higher priority.")
     yield from _made_way(p)
@@ -217,6 +224,7 @@ DECISIONS: Table = {
     "reserved-ahead": _reserved_ahead,
     "reclaimed": _reclaimed,
     "limit-lowered": _limit_lowered,
+    "node-closes": _node_closes,
     "preempted": _preempted,
     "rotated": _rotated,
     "rotated-for-shorter": _rotated_for_shorter,

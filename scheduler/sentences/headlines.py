@@ -407,6 +407,16 @@ def _failed(p: Params) -> Parts:
         yield f"Retry {amount(number(p, 'retry'))} of {amount(number(p, 'retries'))}."
 
 
+def _closes_first(p: Params) -> Parts:
+    when = f"from {p['starts']}" if p.get("starts") else f"in {duration(real(p, 'seconds'))}"
+    yield f"Waiting: {shortened(_label(p, 'first'), LONGEST_NAME)} has maintenance {when}."
+
+
+def _node_closes(p: Params) -> Parts:
+    nodes = names(p, "nodes")
+    yield f"Maintenance of {shortened(labelled(nodes[0]), LONGEST_NAME) if nodes else 'its node'}."
+
+
 def _limit_lowered(p: Params) -> Parts:
     yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
 
@@ -453,6 +463,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "share-used": _share_used,
     "too-soon": _too_soon,
     "no-room": _room,
+    "node-closes-first": _closes_first,
     "without-gpus-limit": _enough_without_gpus,
     "without-gpus-next": _said("Starts next."),
     "without-gpus-drained": _said("Waiting: the machine is drained."),
@@ -523,6 +534,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "reserved-ahead": _reserved,
     "reclaimed": _reclaimed,
     "limit-lowered": _limit_lowered,
+    "node-closes": _node_closes,
     "preempted": _for("Pause", "higher priority"),
     "rotated": _for("Pause", "less GPU time so far"),
     "rotated-for-shorter": _for("Pause", "usually shorter"),

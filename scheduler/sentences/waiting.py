@@ -14,6 +14,7 @@ from springtide.scheduler.sentences.sentence import (
     Sentences,
     Table,
     change,
+    detail,
     ease,
     first_drains,
     follows,
@@ -249,6 +250,35 @@ def _drained(p: Params) -> Sentences:
         )
 
 
+def _closes_first(p: Params) -> Sentences:
+    """Yield that nodes close before the job would have left them, and what is known of the job."""
+    nodes = [labelled(name) for name in names(p, "nodes")]
+    where = f"the {plural(len(nodes), 'node', 'nodes')} {listed(nodes)}"
+    first = label(p, "first")
+    if p.get("starts"):
+        when = f"{first} is closed from {p['starts']} to {p['ends']}"
+    else:
+        when = f"{first} closes in {duration(real(p, 'seconds'))}, for {duration(real(p, 'lasts'))}"
+    yield state(f"It does not start on {where} now: {when}.")
+    yield from detail(p)
+    yield state(_needs(p))
+    yield follows("It can start there afterwards, and elsewhere before that.")
+    if limit := real(p, "limit"):
+        yield change(f"It could start now with a time limit of {duration(limit // 60 * 60)}.")
+
+
+def _needs(p: Params) -> str:
+    needs = p.get("needs")
+    if needs is None:
+        return "How long it runs is unknown, and it cannot be paused."
+    cannot = "has saved no checkpoint" if p.get("preemptible") else "cannot be paused"
+    if not p.get("known") and not p.get("saves"):
+        return f"How long it runs is unknown, and it {cannot}."
+    if p.get("saves") and p.get("preemptible"):
+        return f"It needs about {duration(real(p, 'needs'))}; the time left is too short for a pause to pay."
+    return f"It needs about {duration(real(p, 'needs'))}, and {cannot}."
+
+
 def _full_groups(p: Params) -> Sentences:
     """Yield the node groups that could hold the job but have reached their maximum."""
     if groups := names(p, "full_groups"):
@@ -388,6 +418,7 @@ WAITING: Table = {
     "share-used": _share_used,
     "too-soon": _too_soon,
     "no-room": _no_room,
+    "node-closes-first": _closes_first,
     "without-gpus-limit": _enough_without_gpus,
     "without-gpus-next": _next_without_gpus,
     "without-gpus-drained": _out_of_service,

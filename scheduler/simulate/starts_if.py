@@ -146,7 +146,7 @@ def changed(snapshot: Snapshot, change: Alternative, like: Node | None = None) -
         for project in snapshot.projects
     )
     names = [] if like is None else [f"{like.name}-{at:04}" for at in range(change.add_nodes)]
-    new = [structs.replace(like, name=name) for name in names] if like is not None else []
+    new = [structs.replace(like, name=name, closed=()) for name in names] if like is not None else []
     jobs = tuple(job for job in snapshot.jobs if job.id not in removed) if removed else snapshot.jobs
     return replace(snapshot, nodes=(*snapshot.nodes, *new), projects=projects, jobs=jobs)
 

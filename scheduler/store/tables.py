@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from sqlalchemy import Boolean, Column, Double, Integer, String, Text
 
 from springtide.scheduler.model import PRIORITIES, Amount, Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice
+from springtide.scheduler.repeats import Repeat
 from springtide.scheduler.store.keyed import Table
 from springtide.scheduler.store.ledger import FactKey, Holding, HoldingKey, PoolFact
 
@@ -118,7 +120,7 @@ class DrainRecord:
 
     ``finish`` says that the jobs that ran there then may run to their end; without it they were asked to pause.
     ``why`` is what the admin ``by`` gave as the reason, empty if nothing. It ends by itself at ``until``, a time
-    of the system clock, unless that is None.
+    of the system clock, unless that is None; the drain of a ``booking`` comes and goes with that.
     """
 
     node: str
@@ -127,6 +129,29 @@ class DrainRecord:
     why: str = ""
     finish: bool = False
     until: float | None = None
+    booking: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BookingRecord:
+    """What is set apart from ``start`` to ``end``, times of the system clock, by the admin ``by``.
+
+    Either ``nodes`` for nobody, as for a maintenance, or ``gpus`` for a ``project``, by which its quota is higher
+    meanwhile; those of the projects that it ``lends`` from are lower. ``number`` is that of its entry in the audit
+    trail. ``begun``: the nodes are drained, the quotas changed. One that ``repeats`` has its present or next time.
+    """
+
+    number: int
+    by: str
+    start: float
+    end: float
+    why: str = ""
+    nodes: tuple[str, ...] = ()
+    project: str = ""
+    gpus: Amount = 0
+    lends: Mapping[str, Amount] = field(default_factory=dict)
+    begun: bool = False
+    repeats: Repeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +429,22 @@ class Tables:
         Column("why", Text, nullable=False),
         Column("finish", Boolean, nullable=False),
         Column("until", Double, nullable=True),
+        Column("booking", Integer, nullable=True),
+    )
+    bookings = Table[int, BookingRecord](
+        "bookings",
+        BookingRecord,
+        Column("number", Integer, primary_key=True, autoincrement=False),
+        Column("by", String(255), nullable=False),
+        Column("start", Double, nullable=False),
+        Column("end", Double, nullable=False),
+        Column("why", Text, nullable=False),
+        Column("nodes", Text, nullable=False),
+        Column("project", String(64), nullable=False),
+        Column("gpus", Text, nullable=True),
+        Column("lends", Text, nullable=False),
+        Column("begun", Boolean, nullable=False),
+        Column("repeats", Text, nullable=True),
     )
     gpu_drains = Table[str, GpuDrainRecord](
         "gpu_drains",

@@ -6,6 +6,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking, Weekly
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.departures import Departure, LeaveRequest
@@ -268,6 +269,9 @@ __all__ = [
     "BadOption",
     "Best",
     "BestValue",
+    "BookingRequest",
+    "BookingView",
+    "Bookings",
     "BuildNumbers",
     "BuildQuota",
     "BuildSums",
@@ -342,6 +346,7 @@ __all__ = [
     "NeedKind",
     "NeedLeave",
     "NeedList",
+    "NewBooking",
     "NodeEdit",
     "NodeGroupView",
     "NodeView",
@@ -433,6 +438,7 @@ __all__ = [
     "UsageReport",
     "UsageSeries",
     "UsageShare",
+    "Weekly",
     "WhatIf",
     "Wish",
     "WorkerStack",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -151,6 +152,20 @@ async def change_leads(_pool: Any, client: httpx.AsyncClient, _user: str) -> htt
     return removed
 
 
+async def book(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    listed = await client.get("/bookings")
+    assert (listed.status_code, [each["nodes"] for each in listed.json()["items"]]) == (200, [])
+    made = await client.post("/bookings", json={"nodes": ["train"], "start": 1e10, "end": 1e11})
+    far = await client.post(
+        "/bookings", json={"nodes": ["train"], "start": time.time() + 60, "end": time.time() + 90}
+    )
+    number = far.json()["booking"]["number"] if far.status_code == 201 else 1
+    cancelled = await client.delete(f"/bookings/{number}")
+    assert made.status_code in {*DENIED, 422}
+    assert (far.status_code < 300) is (cancelled.status_code < 300)
+    return cancelled
+
+
 async def change_child(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     body = {"quota": 1, "limit": 2, "weight": 2.0, "priority": 7, "ranges": {"max_gpus": 1}}
     changed = await client.patch(f"/projects/{INSIDE}", json=body)
@@ -244,6 +259,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.MAKE_PROJECT: make_project,
     Action.CHANGE_PERSON: change_person,
     Action.DRAIN: drain,
+    Action.BOOK: book,
     Action.FREE_GPUS: free_gpus,
     Action.SEE_AUDIT: see_audit,
     Action.UNDO: undo,
@@ -269,6 +285,7 @@ EXPECTED = {
     Action.MAKE_PROJECT: (False, False, False, False, True),
     Action.CHANGE_PERSON: (False, False, False, False, True),
     Action.DRAIN: (False, False, False, False, True),
+    Action.BOOK: (False, False, False, False, True),
     Action.FREE_GPUS: (False, False, False, False, True),
     Action.SEE_AUDIT: (False, False, False, True, True),
     Action.UNDO: (False, False, False, False, True),

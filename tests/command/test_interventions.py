@@ -155,6 +155,46 @@ def test_a_drain_says_until_when(run: Run) -> None:
         run("undrain", node, user="admin")
 
 
+def test_a_maintenance_is_booked_shown_and_cancelled(run: Run) -> None:
+    nodes = run("nodes", "--json", user="admin").json
+    node = next(each["name"] for each in nodes if each["environment"] == "train")
+    assert "No bookings. Make one:" in run("bookings").out
+    made = run("book", node, "--from", "2030-01-31 18:00", "--for", "2h", "--reason", "A fan.", user="admin")
+    assert (made.code, f"maintenance of {node}, from 2030-01-31 18:00" in made.out) == (0, True), made.err
+    number = made.out.split()[1].rstrip(":")
+    try:
+        listed = run("bookings").out
+        assert all(words in listed for words in (number, f"maintenance of {node}", "A fan.", "2030-01-31 20:00"))
+        assert run("bookings", "--json").json["items"][0]["number"] == int(number)
+        again = run(
+            "book", node, "--every", "sat", "--from", "9:00", "--until", "10:00", "--zone", "UTC", user="admin"
+        )
+        assert "Sat from 9:00 to 10:00, UTC: next from" in again.out, again.err
+        assert run("unbook", again.out.split()[1].rstrip(":"), user="admin").code == 0
+        refused = run("unbook", number)
+        assert refused.code == 1
+    finally:
+        assert run("unbook", number, user="admin").out == f"Booking {number} is cancelled.\n"
+    again = run("unbook", number, user="admin")
+    assert (again.code, f"There is no booking {number}" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["book", "--for", "2h"], "Name either nodes, for a maintenance, or --project."),
+        (["book", "train", "--every", "sat"], "--every goes with times of day"),
+        (["book", "train"], "Give either --until or --for."),
+        (["book", "train", "--for", "long"], "long"),
+        (["book", "train", "--gpus", "2", "--for", "2h"], "--gpus and --lend go with --project."),
+        (["book", "--project", "susan", "--gpus", "2", "--lend", "joe", "--for", "2h"], "such as vision=2"),
+    ],
+)
+def test_an_incomplete_booking_is_a_usage_error(run: Run, words: list[str], message: str) -> None:
+    done = run(*words, user="admin")
+    assert (done.code, message in done.err) == (2, True), done.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -141,32 +141,32 @@ def test_an_option_of_a_job_needs_its_field_alone(copy: Copy) -> None:
     assert printed.rstrip().endswith("onwards")
 
 
-BOOKINGS = """
+VISITS = """
 import sys
 from pathlib import Path
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import WriteBatch
-from springtide.scheduler.store.tables import Booking, Tables
+from springtide.scheduler.store.tables import Visit, Tables
 
-for booking in ([Booking("b1", "vision", 4)], []):
+for visit in ([Visit("b1", "vision", 4)], []):
     store = Store.open(f"sqlite:///{sys.argv[1]}/pool.sqlite", Path(sys.argv[1]))
-    store.commit(WriteBatch(records={Tables.bookings: Tables.bookings.by_key(booking)}))
-    print(*store.read(reading.load).bookings.values())
+    store.commit(WriteBatch(records={Tables.visits: Tables.visits.by_key(visit)}))
+    print(*store.read(reading.load).visits.values())
     store.close()
 """
-BOOKING = """
+VISIT = """
 @dataclass(frozen=True, slots=True)
-class Booking:
+class Visit:
     id: str
     project: str
     gpus: int
 
 
 class Tables:"""
-BOOKING_TABLE = """    bookings = Table[str, Booking](
-        "bookings",
-        Booking,
+VISIT_TABLE = """    visits = Table[str, Visit](
+        "visits",
+        Visit,
         Column("id", String(64), primary_key=True),
         Column("project", String(64), nullable=False),
         Column("gpus", Integer, nullable=False),
@@ -184,7 +184,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
-        "bookings",
+        "visits",
         sa.Column("id", sa.String(64), primary_key=True),
         sa.Column("project", sa.String(64), nullable=False),
         sa.Column("gpus", sa.Integer, nullable=False),
@@ -193,15 +193,15 @@ def upgrade() -> None:
 
 
 def test_a_kind_of_keyed_state_needs_its_table_and_a_migration(copy: Copy, tmp_path: Path) -> None:
-    copy.edit("scheduler/store/tables.py", "\nclass Tables:", BOOKING)
-    copy.edit("scheduler/store/tables.py", "    drains = ", BOOKING_TABLE)
+    copy.edit("scheduler/store/tables.py", "\nclass Tables:", VISIT)
+    copy.edit("scheduler/store/tables.py", "    drains = ", VISIT_TABLE)
     versions = copy.folder / "springtide/scheduler/store/migrations/versions"
     newest = max(versions.glob("v*.py")).name[1:5]
-    (versions / "v9999_bookings.py").write_text(MIGRATION.replace("{newest}", newest))
+    (versions / "v9999_visits.py").write_text(MIGRATION.replace("{newest}", newest))
     state = tmp_path / "state"
     state.mkdir()
-    kept = "Booking(id='b1', project='vision', gpus=4)"
-    assert copy.prints(BOOKINGS, str(state)).splitlines() == [kept, kept]
+    kept = "Visit(id='b1', project='vision', gpus=4)"
+    assert copy.prints(VISITS, str(state)).splitlines() == [kept, kept]
 
 
 METRICS = """

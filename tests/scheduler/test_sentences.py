@@ -133,6 +133,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "promised": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reserved-ahead": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reclaimed": [WAY],
+    "node-closes": [{**JOB, "nodes": (("n1",), ("n1", "n2"))}],
     "limit-lowered": [{**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
     "preempted": [WAY],
     "rotated": [WAY],
@@ -183,6 +184,21 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "next": [{"gpus": (1, 8)}],
     "share-used": [ROOM, SHARE],
     "too-soon": [{**ROOM, "seconds": (0, 1, 90)}],
+    "node-closes-first": [
+        {
+            "nodes": (("n1",), ("n1", "n2")),
+            "first": NAMES,
+            "seconds": (60, 90_000),
+            "lasts": (3600,),
+            "starts": ("", "2026-12-01 18:00 UTC"),
+            "ends": ("2026-12-01 20:00 UTC",),
+            "needs": (None, 10_800),
+            "known": (0, 1),
+            "saves": (0, 1),
+            "preemptible": (0, 1),
+            "limit": (0, 5_400),
+        }
+    ],
     "no-room": [
         ROOM,
         {**ROOM, "cpus": (0.0, 1.0, 2.5), "memory": 1 << 34, "suitable": (1, 2), "nodes": 3, "rdma": (0, 1)},

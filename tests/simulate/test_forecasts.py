@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace as replaced
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from springtide.scheduler.forecast import DEEP, FAR, GONE, NEVER, OPEN, OUTRUN, Window, forecast
 from springtide.scheduler.model import (
+    AmountsAtTime,
     Job,
     JobChanged,
     Node,
@@ -20,6 +22,7 @@ from springtide.scheduler.model import (
     ProjectsChanged,
     Settings,
     Snapshot,
+    Span,
     Worker,
 )
 from springtide.scheduler.wording import moment
@@ -302,3 +305,19 @@ def test_a_forecast_makes_all_decisions_of_an_instant_before_time_passes(pool):
     )
 
     assert outlook.starts["own"].likely == NOW
+
+
+def test_a_job_that_would_not_leave_a_node_in_time_is_expected_after_its_maintenance(pool):
+    closed = Node("dgx", 8, closed=(Span(NOW + 1000, NOW + 4000),))
+    job = Job("a", "vision", gpus=4, time_limit=2000.0)
+    outlook = forecast(replaced(pool(job), nodes=(closed,)))
+    assert outlook.starts["a"] == Window(NOW + 4000, NOW + 4000, NOW + 4000)
+
+
+def test_a_job_is_expected_when_the_quota_of_its_project_rises(pool):
+    rises = (AmountsAtTime(Span(NOW + 3000, NOW + 90_000), 8, None),)
+    projects = (Project("vision", quota=0, at_times=rises), Project("speech", quota=8, age=1))
+    fixed = running("r", "speech", 8, 0, preemptible=False, time_limit=50_000.0)
+    waits = Job("a", "vision", gpus=4, preemptible=False)
+    outlook = forecast(replaced(pool(fixed, waits), projects=projects))
+    assert outlook.starts["a"].earliest >= NOW + 3000

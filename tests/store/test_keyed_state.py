@@ -11,6 +11,7 @@ from msgspec import structs
 
 from springtide.scheduler.model import Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
+from springtide.scheduler.repeats import Repeat
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Overlay, Overlays, Table
 from springtide.scheduler.store.ledger import FactKind, Held, Holding, Piece, PoolFact
@@ -18,6 +19,7 @@ from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import (
     TABLES,
+    BookingRecord,
     DefaultProject,
     DeletedJob,
     DrainRecord,
@@ -53,6 +55,8 @@ SHARE = Held("vision", "susan", "training", "t4", {"train": 2, "other": 1}, 1, 0
 ADDRESSES = {"webhook": "https://x"}
 EVENTS = {"email": frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED})}
 
+WEEKENDS = Repeat((5, 6), "20:00", "08:00", "Europe/Berlin")
+
 SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     Tables.projects: (RESEARCH, VISION),
     Tables.people: (PersonRecord("susan", {"l4": 2, "t4": None}), PersonRecord("joe", 0)),
@@ -72,7 +76,13 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     ),
     Tables.drains: (
         DrainRecord("build", "admin", 1.5, "a fan", True),
-        DrainRecord("train", "admin", 2.0, until=3.5),
+        DrainRecord("train", "admin", 2.0, until=3.5, booking=7),
+    ),
+    Tables.bookings: (
+        BookingRecord(7, "admin", 1.5, 9.0, "a fan", ("n1", "n2"), begun=True),
+        BookingRecord(
+            8, "admin", 1.5, 9.0, project="vision", gpus={"t4": 2}, lends={"speech": 1}, repeats=WEEKENDS
+        ),
     ),
     Tables.gpu_drains: (GpuDrainRecord("GPU-0", "admin", 1.5), GpuDrainRecord("GPU-1", "admin", 1.5, "1", True)),
     Tables.freezes: (

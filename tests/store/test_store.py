@@ -115,6 +115,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "deliveries",
             "sweep_parameters",
             "forecasts",
+            "bookings",
             "drains",
             "gpu_drains",
             "default_projects",

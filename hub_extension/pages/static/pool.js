@@ -1,5 +1,6 @@
 /** The pool, live: projects as a tree, holders of GPUs, the queue, reasons for idle GPUs, and the tide. */
 
+import { BookingList } from "./pool/bookings.js";
 import { DefaultProject } from "./pool/default_project.js";
 import { NodeDrains } from "./pool/drains.js";
 import { drawHolders } from "./pool/holders.js";
@@ -22,17 +23,20 @@ const SPANS = { "1 hour": 3600, "6 hours": 6 * 3600, "1 day": 86400, "7 days": 7
 const HISTORY_EVERY_S = 5;
 const HISTORY_ANYWAY_MS = 30_000;
 
+const BOOKINGS_EVERY_S = 5;
 const QUEUE_EVERY_S = 2;
 const QUEUE_MOST = 200;
 
 const shown = { pool: null, usage: null, history: null, mine: [], queue: null, idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
 const drains = site.admin ? new NodeDrains(redraw) : null;
+const bookings = new BookingList(site.admin, redraw);
 const unmatched = new UnmatchedHolders(site.admin, redraw);
 const defaultProject = new DefaultProject(redraw);
 const readQueue = inOrder(askQueue, takeQueue);
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
 const readHistory = inOrder(askHistory, takeHistory);
+const rereadBookings = calmly(() => bookings.read(), BOOKINGS_EVERY_S);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
 let poolsHeard = 0;
 
@@ -57,6 +61,7 @@ async function readAll() {
   if (pool && then === poolsHeard) shown.pool = pool;
   shown.usage = usage ?? shown.usage;
   redraw();
+  bookings.read();
   rereadHistory();
   rereadQueue();
 }
@@ -102,6 +107,7 @@ function hear(pool) {
   poolsHeard += 1;
   shown.pool = pool;
   redraw();
+  rereadBookings();
   rereadHistory();
   rereadQueue();
 }
@@ -131,6 +137,7 @@ function draw() {
     ),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
+    bookings.items.length > 0 && section("bookings", "Bookings", bookings.draw(clockNow())),
     section(
       "gpus",
       "GPUs",

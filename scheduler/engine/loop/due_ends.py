@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from springtide.scheduler.engine import idle
-from springtide.scheduler.engine.requests import drains, freezes, project_admin
+from springtide.scheduler.engine.requests import bookings, drains, freezes, project_admin
 from springtide.scheduler.engine.state.endings import is_due
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal
@@ -21,6 +21,7 @@ def end_due(transaction: Transaction) -> None:
     A value that does not fit any more stays away, is tried again later, and says why. Values that make room for
     each other return together.
     """
+    bookings.follow(transaction)
     drains.end_drains(transaction)
     freezes.end_freezes(transaction)
     due = [ending for ending in transaction.endings.values() if is_due(ending, transaction.now)]

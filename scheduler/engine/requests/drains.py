@@ -31,7 +31,7 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
     were to finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself
     gives out, 422 for an end that has passed.
     """
-    node, now = _node(transaction, request.node), transaction.now
+    node, now = node_named(transaction, request.node), transaction.now
     check_until(request.until, now)
     said = (request.why.strip(), request.finish, request.until)
     if request.gpu is None:
@@ -92,12 +92,20 @@ def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> 
     if request.gpu is None:
         before = transaction.drains.get(request.node)
         if before is None:
-            _node(transaction, request.node)
+            node_named(transaction, request.node)
             return
+        if before.booking is not None:
+            raise Refusal(
+                409,
+                "booked",
+                f"The node {given(request.node)} is drained for booking {before.booking}.",
+                field="node",
+                hint="Cancel the booking to end it.",
+            )
         transaction.drains.remove(request.node)
         transaction.add_audit_entry(by, "node.undrain", request.node, _shown(before), {})
         return
-    node = _node(transaction, request.node)
+    node = node_named(transaction, request.node)
     gpu = _gpu(node, request.gpu)
     of_gpu = transaction.gpu_drains.get(gpu.uuid)
     if of_gpu is not None:
@@ -135,7 +143,13 @@ def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainR
         _pause(transaction, reason, lambda place: place == (node.name, gpu.index))
 
 
-def _node(transaction: Transaction, name: str) -> Node:
+def drain_for_booking(transaction: Transaction, node: Node, record: DrainRecord) -> None:
+    """Drain a node for a booking that has begun; it ends with that."""
+    _drain_node(transaction, node, record)
+
+
+def node_named(transaction: Transaction, name: str) -> Node:
+    """Return a node. Raises `Refusal` (404) for an unknown one."""
     nodes = transaction.nodes.all
     found = next((node for node in nodes if node.name == name), None)
     if found is None:
@@ -205,7 +219,7 @@ def _shown(record: DrainRecord | GpuDrainRecord | None) -> dict[str, object]:
 def end_drains(transaction: Transaction) -> None:
     """Undrain the nodes and GPUs whose drains have ended by now."""
     for drained in list(transaction.drains.values()):
-        if drained.until is not None and drained.until <= transaction.now:
+        if drained.booking is None and drained.until is not None and drained.until <= transaction.now:
             transaction.drains.remove(drained.node)
             transaction.add_audit_entry(POOL, "node.undrain", drained.node, _shown(drained), {})
     names = {gpu.uuid: _subject(node, gpu) for node in transaction.nodes.all for gpu in node.devices}

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.requests import quotas, ranges
+from springtide.scheduler.engine.requests import bookings, quotas, ranges
+from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -27,7 +28,7 @@ FIELD_KINDS = {name: EndingKind(name) for name in (*FIELDS, "ranges")}
 """The kind of change that ends by itself, by the name of its field."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
-UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
+UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change", "booking.make"})
 """Kinds of audit entries that `undo` takes back."""
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
 """Kinds of audit entries of members who joined and left projects in the hub."""
@@ -204,6 +205,10 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
             f"The project {wording.given(name)} has {unfinished} unfinished job{'s' if unfinished > 1 else ''}.",
             hint="Wait for them to end, or cancel them.",
         )
+    booked = [booking.number for booking in transaction.bookings.values() if name in changed_quotas(booking)]
+    if booked:
+        message = f"Booking {booked[0]} is for {wording.given(name)}, or lends of its quota."
+        raise Refusal(409, "in_use", message, hint="Cancel it first.")
     children = [child.name for child in transaction.projects.values() if child.project.parent == name]
     if children:
         raise Refusal(
@@ -322,6 +327,8 @@ def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members
     match entry.what:
         case "person.change":
             _undo_person(transaction, entry, by, members)
+        case "booking.make":
+            bookings.undo_make(transaction, entry.id, by)
         case "project.create":
             _undo_create(transaction, entry, by)
         case "project.delete":
@@ -434,6 +441,7 @@ def _refusals(
         nodes, types = transaction.nodes, transaction.types.train
         grows = bool(nodes.groups)
         yield from quotas.exceeding_quotas(before, after, nodes.possible(), types, changed, grows=grows)
+        yield from bookings.exceeding_later(transaction, before, after, changed)
 
 
 def _check_project(

@@ -48,15 +48,20 @@ def is_due(ending: Ending, now: float) -> bool:
 
 
 def next_end(state: State) -> float | None:
-    """Return when the next drain, freeze or change ends, or is tried again; None if nothing ends."""
+    """Return when the next drain, freeze or change ends or is tried again, or a booking begins or ends.
+
+    None if nothing does.
+    """
     return min(_ends(state), default=None)
 
 
 def _ends(state: State) -> Iterator[float]:
     drains = (each.until for each in state.drains.values())
     single = (each.until for each in state.gpu_drains.values())
+    bookings = (each.end if each.begun else each.start for each in state.bookings.values())
     freezes = (each.until for each in state.freezes.values())
     yield from (until for until in (*drains, *single, *freezes) if until is not None)
+    yield from bookings
     yield from map(_due_at, state.endings.values())
 
 

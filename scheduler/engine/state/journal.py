@@ -151,8 +151,8 @@ class JournaledPlanner:
         books = self.books
         return Snapshot(
             now,
-            tuple(books.nodes.values()),
-            tuple(books.projects.values()),
+            books.all_nodes,
+            books.all_projects,
             tuple(books.jobs.values()),
             books.settings,
             tuple(books.recent_use.values()),

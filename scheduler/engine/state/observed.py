@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from springtide.scheduler.engine.state.booked import closed_times
 from springtide.scheduler.engine.state.places import GpuPlaces, identities_of
 from springtide.scheduler.executors.base import AttemptKey, NodeGroup
 from springtide.scheduler.gpu_types import NodesByType
-from springtide.scheduler.model import Environment, Node, Placement, Worker
-from springtide.scheduler.store.tables import WorkspaceRecord
+from springtide.scheduler.model import Environment, Node, Placement, Span, Worker
+from springtide.scheduler.store.tables import BookingRecord, DrainRecord, WorkspaceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +21,34 @@ class Drained:
     """Nodes and GPUs where nothing new starts, by the committed state.
 
     These are the names of the drained ``nodes``, the UUIDs of the ``gpus`` that are drained one by one, and the
-    identities of GPUs that are ``held`` by what has no place in the present inventory.
+    identities of GPUs that are ``held`` by what has no place in the present inventory. ``closed`` has the times
+    for which nodes are booked for nobody, ``booked`` the nodes that are drained for that.
     """
 
     nodes: Collection[str] = ()
     gpus: Collection[str] = ()
     held: frozenset[str] = frozenset()
+    closed: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    booked: Collection[str] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.gpus or self.held)
+        return bool(self.nodes or self.gpus or self.held or self.closed)
 
 
 NOTHING_DRAINED = Drained()
+
+
+def drained_by(
+    drains: Mapping[str, DrainRecord],
+    gpus: Collection[str],
+    bookings: Mapping[int, BookingRecord],
+    held: frozenset[str],
+) -> Drained:
+    """Return what these drains and bookings close."""
+    if not bookings:
+        return Drained(drains, gpus, held)
+    booked = frozenset(name for name, record in drains.items() if record.booking is not None)
+    return Drained(drains, gpus, held, closed_times(bookings.values()), booked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +104,8 @@ class ObservedNodes:
                 taken_beside(node, {index for name, gpus in held if name == node.name for index in gpus})
                 for node in build
             )
-        return closed(self._without_quarantined(build), drained)
+        at_present = dataclasses.replace(drained, closed={}, booked=())
+        return closed(self._without_quarantined(build), at_present)
 
     def possible(self) -> tuple[Node, ...]:
         """Return the train nodes, and those that may come."""
@@ -153,7 +171,10 @@ def taken_beside(node: Node, held: Collection[int]) -> Node:
 
 
 def closed(nodes: tuple[Node, ...], drained: Drained) -> tuple[Node, ...]:
-    """Return the nodes: those that are drained are not available, and GPUs that are drained are taken."""
+    """Return the nodes: those that are drained are not available, and GPUs that are drained are taken.
+
+    Nodes that are drained for a booking stay available, and have the times in which they are closed.
+    """
     return tuple(_closed(node, drained) for node in nodes) if drained else nodes
 
 
@@ -162,8 +183,11 @@ def _closed(node: Node, drained: Drained) -> Node:
     if drained.held:
         chosen = {gpu.index: gpu.uuid for gpu in node.devices} if not node.resource else {}
         aside |= {index for index in range(node.gpus) if chosen.get(index, f"{node.name}/{index}") in drained.held}
-    available = node.available and node.name not in drained.nodes
-    closed = node if available == node.available else replace(node, available=available)
+    times = drained.closed.get(node.name, ())
+    is_drained = node.name in drained.nodes and not (times and node.name in drained.booked)
+    available = node.available and not is_drained
+    unchanged = available == node.available and not times
+    closed = node if unchanged else replace(node, available=available, closed=times)
     return _with_taken(closed, aside)
 
 

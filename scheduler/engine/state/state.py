@@ -17,11 +17,12 @@ from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.blocks import Blocks
+from springtide.scheduler.engine.state.booked import in_time
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, owners
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.line_without_gpus import LineWithoutGpus
-from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
+from springtide.scheduler.engine.state.observed import Drained, ObservedNodes, drained_by
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
 from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
@@ -237,7 +238,9 @@ class State(Tables):
     @property
     def drained(self) -> Drained:
         """The drained nodes and GPUs, and the GPUs held by what has no place."""
-        return Drained(self.drains, self.gpu_drains, held_without_place(self.unmatched, self.workspaces))
+        return drained_by(
+            self.drains, self.gpu_drains, self.bookings, held_without_place(self.unmatched, self.workspaces)
+        )
 
     def live_jobs(self) -> Iterator[JobRecord]:
         """Iterate over the jobs with a live attempt."""
@@ -281,7 +284,7 @@ class State(Tables):
         """Return all that a decision depends on."""
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
-        projects = tuple(self.policy_projects().values())
+        projects = in_time(self.policy_projects(), tuple(self.bookings.values()), self.types.train)
         use = tuple(self.recent_use.values())
         return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings, use)
 

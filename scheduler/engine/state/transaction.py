@@ -18,7 +18,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filli
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
-from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
+from springtide.scheduler.engine.state.observed import Drained, ObservedNodes, drained_by
 from springtide.scheduler.engine.state.state import (
     State,
     SubmissionKey,
@@ -339,7 +339,7 @@ class Transaction(Tables):
 
     def drained(self) -> Drained:
         """Return the drained nodes and GPUs, and the GPUs held by what has no place."""
-        return Drained(self.drains, self.gpu_drains, self._held_without_place())
+        return drained_by(self.drains, self.gpu_drains, self.bookings, self._held_without_place())
 
     def _held_without_place(self) -> frozenset[str]:
         kept = {job_id: job for job_id, job in self.state.unmatched.items() if job_id not in self.jobs}
@@ -350,7 +350,7 @@ class Transaction(Tables):
     def closes_otherwise(self) -> bool:
         """Whether other nodes or GPUs take nothing new after this transaction than before."""
         return (
-            bool(self.drains.changes or self.gpu_drains.changes)
+            bool(self.drains.changes or self.gpu_drains.changes or self.bookings.changes)
             or self._held_without_place() != self.state.drained.held
         )
 

@@ -31,6 +31,7 @@ _WAITS = {
     "share-used": "wait for the share of their project",
     "too-soon": "wait for jobs that have only just started",
     "no-room": "need more GPUs together than the pool has free",
+    "node-closes-first": "would not leave their nodes before a maintenance",
     "unknown-project": "belong to a project that does not exist",
 }
 _ONE = {

@@ -12,6 +12,7 @@ import msgspec
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
+from springtide.scheduler.engine.state.booked import with_booking
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.drain_ends import drain_ends, with_drain_ends
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -152,7 +153,8 @@ class ReadModel:
         if why is None or why.code in {"running", "pausing"}:
             return None
         ends = drain_ends(self.nodes.train(), self.state.drains, self.state.gpu_drains)
-        return self._node_requests.reason(job_id, with_drain_ends(why, ends))
+        why = with_booking(with_drain_ends(why, ends), self.state.bookings.values())
+        return self._node_requests.reason(job_id, why)
 
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""

@@ -123,7 +123,7 @@ class VictimCandidates:
             if last is None:
                 return None
             rest = tuple(worker for worker in held if worker is not last)
-            if self._state.pool.can_stay(rest):
+            if self._state.pool.can_stay(job, rest):
                 given, left = (last,), rest
         if not self._rule.permits(job, len(given) * job.gpus):
             return None

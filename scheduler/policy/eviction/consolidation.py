@@ -84,7 +84,7 @@ class MoveSearch:
         may_move = (
             self._builder.may_stop(job) and not self._builder.is_shrunk(job) and self._builder.may_restart(job)
         )
-        if not may_move or not _gpus_on(job, node) or not self._pool.can_stay(stay):
+        if not may_move or not _gpus_on(job, node) or not self._pool.can_stay(job, stay):
             return False
         protected = self._builder.protected_until(job)
         if protected > self._builder.now:
@@ -135,7 +135,7 @@ class MoveSearch:
     def _relocate_workers(self, job: Job, taken: list[Worker], within: int) -> Relocation | None:
         """Find GPUs elsewhere for some workers of a job, if the others can stay."""
         stay = tuple(worker for worker in job.placement if worker not in taken)
-        if not self._pool.can_stay(stay):
+        if not self._pool.can_stay(job, stay):
             return None
         more = gang_placement.place_more(self._pool, job, stay, len(taken), within)
         return None if more is None else Relocation(job, tuple(taken), workers_of(more, len(stay)))
@@ -149,7 +149,7 @@ def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, 
 
 def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
-    within = pool.suitable(job.gpu_types, job.per_gpu) & ~cleared
+    within = pool.suitable(job.gpu_types, job.per_gpu, job.avoid) & ~cleared
     counts = sorted(range(len(pool.buckets)), key=lambda free: (job.gpus - free % job.gpus, free))
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():

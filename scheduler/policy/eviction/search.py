@@ -62,7 +62,7 @@ class VictimSearch:
         self.leaf = leaf
         self.job = job
         self.rule = rule
-        self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu)
+        self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu, job.avoid)
         self._need = job.need
         self._candidates = VictimCandidates(builder, job, rule, ahead=ahead)
         self._units: list[EvictionUnit] = []
@@ -81,7 +81,7 @@ class VictimSearch:
     def solve(self) -> Proposal | None:
         """Find cheap evictions that make the job fit, in one domain of its required level, if it has one."""
         pool, job = self.state.pool, self.job
-        if job.gpus > max(pool.sizes(job.per_gpu), default=0) or self._is_hopeless():
+        if job.gpus > max(pool.sizes(job.per_gpu, job.avoid), default=0) or self._is_hopeless():
             return None
         required = pool.levels.get(job.require or "", {"": pool.all})
         domains = [nodes & self.nodes for _, nodes in sorted(required.items())]

@@ -31,7 +31,7 @@ def growing_jobs(
             and not outranked(state, job)
             and not builder.is_shrunk(job)
             and builder.may_restart(job)
-            and state.pool.can_stay(job.placement)
+            and state.pool.can_stay(job, job.placement)
         ):
             protected = builder.protected_until(job)
             builder.retry(protected)
@@ -64,7 +64,7 @@ def repair_gangs(builder: PlanBuilder) -> None:
         missing = job.min_workers - len(job.placement)
         allocation = gang_placement.place_more(state.pool, job, job.placement, missing)
         allowed = leaf is not None and admission.may_start(leaf, job, missing * job.gpus)
-        if leaf is not None and allowed and allocation is not None and state.pool.can_stay(job.placement):
+        if leaf is not None and allowed and allocation is not None and state.pool.can_stay(job, job.placement):
             more = workers_of(allocation, len(job.placement))
             why = reasons.gets_workers("gang-mended", job, job.placement + more)
             builder.accept(leaf, Proposal(job, more, why, grows=True))

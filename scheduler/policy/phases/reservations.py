@@ -14,6 +14,8 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 
+from msgspec import structs
+
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import gang_placement, reasons
 from springtide.scheduler.policy.ordering import admission
@@ -29,7 +31,7 @@ from springtide.scheduler.policy.phases.reclaiming import ReclaimGpus
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
-from springtide.scheduler.policy.state.nodes import workers_of
+from springtide.scheduler.policy.state.nodes import avoids, workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since
 
@@ -55,7 +57,7 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
         key=lambda job: (is_delayed(state, job), -job.priority, job.submitted, job.id),
     )
     for leaf, job in builder.undecided(reversed(in_order)):
-        if not state.pool.are_allocatable(job.reserved):
+        if not state.pool.are_allocatable(job.reserved) or avoids(job, job.reserved):
             builder.drop_reservation(job, "reservation-lost")
         elif job.id == builder.turn:
             continue
@@ -104,7 +106,8 @@ def _accepting(builders: Sequence[PlanBuilder], job: Job) -> list[PlanBuilder]:
 def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
     """Get the job GPUs by these means; GPUs of another type are reserved, as their state has no such job yet."""
     leaf = means.state.leaf_of(job)
-    request = request_of(leaf, job)
+    there = structs.replace(job, avoid=means.state.avoided(job))
+    request = request_of(leaf, there)
     with builder.state.undo.trial():
         builder.state.release(job)
         proposal, retry_at = means.propose(request)
@@ -217,7 +220,7 @@ class ReserveAhead(Means):
     def behind_several(self, job: Job) -> Placement | None:
         """Return GPUs of the roomiest nodes that become free one after another; None if there are too few."""
         pool = self.state.pool
-        suitable = pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu))
+        suitable = pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu, job.avoid))
         with pool.undo.trial():
             for node in list(islice(suitable, MAX_NODES * job.min_workers)):
                 for holder in self._holders(sorted(node.jobs)):

@@ -93,5 +93,5 @@ class FreeGpus(Means):
 
     def _has_room(self, constraints: PlacementConstraints) -> bool:
         pool = self.state.pool
-        nodes = pool.suitable(constraints.gpu_types, constraints.per_gpu)
+        nodes = pool.suitable(constraints.gpu_types, constraints.per_gpu, constraints.avoid)
         return pool.slots(constraints.gpus, nodes) >= constraints.min_workers

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, KeysView, Sequence
+from math import inf, nextafter
 
 from msgspec.structs import replace
 
+from springtide.scheduler import timetable
 from springtide.scheduler.gpu_types import accepted_types
 from springtide.scheduler.model import Job, Node, Order, Phase, Project, RecentUse, Settings, Surplus, UseKey
 from springtide.scheduler.policy.state import demand
@@ -46,7 +48,8 @@ class ClusterState:
     since when they wait, in seconds. ``changed_jobs`` are the jobs added or removed since the memo last read them,
     ``changed_projects`` the projects whose queues, usage or shares have changed since, ``renewed_projects`` the
     names of those in which usual run times or last checkpoints of jobs have. ``now`` is the time of the indexes,
-    in seconds. ``undo`` records changes of usage and GPUs.
+    in seconds. ``undo`` records changes of usage and GPUs. ``leaving`` are the running jobs whose nodes close so
+    soon that they have to leave.
     """
 
     def __init__(
@@ -57,13 +60,16 @@ class ClusterState:
         *,
         gpu_type: str = "",
         types: Sequence[str] = ("",),
+        now: float = 0.0,
     ) -> None:
         self.settings = settings
         self.gpu_type = gpu_type
         self.types = tuple(types)
-        self.now = 0.0
+        self.now = now
         self.undo = UndoLog()
-        self.pool = NodePool(nodes, self.undo)
+        nodes = tuple(nodes)
+        leaves = {node.name: timetable.leaves_at(node, now, settings) for node in nodes if node.closed}
+        self.pool = NodePool(nodes, self.undo, {name: at for name, at in leaves.items() if at < inf})
         self.tree = ProjectTree(projects, settings.surplus, self.undo)
         self.jobs: dict[str, Job] = {}
         self.constraint_counts: Counter[PlacementConstraints] = Counter()
@@ -73,6 +79,7 @@ class ClusterState:
         self.awaiting: dict[str, Job] = {}
         self.partial: dict[str, Job] = {}
         self.in_turn: dict[str, Job] = {}
+        self.leaving: dict[str, Job] = {}
         self.changed_jobs: list[Job] = []
         self.changed_projects: set[ProjectNode] = set()
         self.renewed_projects: set[str] = set()
@@ -90,7 +97,10 @@ class ClusterState:
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""
         if self._by_service and job.usual_runtime is not None:
-            job = replace(job, usual_runtime=None)
+            expected = job.usual_runtime if job.expected is None else job.expected
+            job = replace(job, usual_runtime=None, expected=expected)
+        if self.pool.closing:
+            job = replace(job, avoid=self.avoided(job))
         before = self.jobs.get(job.id)
         if before is not None and before.is_renewed(job):
             self._renew_job(before, job)
@@ -112,7 +122,34 @@ class ClusterState:
                 self.running[job.project].add(job)
             elif self._stands_in_line(job):
                 self._enqueue(job, moved_up)
+        if self.pool.closing:
+            self._look_at_closing(job)
         self._count(job, 1)
+
+    def avoided(self, job: Job) -> frozenset[str]:
+        """Return the nodes that close so soon that the job must not start there now."""
+        settings, now = self.settings, self.now
+        return frozenset(
+            name for name, at in self.pool.closing.items() if now > timetable.latest_start(job, at, settings)
+        )
+
+    def _look_at_closing(self, job: Job) -> None:
+        """Note whether the job has to leave nodes that close; record when that, or where it may start, changes."""
+        mine = {worker.node for worker in job.placement if worker.node in self.pool.closing}
+        if job.phase is Phase.RUNNING and mine:
+            leaves = min(self.pool.closing[name] for name in mine)
+            if leaves <= self.now:
+                self.leaving[job.id] = job
+            else:
+                self._look_again(job, leaves)
+        starts = (timetable.latest_start(job, at, self.settings) for at in self.pool.closing.values())
+        last = min((start for start in starts if start >= self.now), default=inf)
+        self._look_again(job, nextafter(last, inf))
+
+    def _look_again(self, job: Job, at: float) -> None:
+        """Record when time changes the job, unless it changes before that."""
+        if at < self._due.of(job.id):
+            self._due.set(job.id, at)
 
     def _renew_job(self, before: Job, job: Job) -> None:
         """Replace a job of which only the usual run time and the last checkpoint may have changed.
@@ -127,6 +164,8 @@ class ClusterState:
             if job.id in self._queue_keys:
                 self._dequeue(before)
                 self._enqueue(job, moved_up)
+                if self.pool.closing:
+                    self._look_at_closing(job)
                 self.changed_projects.add(self.tree.leaves[job.project])
         elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].renew(before, job)
@@ -150,7 +189,8 @@ class ClusterState:
             self._dequeue(job)
         elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].remove(job)
-        for by_id in (self.pausing, self.awaiting, self.partial, self.in_turn, self._levels, self._demands):
+        groups = (self.pausing, self.awaiting, self.partial, self.in_turn, self.leaving)
+        for by_id in (*groups, self._levels, self._demands):
             by_id.pop(job_id, None)
         self._due.discard(job_id)
 
@@ -162,7 +202,8 @@ class ClusterState:
         """
         self.now = now
         for job_id in self._due.take_up_to(now):
-            self._replace_job(self.jobs[job_id])
+            job = self.jobs[job_id]
+            self._replace_job(replace(job, avoid=self.avoided(job)) if self.pool.closing else job)
 
     def next_due(self) -> float:
         """Return when time changes a job next, or infinity."""

@@ -97,6 +97,6 @@ def _lacks_nodes(pool: NodePool, job: Job) -> Impossible:
 
 def _room(pool: NodePool, job: Job) -> int:
     """Return how many workers of the job the empty nodes hold, within one domain of its required level."""
-    if not pool.suitable(job.gpu_types, job.per_gpu):
+    if not pool.suitable(job.gpu_types, job.per_gpu, job.avoid):
         return 0
-    return pool.capacity(job.gpus, job.per_gpu, job.require)
+    return pool.capacity(job.gpus, job.per_gpu, job.require, job.avoid)

@@ -14,7 +14,10 @@ from springtide.scheduler.resources.per_gpu import PerGpu
 
 
 class PlacementConstraints(NamedTuple):
-    """All that decides whether the free GPUs hold a job; ``per_gpu`` is its request with each GPU."""
+    """All that decides whether the free GPUs hold a job.
+
+    ``per_gpu`` is its request with each GPU, ``avoid`` are the nodes on which it must not start now.
+    """
 
     gpus: int
     min_workers: int
@@ -22,6 +25,7 @@ class PlacementConstraints(NamedTuple):
     require: str | None
     prefer: str | None
     per_gpu: PerGpu
+    avoid: frozenset[str]
 
     @property
     def need(self) -> int:
@@ -57,7 +61,7 @@ QueueKey = tuple[int, int, float, str]
 def scheduling_class_of(job: Job) -> SchedulingClass:
     """Return the class of the job's request."""
     constraints = PlacementConstraints(
-        job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.per_gpu
+        job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.per_gpu, job.avoid
     )
     return SchedulingClass(constraints, job.preemptible, level_of(job))
 

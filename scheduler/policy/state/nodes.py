@@ -7,15 +7,22 @@ size and name. So of equally full nodes the smallest is used first, and large ga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
+from springtide.scheduler.model import WITHIN_NODES, Job, Node, Placement, Worker
 from springtide.scheduler.policy.state.undo import UndoLog
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 NOBODY = ""
 """Job id of free GPUs."""
+
+NOWHERE: frozenset[str] = frozenset()
+"""No node to avoid."""
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
+"""No node that closes."""
 
 NODE = "node"
 """The level of a whole node, in requirements and wishes."""
@@ -65,11 +72,13 @@ class NodePool:
     """The nodes with GPUs of one type. Nodes that are not available count as having no free GPU.
 
     ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``levels`` those of each
-    topology domain by level and domain. All changes are recorded in ``undo``.
+    topology domain by level and domain. ``closing`` has the nodes that close, with the time at which jobs leave
+    them. All changes are recorded in ``undo``.
     """
 
-    def __init__(self, nodes: Iterable[Node], undo: UndoLog) -> None:
+    def __init__(self, nodes: Iterable[Node], undo: UndoLog, closing: Mapping[str, float] = NOTHING) -> None:
         self.undo = undo
+        self.closing = closing
         ordered = sorted(nodes, key=lambda node: (_allocatable(node).bit_count(), node.name))
         self.gpu_type = ordered[0].gpu_type if ordered else ""
         self.node_states = [_node_state(index, node) for index, node in enumerate(ordered)]
@@ -79,9 +88,9 @@ class NodePool:
         available = [node_state for node_state in self.node_states if node_state.allocatable]
         self.all = mask_of(node_state.index for node_state in available)
         self.total = sum(node_state.allocatable.bit_count() for node_state in available)
-        self._suitable = {UNSPECIFIED: self.all}
-        self._sizes: dict[PerGpu, Counter[int]] = {}
-        self._capacities: dict[tuple[int, PerGpu, str | None], int] = {}
+        self._suitable = {(UNSPECIFIED, NOWHERE): self.all}
+        self._sizes: dict[tuple[PerGpu, frozenset[str]], Counter[int]] = {}
+        self._capacities: dict[tuple[int, PerGpu, str | None, frozenset[str]], int] = {}
         for node_state in available:
             for level, domain in node_state.node.labels.items():
                 domains = self.levels.setdefault(level, {})
@@ -110,14 +119,20 @@ class NodePool:
         """The largest number of free GPUs on a node."""
         return next((count for count in reversed(range(len(self.buckets))) if self.buckets[count]), 0)
 
-    def suitable(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
-        """Return the nodes of these GPU types, or of all for (), that offer ``per_gpu`` with each GPU."""
+    def suitable(self, gpu_types: tuple[str, ...], per_gpu: PerGpu, avoid: frozenset[str] = NOWHERE) -> int:
+        """Return the nodes of these GPU types, or of all for (), that offer ``per_gpu`` with each GPU.
+
+        Those to ``avoid`` are left out.
+        """
         if gpu_types and self.gpu_type not in gpu_types:
             return 0
-        if per_gpu not in self._suitable:
+        key = (per_gpu, avoid)
+        if key not in self._suitable:
             nodes = (self.node_states[index] for index in bits(self.all))
-            self._suitable[per_gpu] = mask_of(node.index for node in nodes if node.node.per_gpu.holds(per_gpu))
-        return self._suitable[per_gpu]
+            self._suitable[key] = mask_of(
+                node.index for node in nodes if node.name not in avoid and node.node.per_gpu.holds(per_gpu)
+            )
+        return self._suitable[key]
 
     def slots(self, gpus: int, within: int) -> int:
         """Return how many workers with ``gpus`` each fit on the free GPUs of these nodes."""
@@ -127,29 +142,32 @@ class NodePool:
             if self.buckets[count]
         )
 
-    def sizes(self, per_gpu: PerGpu) -> Counter[int]:
+    def sizes(self, per_gpu: PerGpu, avoid: frozenset[str] = NOWHERE) -> Counter[int]:
         """Count the nodes that offer ``per_gpu`` by the number of their allocatable GPUs."""
-        if per_gpu not in self._sizes:
-            nodes = (self.node_states[index] for index in bits(self.suitable((), per_gpu)))
-            self._sizes[per_gpu] = Counter(node.allocatable.bit_count() for node in nodes)
-        return self._sizes[per_gpu]
+        key = (per_gpu, avoid)
+        if key not in self._sizes:
+            nodes = (self.node_states[index] for index in bits(self.suitable((), per_gpu, avoid)))
+            self._sizes[key] = Counter(node.allocatable.bit_count() for node in nodes)
+        return self._sizes[key]
 
-    def capacity(self, gpus: int, per_gpu: PerGpu, level: str | None = None) -> int:
+    def capacity(
+        self, gpus: int, per_gpu: PerGpu, level: str | None = None, avoid: frozenset[str] = NOWHERE
+    ) -> int:
         """Return how many workers with ``gpus`` each would fit on the empty nodes that offer ``per_gpu``.
 
-        All in one domain of the topology level, if one is given.
+        All in one domain of the topology level, if one is given, and none on the nodes to ``avoid``.
         """
-        key = (gpus, per_gpu, level)
+        key = (gpus, per_gpu, level, avoid)
         if key not in self._capacities:
-            self._capacities[key] = self._count_capacity(gpus, per_gpu, level)
+            self._capacities[key] = self._count_capacity(gpus, per_gpu, level, avoid)
         return self._capacities[key]
 
-    def _count_capacity(self, gpus: int, per_gpu: PerGpu, level: str | None) -> int:
+    def _count_capacity(self, gpus: int, per_gpu: PerGpu, level: str | None, avoid: frozenset[str]) -> int:
         if level is None:
-            return sum(size // gpus * nodes for size, nodes in self.sizes(per_gpu).items())
-        suitable = self.suitable((), per_gpu)
+            return sum(size // gpus * nodes for size, nodes in self.sizes(per_gpu, avoid).items())
+        suitable = self.suitable((), per_gpu, avoid)
         if level == NODE:
-            return max(self.sizes(per_gpu), default=0) // gpus
+            return max(self.sizes(per_gpu, avoid), default=0) // gpus
         if level in WITHIN_NODES:
             return max(
                 (
@@ -204,10 +222,10 @@ class NodePool:
         parts = list(self.known(placement))
         return len(parts) == len(placement) and not any(mask & ~node.allocatable for node, mask in parts)
 
-    def can_stay(self, placement: Placement) -> bool:
-        """Return whether the holder of these GPUs may keep them: all are usable, and none is reserved."""
+    def can_stay(self, job: Job, placement: Placement) -> bool:
+        """Return whether the job may restart on these GPUs of its own: all are usable, and none is reserved."""
         unreserved = not any(mask & node.reserved for node, mask in self.known(placement))
-        return unreserved and self.are_allocatable(placement)
+        return unreserved and self.are_allocatable(placement) and not avoids(job, placement)
 
     def nodes_of(self, placement: Iterable[Worker]) -> int:
         """Return the nodes of these workers."""
@@ -248,6 +266,11 @@ def _node_state(index: int, node: Node) -> NodeState:
         level: masks for level, masks in groups.items() if masks and all(allocatable & ~mask for mask in masks)
     }
     return NodeState(node, index, allocatable, dividing, free=allocatable)
+
+
+def avoids(job: Job, placement: Placement) -> bool:
+    """Return whether some of these workers are on nodes on which the job must not start now."""
+    return bool(job.avoid) and any(worker.node in job.avoid for worker in placement)
 
 
 def gpus_of(placement: Iterable[Worker]) -> set[tuple[str, int]]:

@@ -25,6 +25,10 @@ class SortedIndex:
         self._numbers[key] = number
         self._sorted.add((number, key))
 
+    def of(self, key: str) -> float:
+        """Return the number of a key, infinity for one that is not there."""
+        return self._numbers.get(key, inf)
+
     def discard(self, key: str) -> None:
         """Remove a key, if it is there."""
         if key in self._numbers:

@@ -1,0 +1,126 @@
+"""What bookings make of nodes and quotas, now and later; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from itertools import takewhile
+
+from springtide.scheduler.engine import messages
+from springtide.scheduler.gpu_types import as_table
+from springtide.scheduler.model import Amount, AmountsAtTime, Node, Project, Reason, Span
+from springtide.scheduler.repeats import spans
+from springtide.scheduler.store.tables import BookingRecord, Ending, EndingKey, EndingKind
+
+AHEAD = 14 * 86_400.0
+"""Time for which bookings that repeat are looked ahead, in seconds."""
+
+FOR_EVER = 1e12
+"""A time that never comes, in seconds since the epoch."""
+
+
+def times(booking: BookingRecord) -> tuple[Span, ...]:
+    """Return the times of a booking from its present or next one on; of one that repeats those of `AHEAD`."""
+    if booking.repeats is None:
+        return (Span(booking.start, booking.end),)
+    later = spans(booking.repeats, booking.start)
+    return tuple(takewhile(lambda span: span.start < booking.start + AHEAD, later))
+
+
+def holds_at(booking: BookingRecord, at: float) -> bool:
+    """Return whether a booking holds at a time from its present or next one on."""
+    return any(span.start <= at < span.end for span in times(booking))
+
+
+def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...]]:
+    """Return the times in which nodes are booked for nobody, by the name of the node."""
+    found: dict[str, list[Span]] = {}
+    for booking in bookings:
+        for node in booking.nodes:
+            found.setdefault(node, []).extend(times(booking))
+    return {node: tuple(sorted(spans)) for node, spans in found.items()}
+
+
+def shifted(quota: Amount, by: Amount, sign: int, types: Collection[str]) -> Amount:
+    """Return a quota with so many GPUs more, or with ``sign`` -1 fewer, at least 0; an unlimited one stays so."""
+    if quota is None or not by:
+        return quota
+    if isinstance(quota, int) and isinstance(by, int):
+        return max(0, quota + sign * by)
+    names = tuple(types)
+    mine, more = as_table(quota, names), as_table(by, names)
+    sums = {name: None if mine[name] is None else (mine[name] or 0) + sign * (more[name] or 0) for name in names}
+    most = {name: None if number is None else max(0, number) for name, number in sums.items()}
+    return most[names[0]] if isinstance(quota, int) and len(names) == 1 else most
+
+
+def changed_quotas(booking: BookingRecord) -> dict[str, tuple[int, Amount]]:
+    """Return by which amount, and with which sign, a booking changes the quotas of projects."""
+    changes: dict[str, tuple[int, Amount]] = {name: (-1, amount) for name, amount in booking.lends.items()}
+    return {booking.project: (1, booking.gpus), **changes} if booking.project else changes
+
+
+def with_quotas(
+    projects: Mapping[str, Project], booking: BookingRecord, sign: int, types: Collection[str]
+) -> dict[str, Project]:
+    """Return the projects with the quotas of a booking, or with ``sign`` -1 without them."""
+    changed = dict(projects)
+    for name, (direction, amount) in changed_quotas(booking).items():
+        if name in changed:
+            quota = shifted(changed[name].quota, amount, sign * direction, types)
+            changed[name] = replace(changed[name], quota=quota)
+    return changed
+
+
+def projects_at(
+    projects: Mapping[str, Project],
+    bookings: Iterable[BookingRecord],
+    endings: Mapping[EndingKey, Ending],
+    at: float,
+    types: Collection[str],
+) -> dict[str, Project]:
+    """Return the projects with the quotas that they will have at a time, by bookings and by changes that end."""
+    later = dict(projects)
+    for (kind, name), ending in endings.items():
+        if kind is EndingKind.QUOTA and ending.until <= at and name in later:
+            later[name] = replace(later[name], quota=ending.before)
+    for booking in bookings:
+        active = holds_at(booking, at)
+        if active != booking.begun:
+            later = with_quotas(later, booking, 1 if active else -1, types)
+    return later
+
+
+def in_time(
+    projects: Mapping[str, Project], bookings: Collection[BookingRecord], types: Collection[str]
+) -> tuple[Project, ...]:
+    """Return the projects with the times at which bookings change their quotas."""
+    concerned = {name for booking in bookings for name in changed_quotas(booking)}
+    if not concerned:
+        return tuple(projects.values())
+    booked = (span for booking in bookings if booking.project for span in times(booking))
+    changes = sorted({at for span in booked for at in span})
+    at_times: dict[str, list[AmountsAtTime]] = {}
+    for span in (Span(*pair) for pair in zip(changes, [*changes[1:], FOR_EVER], strict=True)):
+        then = projects_at(projects, bookings, {}, span.start, types)
+        for name in concerned & then.keys():
+            at_times.setdefault(name, []).append(AmountsAtTime(span, then[name].quota, then[name].limit))
+    return tuple(
+        replace(project, at_times=tuple(at_times[name])) if name in at_times else project
+        for name, project in projects.items()
+    )
+
+
+def nodes_open_at(nodes: Iterable[Node], bookings: Iterable[BookingRecord], at: float) -> tuple[Node, ...]:
+    """Return the nodes that no booking for nobody closes at a time."""
+    closed = {name for booking in bookings if holds_at(booking, at) for name in booking.nodes}
+    return tuple(node for node in nodes if node.name not in closed)
+
+
+def with_booking(why: Reason, bookings: Iterable[BookingRecord]) -> Reason:
+    """Return why a job waits, with the times and the reason of the maintenance for which it does not start."""
+    if why.code != "node-closes-first":
+        return why
+    first, start = why.params["first"], why.params["start"]
+    found = next((each for each in bookings if first in each.nodes and each.start == start), None)
+    return why if found is None else replace(why, params={**why.params, **messages.booked(found)})

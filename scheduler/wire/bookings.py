@@ -1,0 +1,73 @@
+"""Bookings: nodes and GPUs set apart from a start to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
+
+from springtide.scheduler.model import Amount
+from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until
+
+
+class Weekly(Request, frozen=True, kw_only=True):
+    """Times that come again: ``days`` such as ``sat,sun`` or ``mon-fri``, from a time of day to another.
+
+    ``closes`` is on the next day if it is not later than ``opens``. ``zone`` is such as ``Europe/Berlin``.
+    """
+
+    days: Annotated[str, Meta(max_length=100)]
+    opens: Annotated[str, Meta(max_length=5)]
+    closes: Annotated[str, Meta(max_length=5)]
+    zone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
+
+
+class BookingRequest(Request, frozen=True, kw_only=True):
+    """Whole ``nodes`` to set apart for nobody, or ``gpus`` for a ``project``; from now on without ``start``.
+
+    It has an ``end``, or comes again and again. ``lends`` are the GPUs by which the quotas of other projects are
+    lower meanwhile.
+    """
+
+    end: Until | None = None
+    every: Weekly | None = None
+    start: Until | None = None
+    why: Annotated[str, Meta(max_length=500)] = ""
+    nodes: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=255)], ...], Meta(max_length=1000)] = ()
+    project: ProjectName | None = None
+    gpus: Quantity = 0
+    lends: Annotated[dict[ProjectName, Quantity], Meta(max_length=100)] = {}
+
+
+class BookingView(Answer, frozen=True, kw_only=True):
+    """A booking with its times in seconds since the epoch; ``begun``: it holds now.
+
+    One that ``repeats`` says so in words, and has its present or next time; ``times`` are those of two weeks.
+    """
+
+    number: int
+    by: str
+    start: float
+    end: float
+    why: str
+    nodes: tuple[str, ...]
+    project: str
+    gpus: Amount
+    lends: Mapping[str, Amount]
+    begun: bool
+    repeats: str = ""
+    times: tuple[tuple[float, float], ...] = ()
+
+
+class NewBooking(Answer, frozen=True, kw_only=True):
+    """A booking that was made; ``notes`` say whose work it costs, and whose quota."""
+
+    booking: BookingView
+    notes: tuple[str, ...]
+
+
+class Bookings(Answer, frozen=True, kw_only=True):
+    """The bookings that hold or are to come, the first to begin first."""
+
+    items: tuple[BookingView, ...]

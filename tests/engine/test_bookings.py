@@ -1,0 +1,369 @@
+"""Bookings: nodes close and quotas rise from a start to an end, over restarts and steps of the clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import engine_worlds as worlds
+import pytest
+from msgspec import structs
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine import AuditQuery
+from springtide.scheduler.gpu_types import as_table
+from springtide.scheduler.model import Environment
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.timetable import ENDING
+
+HOUR = 3600.0
+NODES = (worlds.node("one", 4), worlds.node("two", 4), worlds.node("build", 2, Environment.BUILD))
+LEAD = 5.0 + ENDING
+"""Time before a maintenance at which jobs are asked to pause, by the grace period of the tests."""
+
+
+@pytest.fixture
+async def two(pool):
+    """The pool with two train nodes of 4 GPUs, and quotas of 2 for three projects."""
+    pool.executor.change_nodes(*NODES)
+    await pool.idle()
+    return pool
+
+
+async def booked(pool, *nodes: str, start: float = 2, hours: float = 1, **more: Any) -> wire.NewBooking:
+    """Make a booking that starts in some hours."""
+    at = pool.clock.now + start * HOUR
+    request = wire.BookingRequest(nodes=nodes, start=at, end=at + hours * HOUR, **more)
+    return await pool.engine.book(request, "admin")
+
+
+def numbers(pool) -> list[int]:
+    return [each.number for each in pool.engine.bookings().items]
+
+
+def node(pool, name: str) -> wire.NodeView:
+    return next(view for view in pool.engine.pool().nodes if view.name == name)
+
+
+def quota(pool, name: str) -> Any:
+    return next(view for view in pool.engine.pool().projects if view.name == name).quota
+
+
+def held(pool, name: str) -> set[str]:
+    """Return the jobs that hold GPUs of a node."""
+    return {cell.holder.job for cell in node(pool, name).gpus if cell.holder is not None}
+
+
+async def trail(pool, what: str = "booking") -> list[tuple[str, str]]:
+    page = await pool.engine.audit(None, 20, AuditQuery(what=what))
+    return [(each.who, each.what) for each in page.items][::-1]
+
+
+async def test_a_maintenance_comes_holds_and_goes_by_itself(two):
+    made = await booked(two, "one", why="A fan.")
+    assert numbers(two) == [made.booking.number]
+    assert node(two, "one").available
+    long = [await two.submit(gpus=4, name=name) for name in ("a", "b")]
+    for job in long:
+        await two.state(job.id, "running")
+    await two.later(2 * HOUR - LEAD - 1)
+    assert held(two, "one")
+    await two.later(1)
+    assert not held(two, "one")
+    await two.later(LEAD)
+    view = node(two, "one")
+    assert (view.available, view.drain.by, view.drain.why) == (False, "admin", "A fan.")
+    assert view.drain.until == made.booking.end
+    assert not held(two, "one")
+    await two.later(HOUR)
+    assert node(two, "one").available
+    assert numbers(two) == []
+    await two.idle()
+    assert held(two, "one")
+    assert await trail(two) == [
+        ("admin", "booking.make"),
+        ("springtide", "booking.begin"),
+        ("springtide", "booking.end"),
+    ]
+
+
+async def test_a_job_that_would_not_be_done_waits_and_says_why_and_a_short_one_starts(two):
+    await booked(two, "one", "two", why="New driver.", start=2)
+    long = await two.submit(gpus=4, time_limit=3 * HOUR)
+    await two.idle()
+    found = await two.job(long.id)
+    assert found.state == "queued"
+    assert found.reason.code == "node-closes-first"
+    start = two.engine.bookings().items[0].start
+    assert found.reason.params["start"] == start
+    text = found.reason.text
+    assert "New driver." in text
+    assert "It needs about 3 h, and has saved no checkpoint." in text
+    assert "UTC to" in text
+    short = await two.submit(gpus=4, time_limit=HOUR)
+    await two.state(short.id, "running")
+
+
+async def test_the_reason_of_a_paused_job_names_the_maintenance(two):
+    job = await two.submit(gpus=4)
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    made = await booked(two, where)
+    unsaved, quotas = made.notes
+    assert "has saved no checkpoint" in unsaved
+    assert quotas.startswith("The quotas add up to 6 GPUs, and 4 are left meanwhile")
+    await two.later(2 * HOUR - LEAD)
+    found = await two.state(job.id, "running", attempt=2)
+    assert found.attempts[0].ended_why.code == "node-closes"
+    assert not held(two, where)
+
+
+async def test_a_start_now_drains_at_once(two):
+    job = await two.submit(gpus=4)
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    await two.engine.book(wire.BookingRequest(nodes=(where,), end=two.clock.now + HOUR), "admin")
+    await two.idle()
+    assert not node(two, where).available
+    assert not held(two, where)
+
+
+async def test_a_maintenance_is_kept_over_restarts_and_steps_of_the_clock(two):
+    made = await booked(two, "one", start=2, hours=2)
+    await two.restart()
+    assert numbers(two) == [made.booking.number]
+    await two.set_clock(2 * HOUR)
+    assert not node(two, "one").available
+    await two.restart()
+    assert not node(two, "one").available
+    await two.set_clock(-HOUR)
+    assert node(two, "one").available
+    assert not two.engine.bookings().items[0].begun
+    await two.stop()
+    two.clock.now += 1.5 * HOUR
+    await two.start()
+    await two.idle()
+    assert not node(two, "one").available
+    await two.stop()
+    two.clock.now += 10 * HOUR
+    await two.start()
+    await two.idle()
+    assert node(two, "one").available
+    assert numbers(two) == []
+
+
+async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
+    await booked(two, "one", start=1)
+    await two.engine.drain_node(wire.DrainRequest(node="one", why="broken"), "admin")
+    await two.later(HOUR)
+    await two.later(2 * HOUR)
+    assert numbers(two) == []
+    assert node(two, "one").drain.why == "broken"
+
+
+async def test_a_node_in_maintenance_is_undrained_by_cancelling(two):
+    made = await booked(two, "one", start=1)
+    await two.later(HOUR)
+    with pytest.raises(Refusal, match=f"drained for booking {made.booking.number}"):
+        await two.engine.undrain_node(wire.UndrainRequest(node="one"), "admin")
+    await two.engine.cancel_booking(made.booking.number, "root")
+    assert node(two, "one").available
+    assert (await trail(two))[-1] == ("root", "booking.cancel")
+    with pytest.raises(Refusal, match="There is no booking"):
+        await two.engine.cancel_booking(made.booking.number, "root")
+
+
+async def test_making_a_booking_can_be_undone(two):
+    made = await booked(two, "one")
+    await two.engine.undo(made.booking.number, "root", members={})
+    assert numbers(two) == []
+    assert node(two, "one").available
+    with pytest.raises(Refusal, match="taken back already"):
+        await two.engine.undo(made.booking.number, "root", members={})
+
+
+async def test_a_build_node_in_maintenance_takes_no_workspace(two):
+    await booked(two, "build", start=1)
+    await two.engine.reserve_workspace("susan", "", 1, ["susan"])
+    await two.later(HOUR)
+    with pytest.raises(Refusal, match="only 0 build GPUs are free"):
+        await two.engine.reserve_workspace("joe", "", 1, ["joe"])
+    await two.later(HOUR)
+    await two.engine.reserve_workspace("joe", "", 1, ["joe"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "A booking names nodes or a project"),
+        ({"nodes": ("one",), "project": "susan", "gpus": 1}, "either nodes or a project"),
+        ({"nodes": ("three",)}, "There is no node"),
+        ({"nodes": ("one",), "start": -10.0}, "The start has passed already"),
+        ({"nodes": ("one",), "end": -10.0}, "The end has passed already"),
+        ({"nodes": ("one",), "start": 9 * HOUR}, "before its start"),
+        ({"nodes": ("one",), "gpus": 2}, "closes whole nodes"),
+        ({"nodes": ("one",), "why": "\x1b[2J"}, "control characters"),
+        ({"project": "nobody", "gpus": 2}, "There is no project"),
+        ({"project": "susan"}, "at least one GPU"),
+        ({"project": "susan", "gpus": 2, "lends": {"joe": 3}}, "cannot lend 3 GPUs: its quota is 2"),
+        ({"project": "susan", "gpus": 2, "lends": {"susan": 1}}, "cannot lend to itself"),
+        ({"project": "susan", "gpus": 3}, "would add up to 9 GPUs; the pool has 8 train GPUs"),
+    ],
+)
+async def test_what_cannot_be_booked_is_refused_in_words(two, fields, message):
+    now = two.clock.now
+    times = {key: (now + fields[key] if fields[key] > 0 else 1.0) for key in ("start", "end") if key in fields}
+    request = wire.BookingRequest(**{"end": now + 5 * HOUR, **fields, **times})
+    with pytest.raises(Refusal, match=message):
+        await two.engine.book(request, "admin")
+    assert numbers(two) == []
+
+
+async def test_a_booking_for_a_project_raises_its_quota_for_the_time(two):
+    await booked(two, project="susan", gpus=2)
+    lent = [await two.submit(who, gpus=1) for who in ("joe", "jemma") for _ in range(4)]
+    for job in lent:
+        await two.state(job.id, "running")
+    mine = await two.submit(gpus=4)
+    await two.idle()
+    assert (await two.job(mine.id)).state == "queued"
+    assert quota(two, "susan") == 2
+    await two.later(2 * HOUR)
+    assert quota(two, "susan") == 4
+    await two.state(mine.id, "running")
+    assert {view.name: view.held for view in two.engine.pool().projects} == {"susan": 4, "joe": 2, "jemma": 2}
+    await two.later(HOUR)
+    assert quota(two, "susan") == 2
+    assert numbers(two) == []
+
+
+async def test_a_project_lends_of_its_quota_if_an_admin_says_so(two):
+    await booked(two, project="susan", gpus=4, lends={"joe": 1, "jemma": 1})
+    await two.later(2 * HOUR)
+    assert [quota(two, name) for name in ("susan", "joe", "jemma")] == [6, 1, 1]
+    await two.restart()
+    assert [quota(two, name) for name in ("susan", "joe", "jemma")] == [6, 1, 1]
+    await two.set_clock(-HOUR)
+    assert [quota(two, name) for name in ("susan", "joe", "jemma")] == [2, 2, 2]
+    await two.later(HOUR)
+    await two.later(HOUR)
+    assert [quota(two, name) for name in ("susan", "joe", "jemma")] == [2, 2, 2]
+
+
+async def test_a_quota_for_a_time_and_a_booking_of_the_same_project_end_apart(two):
+    await booked(two, project="susan", gpus=2, start=1, hours=2)
+    until = two.clock.now + 2 * HOUR
+    await two.engine.edit_project("susan", wire.ProjectEdit(quota=1, until=until), "admin", members={})
+    await two.later(HOUR)
+    assert quota(two, "susan") == 3
+    await two.later(HOUR)
+    assert quota(two, "susan") == 4
+    await two.later(HOUR)
+    assert quota(two, "susan") == 2
+
+
+async def test_quotas_that_would_break_a_booking_to_come_are_refused(two):
+    made = await booked(two, project="susan", gpus=2)
+    with pytest.raises(Refusal, match=f"With booking {made.booking.number}: .* add up to 9 GPUs"):
+        await two.engine.edit_project("joe", wire.ProjectEdit(quota=3), "admin", members={})
+    with pytest.raises(Refusal, match="is for “susan”"):
+        await two.engine.delete_project("susan", "admin")
+    await two.engine.cancel_booking(made.booking.number, "admin")
+    await two.engine.edit_project("joe", wire.ProjectEdit(quota=3), "admin", members={})
+
+
+async def test_a_booking_for_a_project_counts_the_nodes_in_maintenance(two):
+    await booked(two, "one")
+    with pytest.raises(Refusal, match="the pool has 4 train GPUs"):
+        await booked(two, project="susan", gpus=1)
+    await booked(two, project="susan", gpus=2, start=4)
+
+
+async def test_two_gpus_until_friday_a_maintenance_and_a_restart_in_between(two):
+    friday = two.clock.now + 50 * HOUR
+    await two.engine.edit_project("susan", wire.ProjectEdit(quota=4, until=friday), "admin", members={})
+    await booked(two, "two", start=10, hours=4)
+    await booked(two, project="jemma", gpus=1, start=60, hours=4)
+    works = await two.submit(gpus=4)
+    await two.state(works.id, "running")
+    for step, back in ((9.5, 0), (1.0, -0.25), (1.0, 0), (3.0, 0), (30.0, -2.0), (8.0, 0), (10.0, 0), (5.0, 0)):
+        await two.later(step * HOUR)
+        if back:
+            await two.set_clock(back * HOUR)
+        await two.restart()
+        await two.idle()
+        now, start = two.clock.now, friday - 50 * HOUR
+        maintained = start + 10 * HOUR <= now < start + 14 * HOUR
+        assert node(two, "two").available is not maintained
+        assert not (maintained and held(two, "two"))
+        assert quota(two, "susan") == (4 if now < friday else 2)
+        assert quota(two, "jemma") == (3 if start + 60 * HOUR <= now < start + 64 * HOUR else 2)
+        assert (await two.job(works.id)).state == "running"
+
+
+async def test_a_booking_comes_again_and_again_over_restarts_and_steps_of_the_clock(two):
+    nights = wire.Weekly(days="mon-fri", opens="20:00", closes="08:00")
+    request = wire.BookingRequest(project="susan", gpus=2, every=nights)
+    made = await two.engine.book(request, "admin")
+    assert made.booking.repeats == "Mon, Tue, Wed, Thu, Fri from 20:00 to 08:00, UTC"
+    monday = datetime(1970, 1, 12, tzinfo=UTC).timestamp()
+    hours = (14, 21, 31, 33, 45, 55, 57, 120, 129, 137, 168, 189)
+    for step, hour in enumerate(hours):
+        await two.later(monday + hour * HOUR - two.clock.now)
+        if step % 3 == 1:
+            await two.restart()
+            await two.idle()
+        if step % 4 == 3:
+            await two.set_clock(-60.0)
+            await two.set_clock(60.0)
+        wall = datetime.fromtimestamp(two.clock.now, UTC)
+        night = (wall.hour >= 20 and wall.weekday() < 5) or (wall.hour < 8 and (wall.weekday() - 1) % 7 < 5)
+        assert quota(two, "susan") == (4 if night else 2), wall
+        assert two.engine.bookings().items[0].begun is night
+    begun = [what for _, what in await trail(two)]
+    assert begun.count("booking.begin") > begun.count("booking.cancel") == 0
+    await two.engine.cancel_booking(made.booking.number, "admin")
+    assert quota(two, "susan") == 2
+
+
+async def test_a_maintenance_of_each_week_is_known_before_it_comes(two):
+    await two.engine.book(
+        wire.BookingRequest(nodes=("one", "two"), every=wire.Weekly(days="daily", opens="20:00", closes="21:00")),
+        "admin",
+    )
+    job = await two.submit(gpus=4, time_limit=30 * HOUR)
+    await two.idle()
+    assert (await two.job(job.id)).reason.code == "node-closes-first"
+    short = await two.submit(gpus=4, time_limit=HOUR)
+    await two.state(short.id, "running")
+
+
+async def test_what_comes_again_must_fit_each_time(two):
+    await booked(two, "one", start=30, hours=30)
+    nights = wire.Weekly(days="daily", opens="20:00", closes="08:00")
+    with pytest.raises(Refusal, match=r"From .* UTC on: .* the pool has 4 train GPUs"):
+        await two.engine.book(wire.BookingRequest(project="susan", gpus=2, every=nights), "admin")
+    odd = wire.Weekly(days="daily", opens="20:00", closes="08:00", zone="Mars")
+    with pytest.raises(Refusal, match="is no time zone"):
+        await two.engine.book(wire.BookingRequest(nodes=("two",), every=odd), "admin")
+    with pytest.raises(Refusal, match="either an end or times that come again"):
+        await two.engine.book(wire.BookingRequest(nodes=("two",), end=2e6, every=nights), "admin")
+    with pytest.raises(Refusal, match="A booking has an end"):
+        await two.engine.book(wire.BookingRequest(nodes=("two",)), "admin")
+
+
+async def test_a_booking_is_of_its_gpu_type_also_when_another_joins_the_pool(pool, tmp_path):
+    old, new = (structs.replace(worlds.node(name, 8), gpu_type=name) for name in ("v100", "a100"))
+    other = type(pool)(tmp_path / "other", worlds.MemoryExecutor(nodes=(old,)))
+    await other.start()
+    try:
+        made = await booked(other, project="susan", gpus=2)
+        assert made.booking.gpus == {"v100": 2}
+        other.executor.change_nodes(new, old)
+        await other.idle()
+        for hours, raised in ((0, 2), (2, 4), (1, 2)):
+            await other.later(hours * HOUR)
+            found = as_table(quota(other, "susan"), ("v100", "a100"))
+            assert found == {"v100": raised, "a100": 0}
+    finally:
+        await other.stop()
