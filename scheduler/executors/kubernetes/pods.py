@@ -16,7 +16,7 @@ from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.kube import NETWORK_POLICIES, PODS, SERVICES, Api, ApiError, Object, Resource
+from springtide.scheduler.kube import EVENTS, NETWORK_POLICIES, PODS, SERVICES, Api, ApiError, Object, Resource
 
 T = TypeVar("T")
 
@@ -231,6 +231,16 @@ class PodControl:
             if error.status != NOT_FOUND and not await self._is_replaced(error, pod):
                 raise
 
+    async def last_warning(self, pod: Pod) -> str:
+        """Return the last warning about a pod among the cluster's events; empty if none can be read."""
+        about = f"involvedObject.uid={pod.metadata.uid},type=Warning"
+        try:
+            found, _ = await self._api.list(EVENTS, self._namespace, fields=about)
+        except ApiError:
+            return ""
+        last = max(found, key=_time_of, default=None)
+        return "" if last is None else " ".join(str(last.get("message") or "").split())
+
     async def release_pod(self, pod: Pod) -> None:
         """Remove the finalizer of a pod whose end is recorded, and delete it. Raises `ApiError`."""
         meta = pod.metadata
@@ -264,3 +274,8 @@ class PodControl:
         except ApiError as missing:
             return missing.status == NOT_FOUND
         return bool(existing["metadata"]["uid"] != pod.metadata.uid)
+
+
+def _time_of(event: Object) -> str:
+    """Return when an event happened last; the API's texts of times sort by time."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"])
