@@ -24,6 +24,8 @@ FIRST_DELAY = 0.2
 LONGEST_DELAY = 5.0
 NOT_FOUND = 404
 CONFLICT = 409
+UNSCHEDULED = "FailedScheduling"
+"""Reason of the warnings of the cluster's scheduler."""
 INVALID = 422
 UNAUTHORIZED = 401
 TOO_MANY_REQUESTS = 429
@@ -232,13 +234,13 @@ class PodControl:
                 raise
 
     async def last_warning(self, pod: Pod) -> str:
-        """Return the last warning about a pod among the cluster's events; empty if none can be read."""
+        """Return the last warning about a pod since it has a node; empty if no event of it can be read."""
         about = f"involvedObject.uid={pod.metadata.uid},type=Warning"
         try:
             found, _ = await self._api.list(EVENTS, self._namespace, fields=about)
         except ApiError:
             return ""
-        last = max(found, key=_time_of, default=None)
+        last = max((each for each in found if each.get("reason") != UNSCHEDULED), key=_time_of, default=None)
         return "" if last is None else " ".join(str(last.get("message") or "").split())
 
     async def release_pod(self, pod: Pod) -> None:

@@ -6,7 +6,7 @@ machine they need no token.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ def objects(place: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[s
 
 
 @contextmanager
-def made(cluster: Cluster, path: str, body: dict[str, Any]) -> Iterator[None]:
-    cluster.request("POST", path, body)
+def made(cluster: Cluster, path: str, body: Mapping[str, Any]) -> Iterator[None]:
+    cluster.request("POST", path, dict(body))
     try:
         yield
     finally:
