@@ -156,7 +156,7 @@ class ClusterResources:
         known = self._homes.get(user, {})
         name = min(known.items(), key=lambda item: (item[1], item[0]), default=("", ""))[0]
         claim = self._claims.items.get((self._settings.namespace, name))
-        return Home() if claim is None else home_in_jobs(claim, self._settings.home)
+        return Home() if claim is None else home_in_jobs(name, claim.access_modes, self._settings.home)
 
     def workspace_of(self, namespace: str, name: str) -> tuple[str, str] | None:
         """Return user and server of a notebook's pod; None for a pod that is not a notebook's, or unknown."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from springtide.scheduler.executors.kubernetes.objects.api_types import VolumeClaim
 from springtide.scheduler.model import HomeAccess
 
 HomeRule: TypeAlias = Literal["auto", "mount", "read-only", "none"]
@@ -29,11 +28,11 @@ class Home(NamedTuple):
     access: HomeAccess = HomeAccess.USUAL
 
 
-def home_in_jobs(claim: VolumeClaim, rule: HomeRule) -> Home:
-    """Return how the pods of jobs have the home of this claim."""
-    access = access_by_rule(claim.access_modes, rule)
+def home_in_jobs(claim: str, modes: Collection[str], rule: HomeRule) -> Home:
+    """Return how the pods of jobs have the home of this claim, whose volume has these access modes."""
+    access = access_by_rule(modes, rule)
     mounted = access in (HomeAccess.USUAL, HomeAccess.READ_ONLY)
-    return Home(claim.metadata.name if mounted else None, access)
+    return Home(claim if mounted else None, access)
 
 
 def access_by_rule(modes: Collection[str], rule: HomeRule) -> HomeAccess:

@@ -231,7 +231,7 @@ def test_jobs_have_the_homes_whose_volume_their_node_can_attach(
 ) -> None:
     """The modes of the volume count once there is one, which is more or less than what the claim asks for."""
     claim = VolumeClaim(ObjectMeta("claim"), VolumeClaimSpec(asked), VolumeClaimStatus("Bound", has))
-    assert home_in_jobs(claim, rule) == expected
+    assert home_in_jobs("claim", claim.access_modes, rule) == expected
 
 
 def test_the_clusters_patience_outlasts_the_grace_period() -> None:
