@@ -255,6 +255,18 @@ class Block(NamedTuple):
     checkable: bool = False
 
 
+class HomeAccess(StrEnum):
+    """How the pods of an attempt have the home of its user."""
+
+    USUAL = ""
+    """As its notebooks have it, or not at all if there is none."""
+    READ_ONLY = "read-only"
+    ONE_NODE = "one-node"
+    """Left out, because one node only can attach its volume."""
+    LEFT_OUT = "left-out"
+    """Left out, because the administrator has set so."""
+
+
 class Checkpoint(NamedTuple):
     """A checkpoint that was recognised among a job's files.
 

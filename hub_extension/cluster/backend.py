@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from springtide.hub_extension.cluster.scrapers import Scrapers
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.executors.base import ExecutorError
@@ -76,6 +77,10 @@ class Cluster:
     def executor(self, credentials: Credentials | None) -> KubernetesExecutor:
         """Return the executor that runs jobs on this cluster; with ``credentials`` they can use the pool's API."""
         return KubernetesExecutor(self._settings, self._api, credentials=credentials)
+
+    def scrapers(self) -> Scrapers:
+        """Return the accounts of the cluster that may read the metrics."""
+        return Scrapers(self._api)
 
     def train_jobs(self, engine: Engine, namespaces: Sequence[str], policy: str) -> TrainJobs:
         """Return the intake of TrainJobs of these namespaces; ``*`` means all namespaces.

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.hub_extension.doctor.homes import homes
 from springtide.hub_extension.doctor.job_pods import job_pods
 from springtide.hub_extension.doctor.other_pods import other_pods
 from springtide.scheduler.datasets.dataset import Dataset
@@ -76,6 +77,8 @@ async def cluster(
     async for finding in _agents(api, settings):
         yield finding
     async for finding in _volume(api, settings):
+        yield finding
+    async for finding in homes(api, settings):
         yield finding
     async for finding in _datasets(api, settings.namespace, declared):
         yield finding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from springtide.hub_extension.api.endpoint import RoutedHandler
 from springtide.hub_extension.api.routes import Route, Who
+from springtide.hub_extension.web.job_callers import given_token
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.engine.job_times import cumulative
 from springtide.scheduler.gpu_reading import METRICS, MIB
@@ -235,6 +236,13 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+class Scrapers(Protocol):
+    """Readers of the metrics that the hub does not know."""
+
+    async def admits(self, token: str) -> bool:
+        """Return whether it is the token of such a reader. Raises `Refusal` for one that may not read them."""
+
+
 class MetricsHandler(RoutedHandler):
     """Handler of the metrics."""
 
@@ -246,10 +254,17 @@ class MetricsHandler(RoutedHandler):
         media="text/plain",
     )
 
-    def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
-        """Store the function that returns the metrics."""
+    def initialize(self, *, text: Callable[[], bytes], scrapers: Scrapers | None = None, **settings: Any) -> None:
+        """Store the function that returns the metrics; ``scrapers`` are readers that the hub does not know."""
         super().initialize(**settings)
         self._text = text
+        self._scrapers = scrapers
+
+    async def prepare(self) -> None:
+        """Check the method and the caller."""
+        route = self.route
+        if self._scrapers is None or not await self._scrapers.admits(given_token(self)):
+            await self.admit(route)
 
     def get(self) -> None:
         """Send the metrics."""

@@ -27,6 +27,7 @@ from springtide.hub_extension.backup.mark import latest_backup
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.hub_extension.notifications.deliverer import Deliverer
 from springtide.hub_extension.service.hub_users import HubUserWatch
+from springtide.hub_extension.service.metrics import Scrapers
 from springtide.hub_extension.service.setup import Setup
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.tracking.forwarder import Forwarder
@@ -78,6 +79,7 @@ class Runtime:
         self._clock = clock
         self._stack = AsyncExitStack()
         self._elected: tuple[asyncio.Task[None], ...] = ()
+        self._scrapers: Scrapers | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -162,6 +164,7 @@ class Runtime:
             hub=Hub(oauth, oauth.hub_prefix, oauth.hub_host),
             allowed_hosts=settings.allowed_hosts,
             credentials=credentials,
+            scrapers=self._scrapers,
         )
         server = serve(site, sockets)
         self._stack.push_async_callback(_close, server)
@@ -263,6 +266,7 @@ class Runtime:
             raise StartError(f"{needs}: pip install 'springtide[hub,kubernetes]'", BAD_INPUT) from error
 
         cluster = await self._stack.enter_async_context(Cluster(settings))
+        self._scrapers = cluster.scrapers()
         self._elected = (asyncio.create_task(cluster.elected(), name="the pool's lease"),)
         self._stack.callback(self._elected[0].cancel)
         return cluster

@@ -74,7 +74,8 @@ class Site:
     """Parts of the application. ``prefix`` begins and ends with a slash.
 
     ``recheck`` is the interval at which event streams and sessions check their caller's permissions, in seconds.
-    ``credentials`` verifies those of jobs, None if jobs have none.
+    ``credentials`` verifies those of jobs, None if jobs have none; ``scrapers`` are readers of the metrics whom
+    the hub does not know.
     """
 
     pool: Pool
@@ -85,6 +86,7 @@ class Site:
     hub: Hub | None = None
     allowed_hosts: tuple[str, ...] = ()
     credentials: Credentials | None = None
+    scrapers: metrics.Scrapers | None = None
 
     def application(self) -> Application:
         """Return the Tornado application."""
@@ -99,7 +101,8 @@ class Site:
             default_handler_class=NotFoundHandler,
             log_function=log_request,
         )
-        guard(application, self.allowed_hosts, health=f"{self.prefix}api/v1/health")
+        api_root = f"{self.prefix}api/v1"
+        guard(application, self.allowed_hosts, health=f"{api_root}/health", scraped=f"{api_root}/metrics")
         return application
 
     def _api(self) -> Handlers:
@@ -122,7 +125,11 @@ class Site:
                 sessions.SessionHandler.ROUTE,
                 {"pool": self.pool, "recheck": self.recheck},
             ),
-            (metrics.MetricsHandler, metrics.MetricsHandler.ROUTE, {"text": measured.text}),
+            (
+                metrics.MetricsHandler,
+                metrics.MetricsHandler.ROUTE,
+                {"text": measured.text, "scrapers": self.scrapers},
+            ),
             (openapi.OpenApiHandler, openapi.OpenApiHandler.ROUTE, {"text": document}),
         ]
         return [

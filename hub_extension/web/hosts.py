@@ -15,6 +15,9 @@ LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 LONGEST_SHOWN: Final = 100
 """Maximum number of characters of a refused host name that an answer repeats."""
 
+_ADDRESS: Final = r"(?:\d+(?:\.\d+){3}|\[[0-9a-f:]+\])"
+"""An IP address as the name of a host."""
+
 REFUSAL = """\
 Nothing is served here under the name {name}.
 Use an address that is allowed, or allow this one: `springtide up --allowed-host NAME`, or add the name to
@@ -34,15 +37,24 @@ def foreign(allowed: Iterable[str]) -> str:
     return rf"(?!(?:{'|'.join(patterns)})\Z).*"
 
 
-def guard(application: Application, allowed: Iterable[str], *, health: str | None = None) -> None:
+def guard(
+    application: Application, allowed: Iterable[str], *, health: str | None = None, scraped: str | None = None
+) -> None:
     """Refuse requests whose header ``Host`` is not among ``allowed``; if ``allowed`` is empty, accept any name.
 
-    ``health`` is a path that is served under any name, because probes use the address of the machine or pod.
+    ``health`` is a path that is served under any name, because probes use the address of the machine or pod;
+    ``scraped`` one that is served under IP addresses as well, which Prometheus uses, and DNS rebinding cannot.
     """
     names = list(allowed)
-    if names:
-        paths = ".*" if health is None else rf"(?!{re.escape(health)}\Z).*"
-        application.add_handlers(foreign(names), [(paths, ForeignHostHandler)])
+    if not names:
+        return
+    served = [path for path in (health, scraped) if path is not None]
+    paths = rf"(?!(?:{'|'.join(map(re.escape, served))})\Z).*" if served else ".*"
+    handlers: list[tuple[str, type[RequestHandler]]] = [(paths, ForeignHostHandler)]
+    application.add_handlers(foreign(names), handlers)
+    if scraped is not None:
+        elsewhere = rf"(?!{_ADDRESS}\Z){foreign(names)}"
+        application.add_handlers(elsewhere, [(re.escape(scraped), ForeignHostHandler)])
 
 
 class ForeignHostHandler(RequestHandler):

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
-from springtide.scheduler.model import Closure, Node, Placement, Reason, Spread
+from springtide.scheduler.model import Closure, HomeAccess, Node, Placement, Reason, Spread
 from springtide.scheduler.store.records import Hold
 from springtide.scheduler.store.tables import POOL, BookingRecord
 
@@ -81,7 +81,7 @@ def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> 
         here = [node for node in closed.values() if node.closure is closure]
         if here:
             since = here[0].closed_since
-            said = "" if since is None else _utc(since)
+            said = "" if since is None else utc(since)
             return Reason(code, {"node": here[0].name, "others": len(here) - 1, "since": said})
     return None
 
@@ -277,12 +277,14 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def starting(gpus: int, borrowed: int, packages: int) -> Reason:
+def starting(gpus: int, borrowed: int, packages: int, home: HomeAccess = HomeAccess.USUAL) -> Reason:
     """Return an attempt is being started on ``gpus`` GPUs, the last ``borrowed`` of them beyond the quota.
 
-    ``packages`` is the number of packages that it requires, which are installed before.
+    ``packages`` is the number of packages that it requires, which are installed before. ``home`` is how it has the
+    home of its user.
     """
-    return Reason("starting", {"gpus": gpus, "borrowed": borrowed, **({"packages": packages} if packages else {})})
+    added = {**({"packages": packages} if packages else {}), **({"home": home.value} if home else {})}
+    return Reason("starting", {"gpus": gpus, "borrowed": borrowed, **added})
 
 
 def running(
@@ -296,13 +298,14 @@ def running(
     deleted: bool = False,
     unused: tuple[float, float] | None = None,
     slow: Params = MappingProxyType({}),
+    home: HomeAccess = HomeAccess.USUAL,
 ) -> Reason:
     """Return the job runs on ``gpus`` GPUs, with ``workers`` of at most ``most`` workers.
 
     ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
     has no checkpoint: the run time that this would lose at least, in seconds; ``deleted``, that it had some.
     ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in that time, from
-    0 to 1. ``slow`` is a `slow_placement`.
+    0 to 1. ``slow`` is a `slow_placement`, ``home`` how it has the home of its user.
     """
     params: dict[str, str | int | float | tuple[str, ...] | None]
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
@@ -312,6 +315,8 @@ def running(
         params |= {"never_saved": 1, "lost": never_saved, **({"deleted": 1} if deleted else {})}
     if unused is not None:
         params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
+    if home:
+        params["home"] = home.value
     return Reason("running", {**params, **slow})
 
 

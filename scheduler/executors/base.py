@@ -26,7 +26,7 @@ from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import DAMAGED, GONE
 from springtide.scheduler.metrics import Extremes, Values
-from springtide.scheduler.model import Block, Checkpoint, Node, Placement
+from springtide.scheduler.model import Block, Checkpoint, HomeAccess, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.population import MemberRef
 from springtide.scheduler.telemetry.sample import GpuSample
@@ -200,7 +200,8 @@ class AttemptStatus(msgspec.Struct, frozen=True):
     """The state of an attempt.
 
     ``started`` is when its processes started, in seconds since the epoch; ``placement`` is complete as far as the
-    executor knows it. The engine needs the placement only of attempts that are not in the store.
+    executor knows it. The engine needs the placement only of attempts that are not in the store. ``home`` is how
+    they have the home of its user.
     """
 
     key: AttemptKey
@@ -208,6 +209,7 @@ class AttemptStatus(msgspec.Struct, frozen=True):
     started: float | None = None
     exit: Exit | None = None
     placement: Placement = ()
+    home: HomeAccess = HomeAccess.USUAL
 
 
 @dataclass(frozen=True, slots=True)

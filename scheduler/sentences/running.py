@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from springtide.scheduler.model import HomeAccess
 from springtide.scheduler.sentences.attempts import OWN_FILES
 from springtide.scheduler.sentences.decisions import holds_split
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
@@ -21,6 +24,19 @@ def _starting(p: Params) -> Sentences:
     if p.get("packages"):
         required = count(number(p, "packages"), "required package")
         yield state(f"Installing {required}. Progress is in the log.")
+    yield from _home(p)
+
+
+HOMES: Mapping[str, str] = {
+    HomeAccess.READ_ONLY: "It can read the home of its user, and not write there.",
+    HomeAccess.ONE_NODE: "It does not have the home of its user, whose volume one node only can attach.",
+    HomeAccess.LEFT_OUT: "It does not have the home of its user: the admin leaves homes out of jobs.",
+}
+
+
+def _home(p: Params) -> Sentences:
+    if said := HOMES.get(str(p.get("home", ""))):
+        yield state(said)
 
 
 def _unused(p: Params) -> str:
@@ -47,6 +63,7 @@ def _running(p: Params) -> Sentences:
     workers, most = number(p, "workers"), number(p, "most")
     if workers < most:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
+    yield from _home(p)
     if p.get("unused_seconds"):
         yield state(_unused(p))
     if p.get("never_saved"):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
+import pytest
+import unpacked_programs
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +60,48 @@ def test_brackets_and_durations_of_the_expressions_are_whole():
         assert expression.count("(") == expression.count(")")
         assert all(re.fullmatch(r"\d+[smhd]", span) for span in re.findall(r"\[([^\]]*)\]", expression))
         assert re.fullmatch(r"\d+[smhd]", alert.get("for", "0s"))
+
+
+@pytest.mark.parametrize(
+    ("values", "fires"),
+    [
+        pytest.param("_x500", False, id="never scraped"),
+        pytest.param("0+1x30 _x500", True, id="scraped before"),
+        pytest.param("0+1x530", False, id="scraped"),
+        pytest.param("0+1x30 _x2000", False, id="gone for more than a day"),
+    ],
+)
+def test_the_pool_is_down_if_it_was_scraped_within_a_day_and_is_not_now(
+    tmp_path: Path, values: str, *, fires: bool
+) -> None:
+    """Asked of Prometheus's own program, at the end of the series."""
+    program = unpacked_programs.find("prometheus")
+    if program is None:
+        pytest.fail("There is no prometheus on this machine: run `make tools`")
+    minutes = sum(int(each) for each in re.findall(r"x(\d+)", values))
+    summary, description = (
+        next(each for each in ALERTS if each["alert"] == "SpringtideDown")["annotations"][name]
+        for name in ("summary", "description")
+    )
+    labels = {"severity": "critical", "namespace": "pool", "job": "springtide"}
+    expected = {"exp_labels": labels, "exp_annotations": {"summary": summary, "description": description}}
+    checked = {
+        "interval": "1m",
+        "input_series": [
+            {"series": 'springtide_ticks_total{namespace="pool",job="springtide",instance="a"}', "values": values}
+        ],
+        "alert_rule_test": [
+            {
+                "eval_time": f"{minutes}m",
+                "alertname": "SpringtideDown",
+                "exp_alerts": [expected] if fires else [],
+            }
+        ],
+    }
+    file = tmp_path / "test.yaml"
+    rules = str(ROOT / "helm/springtide/files/alerts.yaml")
+    file.write_text(yaml.safe_dump({"rule_files": [rules], "tests": [checked]}))
+    done = subprocess.run(
+        [program.with_name("promtool"), "test", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler import sentences
-from springtide.scheduler.model import Alternative, Amount, Reason, StartsIf
+from springtide.scheduler.model import Alternative, Amount, HomeAccess, Reason, StartsIf
 from springtide.scheduler.sentences import Role
 
 SCHEDULER = Path(__file__).parents[2] / "scheduler"
@@ -211,9 +211,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "without-gpus-next": [{}],
     "without-gpus-drained": [{}],
-    "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1)}],
+    "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "home": tuple(HomeAccess)}],
     "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
         "never_saved": (0, 1), "deleted": (0, 1)},
+        *[{"gpus": 1, "borrowed": 0, "workers": 1, "most": 1, "home": each} for each in HomeAccess],
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
     "stopping": [{"gpus": (1, 8)}],

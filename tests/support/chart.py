@@ -65,6 +65,7 @@ class Helm:
     ) -> list[dict[str, Any]]:
         """Return the objects that an installation would create."""
         command = ["template", release, str(self.chart), "--namespace", namespace, "--kube-version", "1.34.0"]
+        command += ["--set", "newSecretsWithoutCluster=true"]
         return [made for made in yaml.load_all(self.run(*command, values=values), yaml.CSafeLoader) if made]
 
 

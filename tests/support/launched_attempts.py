@@ -8,6 +8,7 @@ from typing import Any
 from job_options import with_options
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
+from springtide.scheduler.executors.kubernetes.homes import Home
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -16,6 +17,7 @@ from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 SETTINGS = KubernetesSettings("pool", "springtide", Path("/state"), ("hub/train:1", "hub/*"), jobs_claim="jobs")
 
+NO_HOME = Home()
 
 GPU_NODE = Node("n1", 8, resource="nvidia.com/gpu", per_gpu=PerGpu(2.0, 1 << 30))
 
@@ -33,7 +35,7 @@ def spec(**more: Any) -> AttemptSpec:
 
 def record(
     settings: KubernetesSettings = SETTINGS,
-    home: str | None = None,
+    home: Home = NO_HOME,
     resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu"),
     per_gpu: PerGpu = UNSPECIFIED,
     **more: Any,

@@ -26,6 +26,17 @@
 {{- default (include "springtide.fullname" .) .Values.existingSecret }}
 {{- end }}
 
+{{/* Fails where a Secret would be a new one at each rendering: (list $ "existingSecret"). A namespace has its account
+`default` as soon as it exists; where it does not, whoever makes it may read others. */}}
+{{- define "springtide.keptSecret" -}}
+{{- $root := index . 0 }}
+{{- if not $root.Values.newSecretsWithoutCluster }}
+{{- if not (or (lookup "v1" "ServiceAccount" $root.Release.Namespace "default") (lookup "v1" "Namespace" "" "kube-system")) }}
+{{- fail (printf "%s is empty, and the chart is rendered without the cluster, where no Secret can be kept: each rendering would make new ones. Make a Secret and name it (docs/kubernetes.md, GitOps). To look at the objects alone, set newSecretsWithoutCluster=true." (index . 1)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "springtide.serviceAccount.service" -}}
 {{- default (include "springtide.fullname" .) .Values.serviceAccount.service }}
 {{- end }}
@@ -92,6 +103,28 @@
 {{- if and .Values.train.terminals (or $apart (include "springtide.trainPolicy" .)) }}true{{ end }}
 {{- end }}
 
+{{/* Whether the chart makes an account that scrapes, and its token. */}}
+{{- define "springtide.scraper" -}}
+{{- $metrics := .Values.metrics }}
+{{- if and (or $metrics.serviceMonitor.enabled $metrics.podMonitor.enabled) (not $metrics.authorization) }}true{{ end }}
+{{- end }}
+
+{{/* Where and how a monitor reads the metrics: (list $ .Values.metrics.serviceMonitor). */}}
+{{- define "springtide.scrape" -}}
+{{- $root := index . 0 -}}
+path: {{ include "springtide.servicePrefix" $root }}api/v1/metrics
+port: http
+interval: {{ (index . 1).interval }}
+authorization:
+  {{- with $root.Values.metrics.authorization }}
+  {{- toYaml . | nindent 2 }}
+  {{- else }}
+  credentials:
+    name: {{ include "springtide.fullname" $root }}-scraper
+    key: token
+  {{- end }}
+{{- end }}
+
 {{- define "springtide.agentNamespace" -}}
 {{- default .Release.Namespace .Values.agent.namespace.name }}
 {{- end }}
@@ -113,7 +146,11 @@
 {{- end }}
 
 {{- define "springtide.hubClaim" -}}
+{{- if .Values.hub.enabled }}
 {{- default (printf "%s-hub" (include "springtide.fullname" .)) .Values.hub.storage.existingClaim }}
+{{- else }}
+{{- .Values.hub.existing.databaseClaim }}
+{{- end }}
 {{- end }}
 
 {{- define "springtide.priorityClass.train" -}}

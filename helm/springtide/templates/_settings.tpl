@@ -22,6 +22,7 @@
   "run_as" (ternary nil (int $train.runAsUser) .Values.assignedUsers)
   "fs_group" (ternary nil (int $train.fsGroup) .Values.assignedUsers)
   "home_path" .Values.notebooks.storage.path
+  "home" $train.home
   "image_pull_policy" .Values.images.notebook.pullPolicy
   "image_pull_secrets" .Values.imagePullSecrets
   "network_policy" .Values.networkPolicy.enabled
@@ -29,6 +30,7 @@
 {{- with include "springtide.priorityClass.train" . }}
 {{- $_ := set $kubernetes "priority_class" . }}
 {{- end }}
+{{- with $train.diskLimit }}{{ $_ := set $kubernetes "disk_limit" . }}{{ end }}
 {{- with $train.podTemplate }}{{ $_ := set $kubernetes "pod_template" . }}{{ end }}
 {{- with $train.projectPodTemplates }}{{ $_ := set $kubernetes "project_pod_templates" . }}{{ end }}
 {{- if $train.nodeGroups }}

@@ -29,7 +29,7 @@ from springtide.scheduler.executors.base import (
     TrialReport,
 )
 from springtide.scheduler.metrics import latest, merged, since, with_values
-from springtide.scheduler.model import FINAL, Block, JobState, Placement, Reason
+from springtide.scheduler.model import FINAL, Block, HomeAccess, JobState, Placement, Reason
 from springtide.scheduler.store.records import (
     Asked,
     AttemptRecord,
@@ -386,11 +386,15 @@ def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries
             ended = replace(ended, at=min(now, started + ended.ran))
         return settle(job, structs.replace(attempt, started=started), ended, retries)
     if status.phase is AttemptPhase.STARTING:
-        return (job if attempt.seen else job.with_attempt(structs.replace(attempt, seen=True))), ()
-    return _running(job, attempt, status.started or now), ()
+        return (job if attempt.seen else _seen(job, attempt, status.home)), ()
+    return _running(job, attempt, status.started or now, status.home), ()
 
 
-def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecord:
+def _seen(job: JobRecord, attempt: AttemptRecord, home: HomeAccess) -> JobRecord:
+    return job.with_attempt(structs.replace(attempt, seen=True)).with_standing(home=home)
+
+
+def _running(job: JobRecord, attempt: AttemptRecord, started: float, home: HomeAccess) -> JobRecord:
     if attempt.started is not None:
         return job
     state = AttemptState.RUNNING if attempt.asked is None else attempt.state
@@ -398,7 +402,7 @@ def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecor
     if attempt.asked is None:
         running = running.with_standing(state=JobState.RUNNING)
     first = started if job.standing.started is None else job.standing.started
-    return running.with_standing(started=first, blocks=0, block=None)
+    return running.with_standing(started=first, blocks=0, block=None, home=home)
 
 
 def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries) -> Transition:

@@ -352,7 +352,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
             return _rendered(own)
-        now = messages.starting(live.gpus, context.borrowing.of(job), len(job.spec.options.requirements))
+        packages = len(job.spec.options.requirements)
+        now = messages.starting(live.gpus, context.borrowing.of(job), packages, job.standing.home)
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
         now = messages.running(
@@ -365,6 +366,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             deleted=job.checkpoints_deleted,
             unused=_unused(job, context),
             slow=_slow(job, context),
+            home=job.standing.home,
         )
     hold = job.standing.hold
     return _rendered(now, now, *([] if hold is None else [messages.on_hold(hold, runs=True)]))

@@ -18,7 +18,7 @@ from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, disruption
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.gpu_types import machine_of
-from springtide.scheduler.model import Block, Placement, Worker
+from springtide.scheduler.model import Block, HomeAccess, Placement, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,14 @@ class Verdict:
     """Why the executor gave up an attempt.
 
     ``node`` is the node on which the cluster would not place a pod, ``block`` an obstacle to other attempts as
-    well.
+    well. ``unprepared``: a node has a pod and does not prepare it; only events say why.
     """
 
     kind: ExitKind
     detail: str
     node: str = ""
     block: Block | None = None
+    unprepared: bool = False
 
 
 @dataclass(slots=True)
@@ -43,8 +44,8 @@ class Attempt:
     ``eviction`` says why something else deletes one of its pods; ``verdict`` is the executor's own. ``creating``
     is set while its pods are created, ``ending`` once they are to be deleted, ``concluding`` once all have ended;
     ``reported`` is the status that was reported last. ``launched_at`` and ``failing_since`` are on the event
-    loop's clock. ``vanished`` are the workers whose pods are gone from the cluster, with the time on that clock
-    from which they have ended for certain if their node responds.
+    loop's clock. ``home`` is how its pods have their user's home. ``vanished`` are the workers whose pods are gone
+    from the cluster, with the time on that clock from which they have ended for certain if their node responds.
     """
 
     key: AttemptKey
@@ -65,12 +66,14 @@ class Attempt:
     started: dict[int, float] = field(default_factory=dict)
     ends: dict[int, WorkerEnd] = field(default_factory=dict)
     vanished: dict[int, float] = field(default_factory=dict)
+    home: HomeAccess = HomeAccess.USUAL
     status: AttemptStatus = field(init=False)
 
     def __post_init__(self) -> None:
         if self.record is not None:
             self.workers = {worker.rank: worker for worker in self.record.spec.placement}
-        self.status = AttemptStatus(self.key, AttemptPhase.STARTING, placement=self.placement)
+            self.home = self.record.access
+        self.status = AttemptStatus(self.key, AttemptPhase.STARTING, placement=self.placement, home=self.home)
 
     @property
     def placement(self) -> Placement:
@@ -175,7 +178,9 @@ class Attempt:
         if self.gone or len(self.started) < self.size or self.status.phase is AttemptPhase.RUNNING:
             return False
         started = max(self.started.values())
-        self.status = AttemptStatus(self.key, AttemptPhase.RUNNING, started, placement=self.placement)
+        self.status = AttemptStatus(
+            self.key, AttemptPhase.RUNNING, started, placement=self.placement, home=self.home
+        )
         return True
 
     def conclude(self, now: float, *, complete: bool, returned: bool | None) -> None:
@@ -188,7 +193,7 @@ class Attempt:
         ended = replace(self._exit(now), complete=complete, returned=returned)
         ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
         started = min(max(self.started.values()), ended.at) if ran else None
-        self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
+        self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement, self.home)
 
     def _exit(self, now: float) -> Exit:
         ends = sorted(self.ends.values(), key=lambda end: end.at)

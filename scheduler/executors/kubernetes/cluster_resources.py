@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
+from springtide.scheduler.executors.kubernetes import homes
+from springtide.scheduler.executors.kubernetes.homes import Home, home_in_jobs
 from springtide.scheduler.executors.kubernetes.inventory import (
     Inventory,
     leaving_by,
@@ -32,8 +34,6 @@ LONGEST_NODE_CHECK = 10.0
 FIRST_SET_ASIDE = 30.0
 """Time for which a node that refused a pod gets no other, in seconds; doubled by each further refusal."""
 LONGEST_SET_ASIDE = 600.0
-HOME_USER = "hub.jupyter.org/username"
-HOME_SERVER = "hub.jupyter.org/servername"
 ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 NOMINATED = "status.nominatedNodeName!=,spec.nodeName="
 """Pods for which the cluster's scheduler preempts others: it keeps the freed resources for them."""
@@ -159,17 +159,19 @@ class ClusterResources:
         """Whether all informers are fresh."""
         return all(informer.fresh for informer in self._started)
 
-    def home_of(self, user: str) -> str | None:
-        """Return the volume claim of a user's home, as KubeSpawner labels it; that of the unnamed server first."""
-        homes = self._homes.get(user, {})
-        return min(homes.items(), key=lambda item: (item[1], item[0]), default=(None, ""))[0]
+    def home_of(self, user: str) -> Home:
+        """Return how jobs have a user's home, as KubeSpawner notes it; that of the unnamed server first."""
+        known = self._homes.get(user, {})
+        name = min(known.items(), key=lambda item: (item[1], item[0]), default=("", ""))[0]
+        claim = self._claims.items.get((self._settings.namespace, name))
+        return Home() if claim is None else home_in_jobs(name, claim.access_modes, self._settings.home)
 
     def workspace_of(self, namespace: str, name: str) -> tuple[str, str] | None:
         """Return user and server of a notebook's pod; None for a pod that is not a notebook's, or unknown."""
         pod = self._other_pods.items.get((namespace, name))
-        if pod is None or names.WORKSPACE not in pod.metadata.labels or HOME_USER not in pod.metadata.annotations:
+        if pod is None or names.WORKSPACE not in pod.metadata.labels or homes.USER not in pod.metadata.annotations:
             return None
-        return pod.metadata.annotations[HOME_USER], pod.metadata.annotations.get(HOME_SERVER, "")
+        return pod.metadata.annotations[homes.USER], pod.metadata.annotations.get(homes.SERVER, "")
 
     def notebooks(self) -> tuple[RunningNotebook, ...]:
         """Return the notebooks whose pods are on nodes of the pool."""
@@ -212,12 +214,12 @@ class ClusterResources:
     def _claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
         for claim in (before, after):
             annotations = claim.metadata.annotations if claim is not None else {}
-            if claim is None or HOME_USER not in annotations:
+            if claim is None or homes.USER not in annotations:
                 continue
-            homes = self._homes.setdefault(annotations[HOME_USER], {})
-            homes.pop(claim.metadata.name, None)
+            known = self._homes.setdefault(annotations[homes.USER], {})
+            known.pop(claim.metadata.name, None)
             if claim is after and claim.metadata.deletion_timestamp is None:
-                homes[claim.metadata.name] = annotations.get(HOME_SERVER, "")
+                known[claim.metadata.name] = annotations.get(homes.SERVER, "")
 
     # ---------- nodes that refuse pods
 

@@ -41,13 +41,14 @@ from springtide.scheduler.executors.files.layout import (
 )
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.files.programs import write_programs
+from springtide.scheduler.executors.kubernetes.homes import Home
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.library import LIBRARY
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
-from springtide.scheduler.model import Node
+from springtide.scheduler.model import HomeAccess, Node
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -108,9 +109,7 @@ class LaunchRecords:
                 options = {name: spec.pop(name) for name in FORMER_FIELDS if spec.get(name)}
                 self._write(key, "json", {**record, "spec": {**spec, "options": options}})
 
-    def make_record(
-        self, spec: AttemptSpec, image: str, home: str | None, nodes: Sequence[Node | None]
-    ) -> LaunchRecord:
+    def make_record(self, spec: AttemptSpec, image: str, home: Home, nodes: Sequence[Node | None]) -> LaunchRecord:
         """Return the launch record of an attempt; ``nodes`` are those of its workers, None without GPUs.
 
         The environment of the submission counts in its own image, with the home; other images have their own.
@@ -120,18 +119,19 @@ class LaunchRecords:
             raise ExecutorError("The job was given no worker to run.")
         check_declared(spec)
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
-        if home is None and in_home and not spec.copies_tree:
+        if home.claim is None and in_home and not spec.copies_tree:
             raise ExecutorError(
-                f"The working directory {given(spec.cwd, LONG_GIVEN)} is in a home, but {spec.user} has none in "
-                f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
-                "Start a notebook once, or leave out cwd."
+                f"The working directory {given(spec.cwd, LONG_GIVEN)} is in a home. "
+                f"{_without_home(home, spec.user, self._settings.namespace)}"
             )
-        found = spec.found if home is not None and spec.found.image == image else FoundProgram()
+        found = spec.found if home.claim is not None and spec.found.image == image else FoundProgram()
         without_files = replace(spec, files={}, history=None, packed=b"", found=found)
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
         per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
-        return LaunchRecord(without_files, image, home, self.program, digest, resources, per_gpu)
+        return LaunchRecord(
+            without_files, image, home.claim, self.program, digest, resources, per_gpu, access=home.access
+        )
 
     def save_record(
         self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None, packed: bytes = b""
@@ -223,6 +223,21 @@ class LaunchRecords:
 
     def _path(self, key: AttemptKey, kind: str) -> Path:
         return self._directory(key) / f"{key.attempt}.{kind}"
+
+
+def _without_home(home: Home, user: str, namespace: str) -> str:
+    """Return why the pods of a job have no home, and what helps."""
+    if home.access is HomeAccess.USUAL:
+        return (
+            f"{user} has none in the cluster: no volume claim in the namespace {namespace} belongs to that name. "
+            "Start a notebook once, or leave out cwd."
+        )
+    why = (
+        f"That of {user} is not mounted in jobs, because one node only can attach its volume."
+        if home.access is HomeAccess.ONE_NODE
+        else "Jobs of this pool have none: the admin has set so."
+    )
+    return f"{why} Have the project copied (in_place: false), or leave out cwd."
 
 
 def _supervisor_spec(record: LaunchRecord, credentials: Credentials | None, cores: float) -> dict[str, Any]:

@@ -437,7 +437,16 @@ class AttemptMonitor:
         """End an attempt that cannot continue."""
         attempt.verdict = verdict
         attempt.ending = True
-        self.retry_in_background(lambda: self.delete_pods(attempt, 1))
+        self.retry_in_background(lambda: self._end_given_up(attempt, verdict))
+
+    async def _end_given_up(self, attempt: Attempt, verdict: Verdict) -> None:
+        """Delete the pods of an attempt that is given up, after the cluster's own words about it were read."""
+        if verdict.unprepared:
+            said = [await self._pods.last_warning(pod) for _, pod in attempt.live_pods]
+            attempt.verdict = replace(
+                verdict, detail=" ".join([verdict.detail, *dict.fromkeys(filter(None, said))])
+            )
+        await self.delete_pods(attempt, 1)
 
     def _node_lost(self, name: str, why: str) -> None:
         """Record that the workers on a node have ended with it."""
@@ -519,4 +528,4 @@ def _attempt_of(key: AttemptKey, pod: Pod) -> Attempt:
         size, grace = int(annotations[names.SIZE]), float(annotations[names.GRACE])
     except (KeyError, ValueError):
         size, grace = 1, KILL_AFTER
-    return Attempt(key, size, grace)
+    return Attempt(key, size, grace, home=manifests.read_access(annotations.get(names.HOME, "")))

@@ -18,6 +18,7 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import (
+    EVENTS,
     NAMESPACES,
     NETWORK_POLICIES,
     PODS,
@@ -37,6 +38,8 @@ LONGEST_DELAY = 5.0
 FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
+UNSCHEDULED = "FailedScheduling"
+"""Reason of the warnings of the cluster's scheduler."""
 INVALID = 422
 UNAUTHORIZED = 401
 TOO_MANY_REQUESTS = 429
@@ -263,6 +266,16 @@ class PodControl:
             if error.status != NOT_FOUND and not await self._is_replaced(error, pod):
                 raise
 
+    async def last_warning(self, pod: Pod) -> str:
+        """Return the last warning about a pod since it has a node; empty if no event of it can be read."""
+        about = f"involvedObject.uid={pod.metadata.uid},type=Warning"
+        try:
+            found, _ = await self._api.list(EVENTS, self._namespace, fields=about)
+        except ApiError:
+            return ""
+        last = max((each for each in found if each.get("reason") != UNSCHEDULED), key=_time_of, default=None)
+        return "" if last is None else " ".join(str(last.get("message") or "").split())
+
     async def release_pod(self, pod: Pod) -> None:
         """Delete a pod whose end is recorded, with the finalizer of earlier versions. Raises `ApiError`."""
         meta = pod.metadata
@@ -299,3 +312,8 @@ class PodControl:
         except ApiError as missing:
             return missing.status == NOT_FOUND
         return bool(existing["metadata"]["uid"] != pod.metadata.uid)
+
+
+def _time_of(event: Object) -> str:
+    """Return when an event happened last; the API's texts of times sort by time."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.executors.kubernetes.homes import HomeRule
 from springtide.scheduler.executors.kubernetes.pod_template import PodTemplate
 from springtide.scheduler.gpu_types import DeclaredTypes
 
@@ -35,7 +36,9 @@ class KubernetesSettings:
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
     root. Both are None if the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
     among them. A job without a request of its own gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each
-    GPU, or its GPUs' part of the node if that is less. Homes are mounted at ``home_path``, in notebooks and jobs.
+    GPU, or its GPUs' part of the node if that is less. A worker that writes more than ``disk_limit``, a quantity
+    of Kubernetes, to its node's disk is evicted. Homes are mounted at ``home_path``, in notebooks and,
+    as ``home`` says, in jobs.
     Pods of an unreachable node count as running until the node is deleted or tainted ``out-of-service``; if
     something else shuts such nodes down, they count as ended after ``lost_after`` seconds. If the pods of jobs are
     isolated, ``network_policy`` lets the pods of a gang reach each other.
@@ -91,7 +94,9 @@ class KubernetesSettings:
     tolerations: tuple[Mapping[str, Any], ...] = ()
     cpu_per_gpu: Positive | None = None
     memory_per_gpu: Positive | None = None
+    disk_limit: str | None = None
     home_path: str = "/home/jovyan"
+    home: HomeRule = "auto"
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     image_pull_secrets: tuple[str, ...] = ()
     network_policy: bool = False

@@ -35,6 +35,8 @@ IMAGE_PATIENCE = 60.0
 """Time for an image to be pulled after pulling failed, in seconds."""
 CONTAINER_PATIENCE = 30.0
 """Time for a container to be created after that failed, in seconds."""
+PREPARATION_PATIENCE = 180.0
+"""Time for a node to attach and mount the volumes of a pod that it has, and to give it a network, in seconds."""
 START_PATIENCE = 1800.0
 """Time for a pod to run if nothing is reported to fail, in seconds."""
 _INVALID_NAME = "InvalidImageName"
@@ -113,7 +115,7 @@ def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
             return patience, Verdict(ExitKind.BLOCKED, detail, block=image)
         if waiting.reason in _CONTAINER:
             return CONTAINER_PATIENCE, Verdict(ExitKind.BLOCKED, f"The job's container cannot be created: {why}")
-        return None
+        return _unprepared(pod)
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
@@ -123,6 +125,22 @@ def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
     where = f"the planned node {machine_of(planned)}" if planned else "any node"
     detail = f"The cluster did not place its pod on {where}: {why}"
     return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.BLOCKED, detail, machine_of(planned))
+
+
+def _unprepared(pod: Pod) -> tuple[float, Verdict] | None:
+    """Return that the node of a pod does not prepare it, with the seconds to wait; None if it has.
+
+    The condition is false until volumes and network are there, and does not wait for images. Clusters before
+    version 1.29 do not have it.
+    """
+    prepared = pod.condition("PodReadyToStartContainers")
+    if prepared is None or prepared.status != "False":
+        return None
+    detail = (
+        f"The node {pod.spec.node_name} did not prepare its pod within {PREPARATION_PATIENCE / 60:g} minutes: "
+        "a volume cannot be attached or mounted there, or the network does not answer."
+    )
+    return PREPARATION_PATIENCE, Verdict(ExitKind.BLOCKED, detail, unprepared=True)
 
 
 def _added_failure(pod: Pod) -> tuple[float, Verdict] | None:

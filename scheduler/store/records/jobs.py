@@ -12,7 +12,7 @@ from msgspec import structs
 
 from springtide.scheduler.arguments import Argument, of_values, without_secrets_in_text
 from springtide.scheduler.metrics import Extremes, Values
-from springtide.scheduler.model import Block, Checkpoint, JobState, Placement, Reason, Spread
+from springtide.scheduler.model import Block, Checkpoint, HomeAccess, JobState, Placement, Reason, Spread
 from springtide.scheduler.runs import Run
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
@@ -338,6 +338,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
+    ``home`` is how its last attempt had the home of its user.
     """
 
     state: JobState = JobState.QUEUED
@@ -382,6 +383,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome | None = None
     test_run: TestRun | None = None
     usual_runtime: float | None = None
+    home: HomeAccess = HomeAccess.USUAL
 
 
 class JobRecord(msgspec.Struct, frozen=True):

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 import yaml
-from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, service_settings, shown_values
+from chart import (
+    CHART,
+    Helm,
+    HelmError,
+    Template,
+    of_all,
+    of_kind,
+    pods_of,
+    secrets_of,
+    service_settings,
+    shown_values,
+)
 
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.service.declarations import declared_datasets, declared_secrets
@@ -432,6 +443,74 @@ def test_made_secrets_are_random_and_have_every_key_that_is_read(helm: Helm) -> 
     assert {key for pod in pods_of(one).values() for _, key in secrets_of(pod)} == set(made)
 
 
+def test_without_the_cluster_nothing_random_is_rendered(helm: Helm) -> None:
+    def rendered(values: dict[str, Any]) -> str:
+        command = ("template", "springtide", str(helm.chart), "--namespace", "pool", "--kube-version", "1.34.0")
+        return helm.run(*command, values=values)
+
+    with pytest.raises(HelmError, match=r"existingSecret is empty, and the chart is rendered without the cluster"):
+        rendered({"agent": {"enabled": False}})
+    with pytest.raises(HelmError, match=r"agent.existingSecret is empty"):
+        rendered({**ATTACHED, "agent": {"enabled": True}})
+    kept = {"existingSecret": "mine", "agent": {"enabled": True, "existingSecret": "its"}}
+    kept |= {"metrics": {"serviceMonitor": {"enabled": True}, "dashboard": {"enabled": True}}}
+    assert rendered(kept) == rendered(kept)
+    assert rendered(ATTACHED) == rendered(ATTACHED)
+
+
+def test_no_train_pod_mounts_the_claim_of_a_hubs_database(template: Template) -> None:
+    def forbidden(objects: list[dict[str, Any]]) -> str:
+        policy = of_kind(objects, "ValidatingAdmissionPolicy")["pool-springtide-train"]
+        return str(policy["spec"]["validations"][1]["expression"])
+
+    assert "['springtide-hub','springtide-store']" in forbidden(template())
+    assert "['hub-db-dir','springtide-store']" in forbidden(template(ATTACHED))
+    named = {"hub": {"enabled": False, "existing": {"databaseClaim": "lab-hub-db-dir"}}}
+    assert "['lab-hub-db-dir','springtide-store']" in forbidden(template(named))
+
+
+@pytest.mark.parametrize(
+    ("monitor", "kind", "field"),
+    [("serviceMonitor", "ServiceMonitor", "endpoints"), ("podMonitor", "PodMonitor", "podMetricsEndpoints")],
+)
+def test_a_monitor_finds_the_service_and_reads_by_the_token_of_its_own_account(
+    template: Template, monitor: str, kind: str, field: str
+) -> None:
+    chosen = {monitor: {"enabled": True, "labels": {"release": "prom"}, "interval": "15s"}}
+    objects = template({"hub": {"baseUrl": "/lab"}, "metrics": chosen})
+    made = of_kind(objects, kind)["springtide"]
+    assert made["metadata"]["labels"]["release"] == "prom"
+    selected = made["spec"]["selector"]["matchLabels"].items()
+    target = of_kind(objects, "Service")["springtide"]
+    assert selected <= target["metadata"]["labels"].items()
+    assert selected <= pods_of(objects)["service"]["metadata"]["labels"].items()
+    [others] = [[each for each in of_kind(objects, "Service").values() if each is not target]]
+    assert not any(selected <= each["metadata"]["labels"].items() for each in others)
+    [endpoint] = made["spec"][field]
+    assert (endpoint["path"], endpoint["port"]) == ("/lab/services/springtide/api/v1/metrics", "http")
+    assert endpoint["interval"] == "15s"
+    assert endpoint["authorization"] == {"credentials": {"name": "springtide-scraper", "key": "token"}}
+    token = of_kind(objects, "Secret")["springtide-scraper"]
+    assert (token["type"], "data" in token) == ("kubernetes.io/service-account-token", False)
+    [rule] = of_kind(objects, "ClusterRole")["pool-springtide-scraper"]["rules"]
+    assert rule == {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    assert "pool-springtide-metrics" in of_kind(objects, "ClusterRole")
+
+
+def test_a_monitor_with_a_token_of_the_hub_needs_no_account_of_the_cluster(template: Template) -> None:
+    own = {"credentials": {"name": "scraper", "key": "token"}}
+    objects = template({"metrics": {"serviceMonitor": {"enabled": True}, "authorization": own}})
+    [endpoint] = of_kind(objects, "ServiceMonitor")["springtide"]["spec"]["endpoints"]
+    assert endpoint["authorization"] == own
+    assert not {"pool-springtide-scraper", "pool-springtide-metrics"} & set(of_kind(objects, "ClusterRole"))
+    kinds = {made["kind"] for made in template()}
+    assert not kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+
+
+def test_accounts_of_the_cluster_read_the_metrics_where_the_admin_says_so(template: Template) -> None:
+    assert "pool-springtide-metrics" in of_kind(template({"metrics": {"accounts": True}}), "ClusterRole")
+
+
 def test_an_existing_hub_makes_ours_unneeded(template: Template) -> None:
     objects = template(ATTACHED)
     assert set(pods_of(objects)) == {"service"}
@@ -458,9 +537,12 @@ def test_the_namespace_of_jobs_has_a_quota_of_train_pods_and_limits_of_their_dis
     [scope] = quota["scopeSelector"]["matchExpressions"]
     assert (scope["scopeName"], scope["values"]) == ("PriorityClass", ["pool-springtide-train"])
     assert quota["hard"] == {"pods": "5000"}
-    [limit] = of_kind(objects, "LimitRange")["springtide"]["spec"]["limits"]
-    assert (limit["type"], limit["default"]) == ("Container", {"ephemeral-storage": "50Gi"})
-    apart = {"train": {"priorityClass": {"create": False}, "limitRange": None, "resourceQuota": {"pods": "9"}}}
+    assert service_settings(objects)["kubernetes"]["disk_limit"] == "50Gi"
+    assert not of_kind(objects, "LimitRange"), "it would count for hub, proxy and notebooks"
+    (limit,) = of_kind(template({"train": {"limitRange": {"default": {"cpu": 1}}}}), "LimitRange").values()
+    assert limit["spec"]["limits"] == [{"type": "Container", "default": {"cpu": 1}}]
+    apart = {"train": {"priorityClass": {"create": False}, "diskLimit": "", "resourceQuota": {"pods": "9"}}}
+    assert "disk_limit" not in service_settings(template(apart))["kubernetes"]
     assert "scopeSelector" not in of_kind(template(apart), "ResourceQuota")["springtide"]["spec"]
 
 

@@ -322,7 +322,7 @@ async def test_a_job_finds_the_home_of_its_user(bench: KubeBench) -> None:
     }
     bench.cluster.request("POST", bench.path(kind="persistentvolumeclaims"), claim)
     async with asyncio.timeout(PATIENCE_S):
-        while bench.executor._monitor.cluster.home_of("susan") is None:
+        while bench.executor._monitor.cluster.home_of("susan").claim is None:
             await asyncio.sleep(0.05)
     await bench.executor.launch(bench.job(cwd="/home/jovyan/project"))
     pod = await eventually(bench.pod, "there is a pod")

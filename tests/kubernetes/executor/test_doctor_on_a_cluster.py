@@ -227,3 +227,24 @@ def test_a_cluster_that_does_not_answer_is_said(cluster: Cluster, config: Path, 
     assert code == 1
     assert "does not answer" in found["cluster"]["said"]
     assert os.environ.get("KUBECONFIG") != str(tmp_path / "away.yaml")
+
+
+def test_homes_that_jobs_cannot_attach_are_named(cluster: Cluster, namespace: str, config: Path) -> None:
+    prepared(cluster, namespace)
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["homes"]["said"] == f"No claim in {namespace} is the home of a user: jobs have none."
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    for user, mode in (("susan", "ReadWriteOnce"), ("joe", "ReadWriteMany")):
+        meta = {"name": f"claim-{user}", "annotations": {"hub.jupyter.org/username": user}}
+        spec = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
+        cluster.request("POST", claims, {"metadata": meta, "spec": spec})
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["homes"]["status"]) == (0, "note")
+    assert found["homes"]["said"] == (
+        "1 home of 2 is left out of jobs, because one node only can attach claim-susan."
+    )
+    config.write_text(f"{config.read_text()}c.Springtide.kubernetes.update(home='mount')\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["homes"]["status"]) == (1, "problem")
+    config.write_text(f"{config.read_text()}c.Springtide.kubernetes.update(home='none')\n")
+    assert examined(config, cluster.kubeconfig)[1]["homes"]["status"] == "ok"

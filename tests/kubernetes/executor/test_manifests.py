@@ -27,10 +27,17 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.executors.credentials import CREDENTIAL, Credentials
 from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.kubernetes.homes import Home, HomeRule, home_in_jobs
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
+from springtide.scheduler.executors.kubernetes.objects.api_types import (
+    ObjectMeta,
+    VolumeClaim,
+    VolumeClaimSpec,
+    VolumeClaimStatus,
+)
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.model import Worker
+from springtide.scheduler.model import HomeAccess, Worker
 from springtide.scheduler.resources.per_gpu import PerGpu
 
 
@@ -104,7 +111,7 @@ def test_a_pod_without_gpus_goes_to_any_selected_node_asks_for_none_and_sees_non
 
 def test_a_pod_fits_the_restricted_standard() -> None:
     """Each rule of the Pod Security Standard ``restricted``."""
-    made = pod(home="claim-susan")["spec"]
+    made = pod(home=Home("claim-susan"))["spec"]
     (container,) = made["containers"]
     assert made["securityContext"]["runAsNonRoot"]
     assert made["securityContext"]["runAsUser"] == 1000
@@ -131,6 +138,11 @@ def test_gpus_are_asked_for_and_limited_alike() -> None:
     resources = pod(more, resources=("amd.com/gpu",) * 2)["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"amd.com/gpu": "2", "cpu": "3000m", "memory": "32768Mi"}
     assert resources["limits"] == {"amd.com/gpu": "2", "memory": "32768Mi"}
+
+
+def test_a_worker_has_a_limit_of_its_nodes_disk_of_which_nothing_is_set_aside() -> None:
+    resources = pod(replace(SETTINGS, disk_limit="50Gi"))["spec"]["containers"][0]["resources"]
+    assert (resources["limits"]["ephemeral-storage"], resources["requests"]["ephemeral-storage"]) == ("50Gi", "0")
 
 
 def test_a_pod_requests_the_cores_and_the_memory_that_its_job_asked_for() -> None:
@@ -206,10 +218,49 @@ def test_the_job_sees_its_own_places_only() -> None:
 
 
 def test_a_home_is_mounted_where_notebooks_have_it() -> None:
-    made = pod(home="claim-susan")["spec"]
+    made = pod(home=Home("claim-susan"))["spec"]
     assert {"name": "home", "mountPath": "/home/jovyan"} in made["containers"][0]["volumeMounts"]
     assert {"name": "HOME", "value": "/home/jovyan"} in made["containers"][0]["env"]
     assert "home" not in {volume["name"] for volume in pod()["spec"]["volumes"]}
+
+
+def test_a_home_that_jobs_may_read_is_mounted_read_only() -> None:
+    made = pod(home=Home("claim-susan", HomeAccess.READ_ONLY))
+    claim = {"claimName": "claim-susan", "readOnly": True}
+    assert {"name": "home", "persistentVolumeClaim": claim} in made["spec"]["volumes"]
+    mount = {"name": "home", "mountPath": "/home/jovyan", "readOnly": True}
+    assert mount in made["spec"]["containers"][0]["volumeMounts"]
+    assert made["metadata"]["annotations"]["springtide.io/home"] == "read-only"
+    assert "springtide.io/home" not in pod(home=Home("claim-susan"))["metadata"]["annotations"]
+    assert record(home=Home("claim-susan", HomeAccess.READ_ONLY)).digest != record(home=Home("claim-susan")).digest
+
+
+ONE, MANY, READ = "ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"
+
+
+@pytest.mark.parametrize(
+    ("asked", "has", "rule", "expected"),
+    [
+        ((MANY,), (), "auto", ("claim", HomeAccess.USUAL)),
+        ((READ,), (), "auto", ("claim", HomeAccess.READ_ONLY)),
+        ((ONE,), (), "auto", (None, HomeAccess.ONE_NODE)),
+        (("ReadWriteOncePod",), (), "auto", (None, HomeAccess.ONE_NODE)),
+        ((ONE, READ), (), "auto", ("claim", HomeAccess.READ_ONLY)),
+        ((ONE,), (ONE, MANY), "auto", ("claim", HomeAccess.USUAL)),
+        ((ONE, MANY), (ONE,), "auto", (None, HomeAccess.ONE_NODE)),
+        ((ONE,), (), "mount", ("claim", HomeAccess.USUAL)),
+        ((READ,), (), "mount", ("claim", HomeAccess.READ_ONLY)),
+        ((MANY,), (), "read-only", ("claim", HomeAccess.READ_ONLY)),
+        ((ONE,), (), "read-only", (None, HomeAccess.ONE_NODE)),
+        ((MANY,), (), "none", (None, HomeAccess.LEFT_OUT)),
+    ],
+)
+def test_jobs_have_the_homes_whose_volume_their_node_can_attach(
+    asked: tuple[str, ...], has: tuple[str, ...], rule: HomeRule, expected: tuple[str | None, HomeAccess]
+) -> None:
+    """The modes of the volume count once there is one, which is more or less than what the claim asks for."""
+    claim = VolumeClaim(ObjectMeta("claim"), VolumeClaimSpec(asked), VolumeClaimStatus("Bound", has))
+    assert home_in_jobs("claim", claim.access_modes, rule) == expected
 
 
 def test_the_clusters_patience_outlasts_the_grace_period() -> None:
@@ -233,7 +284,7 @@ def test_a_worker_alone_needs_no_place_to_meet() -> None:
 
 def test_another_order_has_another_digest() -> None:
     assert record().digest == record().digest
-    assert len({record().digest, record(argv=("other",)).digest, record(home="x").digest}) == 3
+    assert len({record().digest, record(argv=("other",)).digest, record(home=Home("x")).digest}) == 3
 
 
 def test_the_image_is_the_jobs_own_or_the_first_of_the_admin() -> None:
@@ -252,7 +303,7 @@ def test_what_cannot_be_part_of_a_name_is_no_job(job: str) -> None:
 def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
-    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", None, [GPU_NODE] * 2)
+    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", Home(), [GPU_NODE] * 2)
     records.save_record(made, {"main.py": b"pass"})
     assert records.load_record(made.key) == made
     assert records.load_record(AttemptKey("abc", 4)) is None
@@ -279,7 +330,7 @@ def test_an_attempt_of_one_pod_keeps_its_order_its_requests_and_its_end(tmp_path
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
     alone = spec(workers=1, placement=spec().placement[:1])
-    made = records.make_record(alone, "hub/train:1", None, [GPU_NODE])
+    made = records.make_record(alone, "hub/train:1", Home(), [GPU_NODE])
     records.save_record(made, {})
     assert records.load_record(made.key) == made
     assert records.read_flags(made.key).requested is None
@@ -315,7 +366,7 @@ def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them()
 def test_pods_find_the_credential_of_their_attempt_in_a_file_and_not_among_their_variables(tmp_path: Path) -> None:
     credentials = Credentials("http://springtide.pool:8090/services/springtide", b"secret")
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None, credentials)
-    made = records.make_record(spec(), "hub/train:1", None, [GPU_NODE] * 2)
+    made = records.make_record(spec(), "hub/train:1", Home(), [GPU_NODE] * 2)
     records.prepare_volume()
     records.save_record(made, {})
     directory = tmp_path / f"jobs/{made.key.job}/attempts/{made.key.attempt}"
@@ -341,13 +392,13 @@ ACTIVATED = FoundProgram(
 @pytest.mark.parametrize(
     ("found", "home"),
     [
-        pytest.param(ACTIVATED, None, id="without the home"),
-        pytest.param(structs.replace(ACTIVATED, image="hub/other:1"), "home", id="in another image"),
-        pytest.param(structs.replace(ACTIVATED, image=""), "home", id="from another machine"),
+        pytest.param(ACTIVATED, Home(), id="without the home"),
+        pytest.param(structs.replace(ACTIVATED, image="hub/other:1"), Home("home"), id="in another image"),
+        pytest.param(structs.replace(ACTIVATED, image=""), Home("home"), id="from another machine"),
     ],
 )
 def test_elsewhere_pods_get_nothing_of_the_place_of_the_submission(
-    found: FoundProgram, home: str | None, tmp_path: Path
+    found: FoundProgram, home: Home, tmp_path: Path
 ) -> None:
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
@@ -364,7 +415,7 @@ def test_pods_of_the_notebooks_image_with_the_home_have_its_activated_environmen
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
     asked = spec(argv=("python", "train.py"), found=ACTIVATED)
-    records.save_record(records.make_record(asked, "hub/train:1", "home", [GPU_NODE] * 2), {})
+    records.save_record(records.make_record(asked, "hub/train:1", Home("home"), [GPU_NODE] * 2), {})
     kept = records.load_record(asked.key)
     assert kept is not None
     records.save_record(kept, {})
@@ -377,7 +428,7 @@ def test_libraries_in_pods_start_the_threads_of_their_cores(tmp_path: Path) -> N
     for settings, cores in ((SETTINGS, "2"), (replace(SETTINGS, cpu_per_gpu=1.0), "1")):
         records = LaunchRecords(replace(settings, state_dir=tmp_path), None)
         records.prepare_volume()
-        made = records.make_record(spec(), "hub/train:1", None, [GPU_NODE] * 2)
+        made = records.make_record(spec(), "hub/train:1", Home(), [GPU_NODE] * 2)
         records.save_record(made, {})
         written = (records.layout.attempt(made.key) / "spec.json").read_text()
         assert json.loads(written)["env"]["OMP_NUM_THREADS"] == cores

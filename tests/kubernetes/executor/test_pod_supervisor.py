@@ -18,6 +18,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExitKind
 from springtide.scheduler.executors.kubernetes.ends import end_of
+from springtide.scheduler.executors.kubernetes.homes import Home
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects.api_types import (
     ContainerState,
@@ -51,7 +52,7 @@ class InPod:
         spec = AttemptSpec(
             key, 1, "a job", "vision", "susan", (sys.executable, "-S", "-c", code), placement, size, grace, **more
         )
-        made = records.make_record(spec, "image", None, [Node("n", 8, resource="nvidia.com/gpu")] * size)
+        made = records.make_record(spec, "image", Home(), [Node("n", 8, resource="nvidia.com/gpu")] * size)
         records.save_record(made, {}, None, spec.packed)
         self.directory = records.layout.attempt(key)
         self.program = state / records.program / "supervisor"

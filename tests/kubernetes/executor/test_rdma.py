@@ -18,6 +18,7 @@ from kube_bench import eventually
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.kubernetes.homes import Home
 from springtide.scheduler.executors.kubernetes.inventory import Inventory
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests
@@ -243,7 +244,7 @@ def made(settings: KubernetesSettings, *, rdma: bool) -> tuple[dict[str, Any], s
         argv=("train",),
         options=JobOptions(rdma=rdma),
     )
-    record = LaunchRecords(settings, None).make_record(spec, "i", None, [Node("n1", 8, resource=GPU)])
+    record = LaunchRecords(settings, None).make_record(spec, "i", Home(), [Node("n1", 8, resource=GPU)])
     return manifests.pod(record, 0, settings), record.digest
 
 

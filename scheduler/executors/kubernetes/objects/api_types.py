@@ -181,14 +181,27 @@ class ClusterNode(ApiType, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
+class VolumeClaimSpec(ApiType, frozen=True):
+    """What a PersistentVolumeClaim asks for."""
+
+    access_modes: tuple[str, ...] = ()
+
+
 class VolumeClaimStatus(ApiType, frozen=True):
-    """The status of a PersistentVolumeClaim."""
+    """The status of a PersistentVolumeClaim; the access modes are those of its volume, none without one."""
 
     phase: str = ""
+    access_modes: tuple[str, ...] = ()
 
 
 class VolumeClaim(ApiType, frozen=True):
     """A PersistentVolumeClaim."""
 
     metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeClaimSpec = VolumeClaimSpec()
     status: VolumeClaimStatus = VolumeClaimStatus()
+
+    @property
+    def access_modes(self) -> tuple[str, ...]:
+        """The access modes of its volume; those that it asks for while it has none."""
+        return self.status.access_modes or self.spec.access_modes

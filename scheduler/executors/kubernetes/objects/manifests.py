@@ -14,13 +14,14 @@ import msgspec
 from springtide.scheduler.datasets import volumes as datasets
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, BlockedError
 from springtide.scheduler.executors.environment import gpu_environment
+from springtide.scheduler.executors.kubernetes.homes import Home
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
 from springtide.scheduler.executors.kubernetes.pod_template import PodTemplate, shaped, template_of
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Object
-from springtide.scheduler.model import Worker
+from springtide.scheduler.model import HomeAccess, Worker
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 JOB_ROOT = PurePosixPath("/springtide/job")
@@ -46,7 +47,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
     are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
     versions. ``per_gpu`` are the known cores, memory and RDMA for each GPU of a worker, by worker. ``bound``: pods
-    with GPUs are created on their nodes; otherwise the cluster binds them.
+    with GPUs are created on their nodes; otherwise the cluster binds them. ``access`` is how they have the home.
     """
 
     spec: AttemptSpec
@@ -57,6 +58,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     resources: tuple[str, ...] = ()
     per_gpu: tuple[PerGpu, ...] = ()
     bound: bool = False
+    access: HomeAccess = HomeAccess.USUAL
 
     @property
     def key(self) -> AttemptKey:
@@ -93,12 +95,13 @@ def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
     return settings.images[0]
 
 
-def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
+def digest(spec: AttemptSpec, image: str, home: Home) -> str:
     """Return a digest of the sources of the pods, to compare a pod of the same name with."""
     placed = [{"rank": worker.rank, "node": worker.node, "gpus": worker.gpus} for worker in spec.placement]
     options = spec.options
     parts: tuple[object, ...] = (
-        *(spec.argv, options.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
+        *(spec.argv, options.env, spec.cwd, placed, spec.workers, spec.grace, image, home.claim),
+        *((home.access,) if home.access is HomeAccess.READ_ONLY else ()),
         *spec.datasets,
         *(("tree", spec.tree.root, spec.tree.digest) if spec.tree is not None else ()),
         *((options.cpus or 0.0, options.memory or 0) if options.cpus or options.memory else ()),
@@ -106,6 +109,11 @@ def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
         *(("secrets", *(each.name for each in spec.secrets)) if spec.secrets else ()),
     )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
+
+
+def read_access(text: str) -> HomeAccess:
+    """Return how a pod has its user's home, from its annotation."""
+    return HomeAccess(text) if text in tuple(HomeAccess) else HomeAccess.USUAL
 
 
 def read_worker(text: str) -> Worker | None:
@@ -211,6 +219,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings, *, owner
                 names.SAFE_TO_EVICT: "false",
                 names.DO_NOT_DISRUPT: "true",
                 **({names.NETWORKS: networks} if networks else {}),
+                **({names.HOME: record.access} if record.access else {}),
             },
             **({} if owner is None else {"ownerReferences": [owner]}),
         },
@@ -333,6 +342,8 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     mib = _default(settings.memory_per_gpu, per_gpu.memory / (1 << 30), gpus, 1024)
     if options.memory or mib:
         requests["memory"] = limits["memory"] = str(options.memory) if options.memory else f"{mib}Mi"
+    if settings.disk_limit:
+        requests["ephemeral-storage"], limits["ephemeral-storage"] = "0", settings.disk_limit
     return {"requests": requests, "limits": limits}
 
 
@@ -375,7 +386,7 @@ def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
     if settings.shared_memory != "runtime":
         mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - frameworks expect it there
     if record.home is not None:
-        mounts.append({"name": "home", "mountPath": settings.home_path})
+        mounts.append({"name": "home", "mountPath": settings.home_path, **_read_only(record)})
     return [*mounts, *datasets.mounts(record.spec.datasets)]
 
 
@@ -390,8 +401,13 @@ def _volumes(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]
         given = settings.shared_memory
         volumes.append({"name": "shared-memory", **(memory if isinstance(given, str) else given)})
     if record.home is not None:
-        volumes.append({"name": "home", "persistentVolumeClaim": {"claimName": record.home}})
+        claim = {"claimName": record.home, **_read_only(record)}
+        volumes.append({"name": "home", "persistentVolumeClaim": claim})
     return [*volumes, *datasets.volumes(record.spec.datasets)]
+
+
+def _read_only(record: LaunchRecord) -> Object:
+    return {"readOnly": True} if record.access is HomeAccess.READ_ONLY else {}
 
 
 def _jobs_volume(settings: KubernetesSettings) -> Mapping[str, Any]:
