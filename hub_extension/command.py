@@ -72,6 +72,7 @@ COMMANDS = {
     "set-project": Entry(
         f"{HERE}.interventions:set_project", "", "Change quota, limit or priority of a project, maybe for a time."
     ),
+    "budget": Entry(f"{HERE}.budget:budget", "", "Give a project a budget for each month, or show the budgets."),
     "freeze": Entry(
         f"{HERE}.interventions:freeze", "", "Let no job of a project start; those that run are paused."
     ),

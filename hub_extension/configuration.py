@@ -41,6 +41,7 @@ from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
 from springtide.hub_extension.web.auth import (
     ADMIN_SCOPE,
     CUSTOM_SCOPES,
+    EVERY_PROJECT,
     OAUTH_SCOPES,
     PROJECT_ADMIN_SCOPE,
     SERVICE,
@@ -169,6 +170,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
     settings.setdefault("fault_recipients", _admins(c))
+    settings.setdefault("project_leads", _project_leads(c))
     patience = {"timeout": STARTS_WITHIN_S} if "timeout" in Service.class_trait_names() else {}
     return {
         **patience,
@@ -188,6 +190,18 @@ def _admins(c: Config) -> list[str]:
     """Return the administrators that the file has named so far, whatever the class of the authenticator."""
     sections = (section for name, section in c.items() if name.endswith("Authenticator"))
     return sorted({user for section in sections for user in _value(section, "admin_users", set())})
+
+
+def _project_leads(c: Config) -> dict[str, list[str]]:
+    """Return to whom the file's roles so far give the administration of which projects; groups as ``@GROUP``."""
+    found: dict[str, set[str]] = {}
+    for role in _value(c.JupyterHub, "load_roles", []):
+        people = {*role.get("users", ()), *(f"@{group}" for group in role.get("groups", ()))}
+        for scope in role.get("scopes", ()):
+            name, _, project = scope.partition("!group=")
+            if name == PROJECT_ADMIN_SCOPE:
+                found.setdefault(project or EVERY_PROJECT, set()).update(people)
+    return {project: sorted(people) for project, people in sorted(found.items())}
 
 
 def _register(c: Config, service: dict[str, Any]) -> None:

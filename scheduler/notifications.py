@@ -27,6 +27,8 @@ class NotificationEvent(StrEnum):
     """A GPU of the pool was drained because of a fault, with or without a job on it, or launching has stopped."""
     WORKSPACE = "workspace"
     """A workspace of the person does not use its GPUs, or was stopped because of that."""
+    BUDGET = "budget"
+    """A project that the person leads, or any of the pool for its admins, has spent most or all of its budget."""
 
 
 SOON: Final = 60.0

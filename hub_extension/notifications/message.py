@@ -15,7 +15,11 @@ LISTED: Final = 20
 """Maximum number of notifications that one message spells out."""
 
 PAGES: Final[Mapping[NotificationEvent, str]] = MappingProxyType(
-    {NotificationEvent.FAULT: "pool", NotificationEvent.WORKSPACE: "workspaces"}
+    {
+        NotificationEvent.FAULT: "pool",
+        NotificationEvent.WORKSPACE: "workspaces",
+        NotificationEvent.BUDGET: "admin",
+    }
 )
 """The pages that say more about events of no job."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
+from springtide.hub_extension.web.auth import EVERY_PROJECT
 from springtide.hub_extension.web.hub import Members
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.engine import Engine
@@ -37,15 +39,30 @@ class Users(Protocol):
         """Return the user who has the name now, None if there is none."""
 
 
+def leads_of(project: str, named: Mapping[str, Sequence[str]], groups: Members) -> list[str]:
+    """Return the leads of a project, whose groups are named as ``@GROUP``."""
+    found: set[str] = set()
+    for name in (*named.get(project, ()), *named.get(EVERY_PROJECT, ())):
+        found.update(groups.get(name[1:], ()) if name.startswith("@") else (name,))
+    return sorted(found)
+
+
 class HubUserWatch:
     """Gives the pool the users' identities: at intervals, and before the first request of each token is answered.
 
     A name alone does not identify a person: another person may have received it. ``forget`` drops the remembered
-    owners of tokens, after a name has passed from one person to another.
+    owners of tokens, after a name has passed from one person to another. ``leads`` is the setting `project_leads`.
     """
 
-    def __init__(self, engine: Engine, hub: Users, forget: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        hub: Users,
+        forget: Callable[[], None],
+        leads: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._forget = forget
+        self._leads = leads
         self._engine = engine
         self._hub = hub
         self._confirmed: LruCache[bytes, bool] = LruCache(MAX_CONFIRMED)
@@ -95,6 +112,7 @@ class HubUserWatch:
             identity = await self._hub.identity(name)
             if identity is not None:
                 users[name] = identity
-        if await self._engine.follow_hub(Seen(users, groups)):
+        leads = {name: leads_of(name, self._leads, groups) for name in self._engine.project_parents()}
+        if await self._engine.follow_hub(Seen(users, groups, leads)):
             self._forget()
             self._confirmed = LruCache(MAX_CONFIRMED)

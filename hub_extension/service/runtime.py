@@ -131,7 +131,8 @@ class Runtime:
         self._pool_engine = engine = await self._engine(credentials)
         await _adopt_workspaces(engine)
         groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth))
-        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear)
+        leads = settings.messages.project_leads
+        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear, leads=leads)
         pool = Pool(
             engine=engine,
             groups=groups,

@@ -25,6 +25,9 @@ ADMIN_SCOPE: Final = "custom:springtide:admin"
 PROJECT_ADMIN_SCOPE: Final = "custom:springtide:project-admin"
 """Scope that makes its holder an administrator of a project, ``…!group=PROJECT``; without a filter, of each."""
 
+EVERY_PROJECT: Final = "*"
+"""Stands for every project in the setting `project_leads`."""
+
 READ_SCOPE: Final = "custom:springtide:read"
 """Scope that lets its holder see the jobs of a project, ``…!group=PROJECT``; without a filter, of every one."""
 

@@ -131,6 +131,7 @@ class Engine:
         self.events = parts.events
         self.usage = parts.usage
         self.reports = parts.reports
+        self.budgets = parts.budgets
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox
@@ -630,7 +631,9 @@ class Engine:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
             if what.removeprefix(UNDO) in project_admin.MEMBERSHIP:
-                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"])))
+                known = transaction.hub_groups.get(subject)
+                leads = () if known is None else known.leads
+                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"]), leads))
             return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 
         return await self._change(add)

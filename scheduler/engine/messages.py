@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason, Spread
 from springtide.scheduler.store.records import Hold
-from springtide.scheduler.store.tables import POOL
+from springtide.scheduler.store.tables import POOL, BudgetRecord
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""
@@ -63,6 +63,27 @@ def _frozen(hold: Hold) -> dict[str, str]:
 
 def _utc(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def budget_words(budget: BudgetRecord, currency: str) -> dict[str, str | float]:
+    """Return the budget of a project in its month, as parameters of reasons."""
+    month = date.fromisoformat(f"{budget.month}-01")
+    after = date(month.year + month.month // 12, month.month % 12 + 1, 1)
+    return {
+        "budget_of": budget.project,
+        "budget_month": f"{month:%B}",
+        "budget_spent": budget.spent,
+        "budget_amount": budget.amount,
+        "budget_unit": budget.unit.value,
+        "budget_currency": currency,
+        "budget_beyond": budget.beyond.value,
+        "budget_until": f"{after.day} {after:%B}, 00:00",
+    }
+
+
+def budget(record: BudgetRecord, currency: str) -> Reason:
+    """Return what a project has spent of its budget in the month, and what follows once it is spent."""
+    return Reason("notify-budget-over" if record.is_over else "notify-budget", budget_words(record, currency))
 
 
 def drained_until(ends: Sequence[tuple[str, float]]) -> dict[str, tuple[str, ...]]:

@@ -13,6 +13,7 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
@@ -74,6 +75,7 @@ from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobQuery, JobRecord
 from springtide.scheduler.store.tables import WorkspaceKey
+from springtide.scheduler.time_zones import zone_named
 from springtide.scheduler.wording import given
 
 logger = logging.getLogger(__name__)
@@ -148,7 +150,7 @@ async def open_engine(
     try:
         mailbox = Mailbox(clock)
         loaded = await threads.read(reading.load)
-        state = State.from_store(loaded, settings.types, settings.gpu_hour_prices)
+        state = State.from_store(loaded, settings.types, settings.gpu_hour_prices, settings.currency)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
         if loaded.fresh:
@@ -396,7 +398,15 @@ def _compose(
             workspaces=workspaces,
             clock=clock.wall,
         ),
-        reports=Reports(store, nodes, clock.wall),
+        reports=Reports(store, nodes, clock.wall, settings.currency),
+        budgets=Budgets(
+            state,
+            store,
+            mailbox.request,
+            clock.wall,
+            zone=zone_named(settings.time_zone),
+            surplus=settings.policy.surplus,
+        ),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
@@ -437,6 +447,7 @@ def _run(parts: EngineParts) -> Engine:
         background_tasks=(
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.ledger_sums.run(), name="sums of the ledger"),
+            running.create_task(parts.budgets.run(), name="budgets"),
             running.create_task(load_history(), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
             running.create_task(parts.launch_probes.run(), name="launch stops"),

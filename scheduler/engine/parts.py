@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
@@ -83,6 +84,7 @@ class EngineParts:
     events: EventSource
     usage: GpuUsage
     reports: Reports
+    budgets: Budgets
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

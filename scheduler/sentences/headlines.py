@@ -147,7 +147,9 @@ def _unknown_project(p: Params) -> Parts:
 
 def _over_limit(p: Params) -> Parts:
     need, limit, at = number(p, "gpus"), number(p, "limit"), _name(p, "at")
-    if need > limit:
+    if p.get("budget_of"):
+        yield f"Waiting for {gpus(need)}: {at} is over its budget."
+    elif need > limit:
         yield f"{CANNOT}: needs {gpus(need)}, and {at} may hold {amount(limit) if limit else 'none'}."
     else:
         held = amount(number(p, "held")) if number(p, "held") else "none"
@@ -398,7 +400,10 @@ def _failed(p: Params) -> Parts:
 
 
 def _limit_lowered(p: Params) -> Parts:
-    yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
+    if p.get("budget_of"):
+        yield f"{_name(p, 'at')} is over its budget, and has {gpus(number(p, 'limit'))}."
+    else:
+        yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
 
 
 def _grows(p: Params) -> Parts:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler.model import Alternative, Amount, StartsIf
+from springtide.scheduler.sentences.budgets import is_limit
 from springtide.scheduler.sentences.decisions import label, quoted_name, reserved, reserved_until_stopped
 from springtide.scheduler.sentences.sentence import (
     Params,
@@ -71,7 +72,8 @@ def _over_limit(p: Params) -> Sentences:
         yield state(
             f"The project {at} may hold {f'at most {most}' if limit else most}, and the job needs {amount(need)}."
         )
-        yield change("With this limit it can never start.")
+        if not is_limit(p):
+            yield change("With this limit it can never start.")
         return
     held, claimed = number(p, "held"), number(p, "claimed")
     waits = claimed - held

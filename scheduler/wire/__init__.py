@@ -6,6 +6,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.budgets import BudgetRequest, BudgetView
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import (
@@ -228,6 +229,8 @@ __all__ = [
     "BadOption",
     "Best",
     "BestValue",
+    "BudgetRequest",
+    "BudgetView",
     "BuildNumbers",
     "BuildQuota",
     "BuildSums",

@@ -6,13 +6,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from springtide.scheduler.wire.budgets import BudgetView
 from springtide.scheduler.wire.jobs import Hold
 from springtide.scheduler.wire.pool import EndingView, ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
-EventName = Literal["paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace"]
-EventNames = Annotated[list[EventName], Meta(max_length=8)]
+EventName = Literal[
+    "paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace", "budget"
+]
+EventNames = Annotated[list[EventName], Meta(max_length=9)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 
@@ -164,12 +167,18 @@ class JobOnHold(Answer, frozen=True, kw_only=True):
 
 
 class Admin(Answer, frozen=True, kw_only=True):
-    """All that the admin page shows. ``on_hold`` are the jobs on hold of the projects, oldest first."""
+    """All that the admin page shows. ``on_hold`` are the jobs on hold of the projects, oldest first.
+
+    ``currency`` is that of prices; ``has_prices`` says that budgets in money are possible.
+    """
 
     projects: list[ProjectView]
     people: list[PersonView]
     sums: Sums
     on_hold: list[JobOnHold] = []
+    budgets: list[BudgetView] = []
+    currency: str = ""
+    has_prices: bool = False
 
 
 class AuditEntry(Answer, frozen=True, kw_only=True):

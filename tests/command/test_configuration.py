@@ -72,6 +72,21 @@ def test_the_admins_of_the_file_are_told_of_faults_unless_it_names_others(c: Con
     assert fault_recipients() == ["susan"]
 
 
+def test_who_administers_a_project_by_the_roles_of_the_file_is_told_of_its_budget(c: Config) -> None:
+    scope = "custom:springtide:project-admin"
+    c.JupyterHub.load_roles = [
+        {
+            "name": "vision-leads",
+            "scopes": [f"{scope}!group=vision"],
+            "groups": ["vision-leads"],
+            "users": ["lena"],
+        },
+        {"name": "heads", "scopes": [scope, "list:users"], "users": ["otto"]},
+    ]
+    configure(c)
+    assert settings(c)["project_leads"] == {"*": ["otto"], "vision": ["@vision-leads", "lena"]}
+
+
 def test_a_service_that_starts_slowly_does_not_end_the_hub(c: Config) -> None:
     configure(c)
     assert Service(**service(c)).timeout == STARTS_WITHIN_S > Service().timeout

@@ -169,3 +169,19 @@ def test_a_drain_says_until_when(run: Run) -> None:
 def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:
     done = run(*words, user="admin")
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_an_admin_gives_a_project_a_budget_shows_it_and_takes_it_away(run: Run) -> None:
+    given = run("budget", "susan", "50", "--gpu-hours", "--beyond", "no-borrowing", user="admin")
+    try:
+        assert (given.code, given.out.startswith("The project “susan” has spent ")) == (0, True), given.err
+        shown = run("budget", user="admin")
+        assert "50 GPU-hours" in shown.out
+        assert [each["beyond"] for each in run("budget", "susan", "--json", user="admin").json] == ["no-borrowing"]
+        assert run("budget", "susan", "10", "--remove", user="admin").code == 2
+        assert run("budget", "susan", "0", user="admin").code == 2
+        assert run("budget", "susan", "5", "--gpu-hours").code == 1
+    finally:
+        removed = run("budget", "susan", "--remove", user="admin")
+    assert removed.out == "susan has no budget any more.\n"
+    assert run("budget", user="admin").out.startswith("No budgets.")

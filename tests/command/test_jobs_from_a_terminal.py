@@ -457,7 +457,7 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
         "up submit advise rerun checkpoints fork jobs runs show logs exec stack wait result outputs download tag "
-        "pause resume hold release edit finish cancel delete projects default-project set-project "
+        "pause resume hold release edit finish cancel delete projects default-project set-project budget "
         "freeze unfreeze datasets nodes drain undrain free audit report top explain mcp env image-contents replay "
         "renumber doctor backup restore plan simulate"
     )

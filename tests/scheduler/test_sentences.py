@@ -21,6 +21,16 @@ from springtide.scheduler.sentences import Role
 SCHEDULER = Path(__file__).parents[2] / "scheduler"
 COUNTS = (0, 1, 2, 8, 11, 1200)
 NAMES = ("digits", "sweep lr=0.017", "ended. It")
+BUDGET: dict[str, Any] = {
+    "budget_of": NAMES,
+    "budget_month": "November",
+    "budget_spent": (1240.5, 12.345, 11.0),
+    "budget_amount": 1200.0,
+    "budget_unit": ("money", "gpu-hours"),
+    "budget_currency": ("", "€"),
+    "budget_beyond": ("tell", "no-borrowing", "last"),
+    "budget_until": "1 December, 00:00",
+}
 FROZEN: dict[str, Any] = {
     "by": NAMES,
     "project": NAMES,
@@ -49,7 +59,7 @@ LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", "drained", "drained
 MOST = 300
 """Maximum number of combinations of parameters to try."""
 ONE_OR_MANY = re.compile(
-    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU|worker|job|is|was|has))\b"
+    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|is|was|has))\b"
 )
 CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
 
@@ -133,7 +143,15 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "promised": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reserved-ahead": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reclaimed": [WAY],
-    "limit-lowered": [{**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
+    "limit-lowered": [
+        {**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)},
+        {**JOB, **BUDGET, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": 0},
+    ],
+    "notify-budget": [BUDGET],
+    "notify-budget-over": [BUDGET],
+    "notify-budget-near": [{**BUDGET, "level": 80}],
+    "notify-budget-near-next": [BUDGET],
+    "notify-budget-over-next": [BUDGET],
     "preempted": [WAY],
     "rotated": [WAY],
     "rotated-for-shorter": [WAY],
@@ -141,7 +159,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "back-off": [{"seconds": (0, 1, 2, 90), "until": 5.0}],
     "unknown-project": [{"project": NAMES}],
     "over-limit": [
-        {**TYPED, "at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)}
+        {**TYPED, "at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)},
+        {**BUDGET, "at": NAMES, "held": 2, "claimed": 2, "limit": 2, "gpus": (1, 8)},
     ],
     "bound": [{"at": NAMES, "gpus": 1}],
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],

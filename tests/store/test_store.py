@@ -105,6 +105,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         connection.execute(text("DROP INDEX ix_audit_project"))
         connection.execute(text("ALTER TABLE audit DROP COLUMN project"))
         later = (
+            "budgets",
             "freezes",
             "endings",
             "gpu_types",

@@ -15,6 +15,7 @@ const EVENTS = [
   ["time-limit", "A job is near its time limit", null],
   ["workspace", "Your workspace does not use its GPUs", "or was stopped because of that"],
   ["fault", "A GPU of the pool was drained", "because of a fault"],
+  ["budget", "A budget is nearly or wholly spent", "of a project that you lead, or of any if you administer the pool"],
 ];
 const LOOK_AGAIN_MS = 10_000;
 

@@ -358,8 +358,8 @@ class TickBuilder:
         if tick.nodes_changed or transaction.closes_otherwise:
             self.planner.apply(NodesChanged(self.nodes.train(transaction.drained())))
             tick.replan = True
-        if transaction.projects.changes:
-            self.planner.apply(ProjectsChanged(tuple(transaction.policy_projects().values())))
+        if transaction.plans_otherwise:
+            self.planner.apply(ProjectsChanged(tuple(transaction.planned_projects().values())))
             tick.replan = True
         for job in transaction.jobs.values():
             change = change_between(self.planner.job(job.id), policy_job(job), job.id)

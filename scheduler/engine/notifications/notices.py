@@ -20,7 +20,7 @@ from springtide.scheduler.notifications import (
 )
 from springtide.scheduler.sentences.sentence import Params
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
-from springtide.scheduler.store.tables import POOL, IdleRecord
+from springtide.scheduler.store.tables import POOL, BudgetRecord, IdleRecord
 
 HELD = Reason("notify-held")
 """The next event after a pause by a person."""
@@ -131,6 +131,44 @@ def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[No
             event=NotificationEvent.WORKSPACE,
             title=sentences.text(title),
             text=sentences.text(text),
+            channels=channels,
+        )
+    ]
+
+
+def told_budgets(transaction: Transaction) -> list[BudgetRecord]:
+    """Return the budgets of which people are to be notified, because a level is reached in their month."""
+    found = []
+    for project, record in transaction.budgets.changes.items():
+        before = transaction.state.budgets.get(project)
+        if record is None:
+            continue
+        known = before.told if before is not None and before.month == record.month else 0
+        if record.told > known:
+            found.append(record)
+    return found
+
+
+def budget_notification(
+    user: str, record: BudgetRecord, chosen: ChannelEvents, currency: str
+) -> Sequence[Notification]:
+    """Return a person's notification of a budget that is nearly or wholly spent: none without a chosen channel."""
+    channels = chosen_channels(NotificationEvent.BUDGET, chosen)
+    if not channels:
+        return ()
+    about = {**messages.budget_words(record, currency), "level": record.told}
+    codes = ("notify-budget-over", "notify-budget-over-next")
+    if not record.is_over:
+        codes = ("notify-budget-near", "notify-budget-near-next")
+    title, text = (sentences.text(Reason(code, about)) for code in codes)
+    return [
+        Notification(
+            id=f"budget.{record.project}.{record.month}.{record.told}.{record.since:.0f}",
+            user=user,
+            job="",
+            event=NotificationEvent.BUDGET,
+            title=title,
+            text=text,
             channels=channels,
         )
     ]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from springtide.scheduler.engine.notifications import notices
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -68,7 +69,7 @@ class Outbox:
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return the notifications of a transaction: of jobs and workspaces for their owners, and of faults."""
+        """Return the notifications of a transaction: of jobs and workspaces for owners, of faults and budgets."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -78,7 +79,7 @@ class Outbox:
                     found += notices.job_notifications(before, job, chosen, transaction.now)
         for record in notices.changed(transaction):
             found += notices.idle_notifications(record, self._wanted(record.user))
-        return found + self._of_faults(transaction)
+        return found + self._of_faults(transaction) + self._of_budgets(transaction)
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:
         """Return the notifications of faults, for the `fault_recipients` and all who chose them."""
@@ -89,6 +90,18 @@ class Outbox:
         return [
             notice for user in people for notice in notices.fault_notifications(user, faults, self._wanted(user))
         ]
+
+    def _of_budgets(self, transaction: Transaction) -> list[Notification]:
+        """Return the notifications of budgets, for the `fault_recipients` and for leads of a project or one above."""
+        parents = {name: record.project.parent for name, record in transaction.projects.items()}
+        found: list[Notification] = []
+        for record in notices.told_budgets(transaction):
+            groups = (transaction.hub_groups.get(name) for name in lineage(record.project, parents))
+            leads = {user for group in groups if group is not None for user in group.leads}
+            for user in sorted(leads | self.settings.fault_recipients):
+                currency = transaction.state.currency
+                found += notices.budget_notification(user, record, self._wanted(user), currency)
+        return found
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         known = self._state.hub_users.get(user)

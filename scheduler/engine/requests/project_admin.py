@@ -196,6 +196,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
     transaction.projects.remove(name)
     transaction.idle_rules.remove((RuleScope.PROJECT, name))
     transaction.freezes.remove(name)
+    transaction.budgets.remove(name)
     for kind in FIELD_KINDS.values():
         transaction.endings.remove((kind, name))
     before = {**editable_fields(record), "age": record.project.age}

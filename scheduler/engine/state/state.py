@@ -23,6 +23,7 @@ from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.line_without_gpus import LineWithoutGpus
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
+from springtide.scheduler.engine.state.restraints import planned_projects
 from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.store.keyed import Table
@@ -83,7 +84,7 @@ class State(Tables):
     ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``records`` are those of keyed state by table; a transaction replaces the mapping of a changed table.
     ``clock`` is the anchor of the system clock that all times refer to. ``prices`` are those of a GPU-hour by GPU
-    type.
+    type, in the ``currency``.
     """
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
@@ -114,6 +115,7 @@ class State(Tables):
     last_entry: int = 0
     last_fact: int = 0
     prices: Mapping[str, float] = field(default_factory=dict)
+    currency: str = ""
     _borrowing: Borrowing | None = None
 
     @classmethod
@@ -122,10 +124,11 @@ class State(Tables):
         loaded: Loaded,
         declared: DeclaredTypes = DeclaredTypes(),  # noqa: B008 - frozen
         prices: Mapping[str, float] = MappingProxyType({}),
+        currency: str = "",
     ) -> State:
         """Return the state that the store holds; jobs name the GPU types that are ``declared`` now.
 
-        ``prices`` are those of a GPU-hour by GPU type.
+        ``prices`` are those of a GPU-hour by GPU type, in the ``currency``.
         """
         known = {environment: loaded.gpu_types.get(environment, ()) for environment in Environment}
         state = cls(
@@ -140,6 +143,7 @@ class State(Tables):
             last_entry=loaded.last_entry,
             last_fact=loaded.last_fact,
             prices={declared.of(gpu_type): price for gpu_type, price in prices.items()},
+            currency=currency,
             parameters={each.sweep: each.each_trial() for each in loaded.sweep_parameters},
         )
         for job in loaded.jobs:
@@ -231,8 +235,12 @@ class State(Tables):
         return {user.identity: user.name for user in self.hub_users.values()}
 
     def policy_projects(self) -> dict[str, model.Project]:
-        """Return the projects as the planner sees them, by name."""
+        """Return the projects as admins have set them, by name."""
         return {record.name: record.project for record in self.projects.values()}
+
+    def planned_projects(self) -> dict[str, model.Project]:
+        """Return the projects as the planner sees them, by name: some are over their budgets."""
+        return planned_projects(self.projects.values(), self.budgets, self.types.train)
 
     @property
     def drained(self) -> Drained:
@@ -281,7 +289,7 @@ class State(Tables):
         """Return all that a decision depends on."""
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
-        projects = tuple(self.policy_projects().values())
+        projects = tuple(self.planned_projects().values())
         use = tuple(self.recent_use.values())
         return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings, use)
 

@@ -19,6 +19,7 @@ from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
+from springtide.scheduler.engine.state.restraints import planned_projects
 from springtide.scheduler.engine.state.state import (
     State,
     SubmissionKey,
@@ -292,8 +293,18 @@ class Transaction(Tables):
     # ---------- keyed state
 
     def policy_projects(self) -> dict[str, Project]:
-        """Return every project as the planner sees it, by name, oldest first."""
+        """Return every project as admins have set it, by name, oldest first."""
         return {name: record.project for name, record in self.projects.items()}
+
+    def planned_projects(self) -> dict[str, Project]:
+        """Return every project as the planner sees it, by name, oldest first: some are over their budgets."""
+        return planned_projects(self.projects.values(), self.budgets, self.types.train)
+
+    @property
+    def plans_otherwise(self) -> bool:
+        """Whether the planner sees other projects after this transaction than before."""
+        others = self.projects.changes or self.budgets.changes or (self.budgets and self.new_types is not None)
+        return bool(others) and self.planned_projects() != self.state.planned_projects()
 
     def take_project_age(self) -> int:
         """Return an age for a new project. No age is returned twice."""

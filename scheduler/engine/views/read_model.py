@@ -17,7 +17,9 @@ from springtide.scheduler.engine.state.drain_ends import drain_ends, with_drain_
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.restraints import with_budget
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
@@ -152,7 +154,15 @@ class ReadModel:
         if why is None or why.code in {"running", "pausing"}:
             return None
         ends = drain_ends(self.nodes.train(), self.state.drains, self.state.gpu_drains)
-        return self._node_requests.reason(job_id, with_drain_ends(why, ends))
+        return self._node_requests.reason(job_id, with_drain_ends(self._with_budget(job_id, why), ends))
+
+    def _with_budget(self, job_id: str, why: model.Reason) -> model.Reason:
+        """Return why a job waits, with the budget that has a part in it."""
+        state, job = self.state, self.state.jobs.get(job_id)
+        if not state.budgets or job is None:
+            return why
+        parents = {name: record.project.parent for name, record in state.projects.items()}
+        return with_budget(why, lineage(job.spec.project, parents), state.budgets, state.currency)
 
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""

@@ -5,6 +5,7 @@ import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
 import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
+import { budgetButton, drawBudget, drawBudgetForm } from "./budgets.js";
 import { editClasses } from "./fields.js";
 import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
 import { drawRanges, rangeWords } from "./ranges.js";
@@ -88,6 +89,8 @@ function drawProjectRows(project, depth, projects, levels, editing) {
         refusal && refusalWords(refusal, `refusal-${name}`),
         drawFrozen(project),
         drawFreezing(project, editing),
+        drawBudget(project),
+        drawBudgetForm(project, editing),
         drawEndings(project, valueWords),
         drawMembers(project, editing),
         drawRanges(project, editing, refusalWords, mayChange(project)),
@@ -179,6 +182,7 @@ function drawRowActions(project, editing) {
       "div",
       { key: "still", class: "st-row-actions" },
       freezeButton(project, editing),
+      budgetButton(project, editing),
       site.admin && button(`delete-${name}`, "Delete…", () => editing.ask(key)),
     );
   }
