@@ -31,6 +31,7 @@ from springtide.scheduler.engine.requests.acceptance import check_lineage, valid
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
+from springtide.scheduler.engine.requests.secret_files import check_files
 from springtide.scheduler.engine.requests.trees import check_tree, unknown_tree
 from springtide.scheduler.engine.reruns import reference
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -217,6 +218,8 @@ class Engine:
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
+        if spec.options.secrets:
+            await asyncio.to_thread(check_files, spec.options.secrets, self.settings.secrets)
         trials, parameters = validate_trials(submission)
         rerun = None
         if again is not None:

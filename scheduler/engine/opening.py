@@ -76,6 +76,7 @@ from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobQuery, JobRecord
 from springtide.scheduler.store.tables import WorkspaceKey
 from springtide.scheduler.time_zones import zone_named
+from springtide.scheduler.wire.wrong_values import wrong
 from springtide.scheduler.wording import given
 
 logger = logging.getLogger(__name__)
@@ -111,14 +112,18 @@ def create_configured_projects(transaction: Transaction, projects: Mapping[str, 
 
 def _create(transaction: Transaction, name: str, fields: Mapping[str, Any]) -> None:
     try:
-        edit = msgspec.convert(dict(fields), wire.ProjectEdit)
-        project_admin.create_project(transaction, name, edit, BY, {})
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"The configured project {given(name)}: {error}.") from error
+        project_admin.create_project(transaction, name, _edit_of(dict(fields)), BY, {})
     except Refusal as refusal:
         raise ConfigurationError(
             f"The configured project {given(name)}: {refusal.message} {refusal.hint}".strip()
         ) from None
+
+
+def _edit_of(fields: dict[str, Any]) -> wire.ProjectEdit:
+    try:
+        return msgspec.convert(fields, wire.ProjectEdit)
+    except msgspec.ValidationError as error:
+        raise wrong(str(error), wire.ProjectEdit, fields) from None
 
 
 def new_job_id() -> str:

@@ -14,11 +14,12 @@ from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.gpu_types import limit_of, quota_of
+from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import UNDO, AuditRecord
 from springtide.scheduler.store.tables import POOL, EndingKind, JobRanges, PersonRecord, ProjectRecord, RuleScope
+from springtide.scheduler.wire.wrong_values import wrong
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
@@ -103,6 +104,7 @@ def edit_project(
             hint="Look at it again, and repeat the change.",
         )
     check_until(edit.until, transaction.now)
+    _check_until_of(edit)
     changes = _changes(edit, transaction.types, record.project)
     project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
     if project != record.project:
@@ -121,6 +123,16 @@ def edit_project(
     ends = {"until": edit.until} if ended and (edit.until is not None or not differ) else {}
     transaction.add_audit_entry(by, "project.change", name, was, {**now, **ends}, project=name)
     return changed
+
+
+def _check_until_of(edit: wire.ProjectEdit) -> None:
+    """Raise `Refusal` for the end of a change that changes nothing."""
+    if edit.until is not None and all(getattr(edit, field) is UNSET for field in FIELD_KINDS):
+        raise invalid_field(
+            "until",
+            "Only the end of a change is given, and not what changes.",
+            "Give the values that hold until then as well; those that hold now may be given again.",
+        )
 
 
 def _end_edit(
@@ -215,7 +227,9 @@ def edit_person(
     before = people[name].build_quota if name in people else None
     numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
-        raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
+        raise Refusal(
+            422, "invalid", f"A build quota of {amount_words(quota)} is not possible.", field="build_quota"
+        )
     check_until(until, transaction.now)
     quota = quotas.checked(quota, "build_quota", transaction.types, Environment.BUILD)
     if before is not None:
@@ -396,12 +410,11 @@ def _check(
 
 
 def _check_values(project: Project) -> None:
+    values = {name: getattr(project, name) for name in FIELDS}
     try:
-        msgspec.convert({name: getattr(project, name) for name in FIELDS}, wire.ProjectEdit)
+        msgspec.convert(values, wire.ProjectEdit)
     except msgspec.ValidationError as error:
-        raise Refusal(
-            422, "invalid", f"The project {wording.given(project.name)} cannot be so: {error}."
-        ) from error
+        raise wrong(str(error), wire.ProjectEdit, values) from None
 
 
 def _has_cycle(name: str, projects: Mapping[str, Project]) -> bool:
