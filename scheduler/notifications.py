@@ -21,6 +21,8 @@ class NotificationEvent(StrEnum):
     """It succeeded within `SOON` of its submission."""
     FAILED = "failed"
     """It failed, or an attempt failed and will be retried."""
+    EDITED = "edited"
+    """Another person changed what it asks for, or moved it to another project."""
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"

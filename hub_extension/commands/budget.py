@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table
@@ -26,7 +28,13 @@ HEADER = ("PROJECT", "MONTH", "SPENT", "BUDGET", "PART", "BEYOND IT")
 @click.option("--remove", is_flag=True, help="Take the budget away.")
 @json_option
 def budget(
-    *, name: str | None, amount: float | None, gpu_hours: bool, beyond: str, remove: bool, as_json: bool
+    *,
+    name: str | None,
+    amount: float | None,
+    gpu_hours: bool,
+    beyond: Literal["tell", "no-borrowing", "last"],
+    remove: bool,
+    as_json: bool,
 ) -> None:
     """Give a project a budget for each month, or show the budgets: budget vision 1200 --beyond no-borrowing."""
     if remove and (name is None or amount is not None):
@@ -38,8 +46,8 @@ def budget(
                 click.echo(one_line(f"{name} has no budget any more."))
             return
         if name is not None and amount is not None:
-            request = {"amount": amount, "unit": "gpu-hours" if gpu_hours else "money", "beyond": beyond}
-            view = client.set_budget(name, BudgetRequest(**request))
+            unit: Literal["money", "gpu-hours"] = "gpu-hours" if gpu_hours else "money"
+            view = client.set_budget(name, BudgetRequest(amount=amount, unit=unit, beyond=beyond))
             print_json(view) if as_json else click.echo(one_line(view.text))
             return
         found = [each for each in client.admin().budgets if name in {None, each.project}]

@@ -21,6 +21,7 @@ from springtide.hub_extension.doctor.pool import (
     unmatched_gpus,
     usage_records,
 )
+from springtide.hub_extension.local_hub.single import host_file
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.setup import Setup
 from springtide.scheduler.executors.accounts import AccountError
@@ -139,7 +140,15 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
         yield from running_notebooks(setup.state_dir, setup.accounts)
         yield from unmatched_gpus(setup.state_dir)
         yield from usage_records(setup.state_dir)
-    yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
+    yield from network.subdomains(_subdomain_host(setup, application))
+
+
+def _subdomain_host(setup: Setup, application: Springtide) -> str:
+    """Return the host below which notebooks have names of their own: the configured one, or that of `up`."""
+    configured, written = application.config.JupyterHub, host_file(setup.state_dir)
+    if "subdomain_host" in configured or not written.is_file():
+        return str(configured.get("subdomain_host", ""))
+    return written.read_text().strip()
 
 
 def _accounts(setup: Setup) -> Iterator[Finding]:

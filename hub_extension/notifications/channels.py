@@ -40,8 +40,8 @@ class MessageSettings:
     project_leads: Mapping[str, tuple[str, ...]] = setting(
         {},
         "Who is notified of budgets as the leads of a project: users, and groups of the hub as @GROUP, by "
-        "project, with * for those of every project. It gives no rights. By default those to whom the hub's load_roles "
-        "give the scope custom:springtide:project-admin, if the hub runs the service.",
+        "project, with * for those of every project. It gives no rights. By default those to whom the hub's "
+        "load_roles give the scope custom:springtide:project-admin, if the hub runs the service.",
     )
     pages_url: str = setting(
         "",

@@ -13,6 +13,7 @@ EXPECTED: Final = frozenset(
         NotificationEvent.FAILED,
         NotificationEvent.ENDED,
         NotificationEvent.PAUSED,
+        NotificationEvent.EDITED,
         NotificationEvent.BUDGET,
     }
 )

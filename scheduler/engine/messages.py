@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason, Spread
-from springtide.scheduler.store.records import Hold
+from springtide.scheduler.store.records import Edited, Hold
 from springtide.scheduler.store.tables import POOL, BudgetRecord
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
@@ -46,6 +46,12 @@ def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
     if hold.project:
         return Reason("engine-frozen-runs" if runs else "engine-frozen", _frozen(hold))
     return Reason("engine-on-hold-runs" if runs else "engine-on-hold", {"by": by, "detail": hold.reason})
+
+
+def edited(edit: Edited, project: str) -> Reason:
+    """Return what another person than its owner changed of a job, which is of ``project`` now, and why."""
+    to = project if edit.moved else ""
+    return Reason("engine-edited", {"by": edit.by, "options": edit.options, "detail": edit.reason, "project": to})
 
 
 def paused_for_hold(hold: Hold) -> Reason:

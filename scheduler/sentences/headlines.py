@@ -134,7 +134,8 @@ def _reclaimed(p: Params) -> Parts:
 
 def _place(p: Params) -> Parts:
     if place := number(p, "place"):
-        yield f"{ordinal_place(place)}{f' for {gpu_noun(p)}s' if p.get('of_type') else ''}."
+        of = f" of {_name(p, 'project')}" if p.get("project") else ""
+        yield f"{ordinal_place(place)}{of}{f' for {gpu_noun(p)}s' if p.get('of_type') else ''}."
 
 
 def _back_off(p: Params) -> Parts:
@@ -469,6 +470,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "test-run-long-enough": _said("Its test run ran long enough."),
     "test-run-failed": _said("Its test run failed: see its log."),
     "test-run-cancelled": _by("Test run cancelled"),
+    "engine-edited": _by("Edited"),
     "engine-on-hold": _by("Put on hold"),
     "engine-on-hold-runs": _by("Put on hold for later runs"),
     "engine-paused-for-hold": _by("Paused when put on hold"),

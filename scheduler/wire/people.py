@@ -13,9 +13,18 @@ from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
 EventName = Literal[
-    "paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace", "budget"
+    "paused",
+    "resumed",
+    "ended",
+    "succeeded-soon",
+    "failed",
+    "time-limit",
+    "fault",
+    "workspace",
+    "budget",
+    "edited",
 ]
-EventNames = Annotated[list[EventName], Meta(max_length=9)]
+EventNames = Annotated[list[EventName], Meta(max_length=10)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 

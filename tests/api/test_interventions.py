@@ -151,3 +151,8 @@ async def test_admins_set_budgets_and_leads_see_those_of_their_projects(pool: An
 @pytest.mark.parametrize("body", [{}, {"amount": 0}, {"amount": -1}, {"amount": 1, "unit": "€"}, {"amount": "1"}])
 async def test_budgets_that_are_none_are_refused(pool: Any, body: Any) -> None:
     assert (await pool.as_("admin").put("/projects/vision/budget", json=body)).status_code in {400, 422}
+
+
+async def test_an_end_without_a_change_is_refused(pool: Any) -> None:
+    refused = await pool.as_("admin").patch("/projects/vision", json={"until": pool.pool.clock() + 3600})
+    assert (refused.status_code, refused.json()["field"]) == (422, "until")

@@ -185,3 +185,25 @@ def test_an_admin_gives_a_project_a_budget_shows_it_and_takes_it_away(run: Run) 
         removed = run("budget", "susan", "--remove", user="admin")
     assert removed.out == "susan has no budget any more.\n"
     assert run("budget", user="admin").out.startswith("No budgets.")
+
+
+def test_of_several_projects_to_freeze_all_are_frozen_that_can_be(run: Run) -> None:
+    frozen = run("freeze", "nobody", "susan", "--reason", WHY, user="admin")
+    try:
+        assert (frozen.code, frozen.out) == (1, "susan is frozen until you unfreeze it.\n")
+        assert "There is no project “nobody”." in frozen.err
+    finally:
+        thawed = run("unfreeze", "susan", "nobody", user="admin")
+    assert (thawed.code, thawed.out) == (1, "susan is not frozen any more.\n")
+
+
+def test_a_job_is_shown_with_its_priority_its_time_limit_and_who_holds_it(run: Run) -> None:
+    job = sent(run, "--time-limit", "2h", "--priority", "60")
+    try:
+        assert run("hold", job, "--reason", WHY, user="admin").code == 0
+        shown = run("show", job).out
+        for line in ("priority     60", "time limit   2 h", "on hold      by admin since "):
+            assert f"  {line}" in shown
+        assert WHY in shown
+    finally:
+        run("cancel", job)

@@ -54,7 +54,7 @@ STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied"
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
-LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", "drained", "drained_until", *MADE}
+LISTED = {"options", "names", "jobs", "projects", "nodes", "gpu_types", "drained", "drained_until", *MADE}
 """Parameters whose values are tuples themselves."""
 MOST = 300
 """Maximum number of combinations of parameters to try."""
@@ -147,6 +147,11 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)},
         {**JOB, **BUDGET, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": 0},
     ],
+    "engine-edited": [
+        {"by": NAMES, "options": ("priority", "min_workers"), "detail": ("", "A deadline.")},
+        {"by": NAMES, "options": ((),), "project": NAMES, "detail": "a deadline"},
+    ],
+    "notify-edited": [{"name": NAMES, "by": NAMES}],
     "notify-budget": [BUDGET],
     "notify-budget-over": [BUDGET],
     "notify-budget-near": [{**BUDGET, "level": 80}],
@@ -213,7 +218,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"project": NAMES, "running": (0, 1, 4), "most": (0,), "place": (1, 2)},
     ],
     "without-gpus-next": [{}],
-    "without-gpus-drained": [{}],
+    "without-gpus-drained": [{}, {"drained": ("the node train",), "drained_until": ("2026-11-27 17:00 UTC",)}],
     "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1)}],
     "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
         "never_saved": (0, 1), "deleted": (0, 1)},
@@ -465,7 +470,7 @@ def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None
         " Number 283 in line, after 282 jobs of “jemma”."
     )
     first = Reason("share-used", {**about, "place": 1})
-    assert sentences.text(first).endswith("6 borrowed. Next in line.")
+    assert sentences.text(first).endswith("6 borrowed. Next in line of “jemma”.")
 
 
 def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end() -> None:

@@ -12,6 +12,7 @@ const EVENTS = [
   ["succeeded-soon", "A job succeeded quickly", "within a minute after you sent it"],
   ["paused", "A job was paused", "by the pool or by another user"],
   ["resumed", "A job resumed", "after a pause that was not yours"],
+  ["edited", "Another person edited a job", "an admin, or who leads its project"],
   ["time-limit", "A job is near its time limit", null],
   ["workspace", "Your workspace does not use its GPUs", "or was stopped because of that"],
   ["fault", "A GPU of the pool was drained", "because of a fault"],

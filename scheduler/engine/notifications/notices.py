@@ -193,7 +193,7 @@ def job_notifications(
         if channels:
             found.append(
                 Notification(
-                    id=f"{after.id}.{after.standing.attempt}.{event}",
+                    id=_notice_id(after, event),
                     user=after.spec.user,
                     job=after.id,
                     event=event,
@@ -205,6 +205,12 @@ def job_notifications(
     return found
 
 
+def _notice_id(job: JobRecord, event: NotificationEvent) -> str:
+    edit = job.standing.edited
+    again = f".{edit.at:.3f}" if event is NotificationEvent.EDITED and edit is not None else ""
+    return f"{job.id}.{job.standing.attempt}.{event}{again}"
+
+
 def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
     ended = _ended_attempt(before, after)
     if after.state.final and not before.state.final:
@@ -213,6 +219,10 @@ def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
         yield from _interruption(after, ended)
     elif after.standing.held and not before.standing.held and before.live is None:
         yield from _hold(after)
+    edit = after.standing.edited
+    if edit is not None and edit != before.standing.edited:
+        why = messages.edited(edit, after.spec.project)
+        yield NotificationEvent.EDITED, _title("notify-edited", after, edit.by), (why,)
     if after.state is JobState.RUNNING and before.state is not JobState.RUNNING:
         yield from _resumption(after)
     if after.standing.warned and not before.standing.warned:

@@ -92,7 +92,7 @@ class Outbox:
         ]
 
     def _of_budgets(self, transaction: Transaction) -> list[Notification]:
-        """Return the notifications of budgets, for the `fault_recipients` and for leads of a project or one above."""
+        """Return the notifications of budgets, for the `fault_recipients` and leads of the project."""
         parents = {name: record.project.parent for name, record in transaction.projects.items()}
         found: list[Notification] = []
         for record in notices.told_budgets(transaction):

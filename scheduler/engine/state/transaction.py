@@ -374,11 +374,22 @@ class Transaction(Tables):
         after: Mapping[str, object],
         *,
         project: str = "",
+        other_project: str = "",
     ) -> int:
-        """Append to the audit trail, and to that of a project if one is concerned; return the entry's id."""
+        """Append to the audit trail, and to those of the projects that are concerned; return the entry's id."""
         self._must_commit = True
         number = self.state.last_audit + len(self.audit) + 1
-        entry = AuditRecord(number, self.now, who, what, subject, dict(before), dict(after), project=project)
+        entry = AuditRecord(
+            number,
+            self.now,
+            who,
+            what,
+            subject,
+            dict(before),
+            dict(after),
+            project=project,
+            other_project=other_project,
+        )
         self.audit.append(entry)
         return number
 

@@ -203,7 +203,7 @@ def _notes(accounts: Accounts, quotas: Sequence[EndedFact], start: float) -> lis
     total, notes = accounts.total.sums, []
     held, measured = total.held, total.measured
     if held and not measured:
-        notes.append("The use of the GPUs was not measured.")
+        notes.append("No use of these GPU-hours is measured so far; an hour is added after its end.")
     elif held and measured < 0.99 * held:
         notes.append(
             f"Use was measured for {measured / held:.0%} of the GPU-hours held; an hour is added after its end."

@@ -327,7 +327,7 @@ export function valueWords(value) {
   if (typeof value === "object" && !Array.isArray(value))
     return (
       Object.entries(value)
-        .map(([type, gpus]) => `${clean(type)}: ${gpus === null ? "none" : amount(gpus)}`)
+        .map(([type, gpus]) => `${gpus === null ? "none" : amount(gpus)} ${clean(type)}`)
         .join(", ") || "none"
     );
   if (Array.isArray(value)) return value.map(clean).join(", ") || "nobody";

@@ -1,4 +1,4 @@
-"""Budgets of projects, and who leads each project."""
+"""Budgets of projects, who leads each project, and the project that a job was moved from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the table, and add the column."""
+    """Create the table, and add the columns."""
     op.create_table(
         "budgets",
         sa.Column("project", sa.String(64), primary_key=True),
@@ -26,5 +26,7 @@ def upgrade() -> None:
         sa.Column("cost", sa.Double, nullable=False),
         sa.Column("told", sa.Integer, nullable=False),
     )
+    with op.batch_alter_table("audit") as batch:
+        batch.add_column(sa.Column("other_project", sa.String(64), nullable=False, server_default=""))
     with op.batch_alter_table("hub_groups") as batch:
         batch.add_column(sa.Column("leads", sa.Text, nullable=False, server_default="[]"))
