@@ -46,7 +46,7 @@ async def pool(make_pool: Any) -> Any:
     return await make_pool(executor=executor, settings=SETTINGS, projects=PROJECTS)
 
 
-async def budget(pool: Any, amount: float, beyond: str = "tell", *, project: str = "susan", unit: str = "money"):
+async def budget(pool: Any, amount: float, beyond: Any = "tell", *, project: str = "susan", unit: Any = "money"):
     request = wire.BudgetRequest(amount=amount, beyond=beyond, unit=unit)
     await pool.engine.budgets.set(project, request, "admin")
 
