@@ -30,6 +30,7 @@ ALLOWED = {
         ("hub_extension/local_hub/up.py", "prepared"),
         ("hub_extension/local_hub/up.py", "settings"),
         ("hub_extension/local_hub/up.py", "shared"),
+        ("hub_extension/local_hub/up.py", "state_dir"),
         ("hub_extension/local_hub/up.py", "str(options.config.resolve())"),
         ("scheduler/capture/notebook.py", "str(value)"),
         ("scheduler/capture/notebook.py", "value"),

@@ -414,7 +414,9 @@ def _check_values(project: Project) -> None:
     try:
         msgspec.convert(values, wire.ProjectEdit)
     except msgspec.ValidationError as error:
-        raise wrong(str(error), wire.ProjectEdit, values) from None
+        refusal = wrong(str(error), wire.ProjectEdit, values)
+        message = f"The project {wording.given(project.name)} cannot be so: {refusal.message}"
+        raise Refusal(422, refusal.code, message, field=refusal.field, hint=refusal.hint) from None
 
 
 def _has_cycle(name: str, projects: Mapping[str, Project]) -> bool:
