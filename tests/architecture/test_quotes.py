@@ -37,7 +37,6 @@ ALLOWED = {
         ("scheduler/arguments.py", "ast.literal_eval(text)"),
         ("scheduler/arguments.py", "value"),
         ("scheduler/capture/program.py", "command"),
-        ("scheduler/engine/requests/quotas.py", "name"),
         ("scheduler/executors/packages/program.py", "path"),
         ("widgets/display/card.py", "job.id"),
         ("widgets/job.py", "RESULT"),
